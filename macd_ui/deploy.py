@@ -1,8 +1,10 @@
 """`python -m macd_ui.deploy --space OWNER/NAME`: puts this checkout on a Hugging Face Space.
 
 One commit holds what the app needs; files of an earlier deployment that it no longer needs are
-deleted. `--dry-run` shows everything and asks no network. The access token is the one that
-`hf auth login` stored, or HF_TOKEN. Exit codes: 0 done, 2 bad input or refused by the hub.
+deleted. `--static` puts the gallery and the course there instead, as a Space that computes nothing
+itself: visitors' browsers do. `--dry-run` shows everything and asks no network. The access token is
+the one that `hf auth login` stored, or HF_TOKEN. Exit codes: 0 done, 2 bad input or refused by the
+hub.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,16 @@ NEEDED = (
     "ratings/", "toyworld/", "viewer/",
 )  # fmt: skip
 """Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
+STATIC = ("README.md", "index.html", "gallery.", "viewer.", "t/", "learn/", "engine/")
+"""What the names of a static Space's files begin with."""
+COURSE = "learn"
+"""The folder of the course in it."""
+ISOLATED = {
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+    "cross-origin-resource-policy": "cross-origin",
+}
+"""Headers of its pages, with which a browser lets the model use two threads."""
 LARGEST_MB = 50
 """A file above this is not part of the project."""
 SPACE = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -49,7 +61,7 @@ class Deployment:
     """What would be pushed, and how the Space is set up.
 
     files: path in the Space → its content, or the local file. variables: of the Space's
-    environment, public.
+    environment, public. static: whether it is a site without a server.
     """
 
     space: str
@@ -58,6 +70,12 @@ class Deployment:
     private: bool
     variables: dict[str, str]
     notes: tuple[str, ...] = ()
+    static: bool = False
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """What files of an earlier deployment begin with."""
+        return STATIC if self.static else NEEDED
 
     def size(self, name: str) -> int:
         """Bytes of a file."""
@@ -72,7 +90,7 @@ class Deployment:
             by_folder.setdefault(name.partition("/")[0], []).append(name)
         lines = [
             f"Space      {self.space} ({'private' if self.private else 'public'})",
-            f"Hardware   {self.hardware}",
+            f"Hardware   {'none: a static site' if self.static else self.hardware}",
             *(f"Variable   {name}={value}" for name, value in self.variables.items()),
             f"Files      {len(self.files)}, {total:.1f} MB",
         ]
@@ -96,11 +114,7 @@ def plan(
     root: Path = ROOT,
 ) -> Deployment:
     """What a deployment of the checkout in `root` would push. Raises OptionError."""
-    if not SPACE.fullmatch(space):
-        raise OptionError(
-            f"{visible(space)[:100]!r} is not the name of a Space",
-            "Give OWNER/NAME, as in its address",
-        )
+    _check_name(space)
     if hardware not in HARDWARE:
         raise OptionError(f"there is no hardware {hardware!r}", f"Choose {', '.join(HARDWARE)}")
     for name in backbones:
@@ -134,6 +148,54 @@ def plan(
     if backbones and hardware == "cpu-basic":
         notes = (*notes, "cpu-basic has 16 GB of memory and two slow cores for all of these models")
     return Deployment(space, files, hardware, private, variables, notes)
+
+
+def static_plan(
+    space: str, private: bool = False, traces: Sequence[Path] = (), root: Path = ROOT
+) -> Deployment:
+    """A gallery with the course and, where it is built, the embedded model for browsers.
+
+    traces: .macd files or folders of them; the shipped examples by default. Everything is made
+    before anything is pushed. Raises OptionError and TraceError.
+    """
+    from macd_studio.macd_ui.engine import built
+    from macd_studio.macd_ui.examples import SHIPPED
+    from macd_studio.macd_ui.gallery.site import Site
+    from macd_studio.macd_ui.learn.site import Site as Course
+
+    _check_name(space)
+    engine = built()
+    gallery = Site(list(traces) or [SHIPPED], engine=engine, course=f"{COURSE}/index.html")
+    if not gallery.refresh():
+        raise OptionError("there is no trace to show", "Name .macd files or folders of them")
+    course = Course(engine=replace(engine, elsewhere="../") if engine else None)
+    made = {path: gallery.file(path) for path in gallery.paths()}
+    made |= {f"{COURSE}/{path}": course.file(path) for path in course.paths()}
+    files: dict[str, bytes | Path] = {path: z.content for path, z in made.items() if z is not None}
+    files["README.md"] = static_card((root / "README.md").read_text(encoding="utf-8"))
+    notes = [f"{visible(path.name)} is left out: {why}" for path, why in gallery.problems.items()]
+    if engine is None:
+        notes.append("no masks can be changed there: run `make browser-model` first")
+    return Deployment(space, files, HARDWARE[0], private, {}, tuple(notes), static=True)
+
+
+def static_card(readme: str) -> bytes:
+    """The front matter of a static Space, from that of the README. Raises OptionError."""
+    front = front_matter(card(readme))
+    kept = ("title", "emoji", "colorFrom", "colorTo", "short_description", "license")
+    lines = [line for line in front.splitlines() if line.partition(":")[0] in kept]
+    lines += ["sdk: static", "app_file: index.html", "custom_headers:"]
+    lines += [f"  {name}: {value}" for name, value in ISOLATED.items()]
+    about = "Runs of MACD Studio and its course. Changes of masks are computed in your browser."
+    return "\n".join(["---", *lines, "---", "", about, ""]).encode()
+
+
+def _check_name(space: str) -> None:
+    if not SPACE.fullmatch(space):
+        raise OptionError(
+            f"{visible(space)[:100]!r} is not the name of a Space",
+            "Give OWNER/NAME, as in its address",
+        )
 
 
 def _tracked(root: Path) -> tuple[list[str], tuple[str, ...]]:
@@ -215,20 +277,23 @@ def push(deployment: Deployment) -> str:
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
     api: Any = HfApi()
-    space = deployment.space
+    space, static = deployment.space, deployment.static
+    variables = [{"key": k, "value": v} for k, v in deployment.variables.items()]
+    runs_on = {"space_hardware": deployment.hardware, "space_variables": variables}
     try:
         made = api.create_repo(
             space,
             repo_type="space",
-            space_sdk="gradio",
+            space_sdk="static" if static else "gradio",
             private=deployment.private,
             exist_ok=True,
-            space_hardware=deployment.hardware,
-            space_variables=[{"key": k, "value": v} for k, v in deployment.variables.items()],
+            **({} if static else runs_on),
         )
         there = api.list_repo_files(space, repo_type="space")
         old = [n for n in there if n not in deployment.files and n != ".gitattributes"]
-        ours = [n for n in old if n.startswith(NEEDED)]  # what somebody else put there stays
+        ours = [
+            n for n in old if n.startswith(deployment.ours)
+        ]  # what somebody else put there stays
         api.create_commit(
             space,
             [
@@ -240,7 +305,7 @@ def push(deployment: Deployment) -> str:
         )
         for key, value in deployment.variables.items():  # of a Space that was there before, too
             api.add_space_variable(space, key, value)
-        if api.get_space_runtime(space).requested_hardware != deployment.hardware:
+        if not static and api.get_space_runtime(space).requested_hardware != deployment.hardware:
             api.request_space_hardware(space, deployment.hardware)
     except LocalTokenNotFoundError as error:
         raise DeployError(
@@ -289,9 +354,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a model of the hub that visitors may choose beside the embedded one; repeatable;"
         " docs/backbones.md lists some",
     )
+    parser.add_argument(
+        "--static", action="store_true", help="the gallery and the course, without a server"
+    )
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="of --static: .macd files or folders of them (default: the shipped examples)",
+    )
     given = parser.parse_args(arguments)
     try:
-        deployment = plan(given.space, given.hardware, given.private, given.backbone)
+        if given.static and (given.backbone or given.hardware != HARDWARE[0]):
+            raise OptionError("a static Space runs no model", "Leave out --backbone and --hardware")
+        if given.static:
+            deployment = static_plan(given.space, given.private, given.traces)
+        elif given.traces:
+            raise OptionError("only a static Space takes traces", "Add --static")
+        else:
+            deployment = plan(given.space, given.hardware, given.private, given.backbone)
         print(deployment.as_text())
         for note in deployment.notes:
             print(f"note: {note}", file=sys.stderr)

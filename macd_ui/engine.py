@@ -109,9 +109,14 @@ class EngineError(MacdError):
 
 @dataclass(frozen=True)
 class Engine:
-    """The built folder, as the sites use it."""
+    """The built folder, as the sites use it.
+
+    elsewhere: path from a site to another one that holds the files, with its final slash; "" where
+    the site holds them itself.
+    """
 
     folder: Path
+    elsewhere: str = ""
 
     @property
     def size(self) -> int:
@@ -122,7 +127,11 @@ class Engine:
 
     def paths(self) -> list[str]:
         """Of its files in a site."""
-        return [f"{FOLDER}/{name}" for name in (WORKER, *SCRIPTS, *FETCHED, ABOUT, NOTICE)]
+        return (
+            []
+            if self.elsewhere
+            else [f"{FOLDER}/{name}" for name in (WORKER, *SCRIPTS, *FETCHED, ABOUT, NOTICE)]
+        )
 
     def file(self, path: str) -> File | None:
         """A file by its path in a site, None where it is none of these."""
@@ -142,7 +151,7 @@ class Engine:
         run: address of the run's file. up: path of the site's folder, with its final slash.
         """
         return {
-            "folder": f"{up}{FOLDER}/",
+            "folder": f"{up}{self.elsewhere}{FOLDER}/",
             "run": run,
             "bytes": self.size,
             "whyNot": why_not(trace),

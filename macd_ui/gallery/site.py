@@ -177,7 +177,7 @@ class Site:
 
     places: files and folders of them; folders are read again by `refresh`. most_kb: of a run's
     page. home: an address that the index links to, "" for none. engine: computes changes of runs in
-    the browser.
+    the browser. course: an address of the course, that the index links to.
     """
 
     def __init__(
@@ -186,7 +186,9 @@ class Site:
         most_kb: int = MOST_KB,
         home: str = "",
         engine: Engine | None = None,
+        course: str = "",
     ) -> None:
+        self.course = course
         self.places, self.most_kb, self.home = tuple(places), most_kb, home
         self.engine = engine
         self.problems: dict[Path, str] = {}
@@ -246,7 +248,7 @@ class Site:
     def file(self, path: str) -> File | None:
         """A file by its path in the site, None where there is none. Raises TraceError."""
         if path == INDEX:
-            return text_file(index_page(self.runs, self.home), "html")
+            return text_file(index_page(self.runs, self.home, self.course), "html")
         own = {
             SCRIPT.name: lambda: text_file(f"{bundle(SCRIPT)}.start();", "javascript"),
             STYLE.name: lambda: text_file(look() + STYLE.read_text(encoding="utf-8"), "css"),
@@ -363,7 +365,7 @@ def thumbnail(trace: Trace) -> File:
     return File(webp(middle, 60, THUMBNAIL), "image/webp")
 
 
-def index_page(runs: Sequence[Run], home: str = "") -> str:
+def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:
     """The list of runs; without scripts it is whole and has no filters."""
     choices = {
         "example": [run.title for run in runs],
@@ -376,7 +378,8 @@ def index_page(runs: Sequence[Run], home: str = "") -> str:
         + "</select></label>"
         for name, values in choices.items()
     )
-    above = f"<p>{link_home(home)}</p>" if home else ""
+    linked = f'<a href="{escape(course)}">A course on this</a>' if course else ""
+    above = f"<p>{link_home(home)}{linked}</p>" if home or course else ""
     entries = "\n".join(map(_entry, runs))
     body = (
         f"<header><h1>Gallery</h1>{above}<p>What a video language model answers from the video, and"

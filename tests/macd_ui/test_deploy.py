@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.deploy import HARDWARE, NEEDED, ROOT, card, main, plan
+from macd_studio.macd_ui import deploy, engine
+from macd_studio.macd_ui.deploy import HARDWARE, NEEDED, ROOT, card, main, plan, static_plan
+from macd_studio.macd_ui.examples import SHIPPED
 from tests import space_hub
 from tests.patience import PATIENCE_S
 
@@ -19,10 +21,12 @@ PUSH = """
 import json, sys
 from pathlib import Path
 from macd_studio.core.errors import MacdError
-from macd_studio.macd_ui.deploy import plan, push
+from macd_studio.macd_ui.deploy import plan, push, static_plan
 root, more = Path(sys.argv[1]), json.loads(sys.argv[2])
+traces, name = [Path(name) for name in more.pop("traces", ())], "owner/name"
 try:
-    print("pushed to", push(plan("owner/name", root=root, **more)))
+    planned = static_plan(name, False, traces) if traces else plan(name, root=root, **more)
+    print("pushed to", push(planned))
 except MacdError as error:
     print("error:", error)
 """
@@ -53,7 +57,8 @@ def push(hub, root, token=space_hub.TOKEN, **more):
     """What a deployment says; in a process of its own, as the client reads its address early."""
     kept = {n: v for n, v in os.environ.items() if n in ("PATH", "LANG")}
     env = kept | {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HOME": str(root),
-                  "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # fmt: skip
+                  "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+                  "MACD_BROWSER_MODEL": ""}  # fmt: skip
     done = subprocess.run([sys.executable, "-c", PUSH, str(root), json.dumps(more)], cwd=ROOT,
                           env=env, capture_output=True, text=True, timeout=PATIENCE_S)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -86,6 +91,59 @@ def test_a_push_is_one_commit_and_the_next_one_brings_it_up_to_date(checkout):
         assert hub.hardware == "zero-a10g"
         assert hub.variables == {"MACD_BACKBONES": SMALL}
         assert front(hub.files["README.md"])["preload_from_hub"] == [SMALL]
+
+
+@pytest.mark.long
+def test_a_static_space_is_pushed_without_hardware(checkout):
+    traces = [str(SHIPPED / "frames.macd")]
+    with space_hub.serving() as hub:
+        assert "pushed to http://127.0.0.1" in push(hub, checkout, traces=traces)
+        first = hub.created[0]
+        assert (first["type"], first["sdk"]) == ("space", "static")
+        assert "hardware" not in first
+        hub.files |= {"t/0123456789abcdef.html": b"", "notes.txt": b"mine"}
+        push(hub, checkout, traces=traces)
+        assert "t/0123456789abcdef.html" not in hub.files
+        assert hub.files["notes.txt"] == b"mine"
+        assert b"frames" in hub.files["index.html"]
+
+
+def test_a_static_space_holds_one_model_for_gallery_and_course(tmp_path, monkeypatch):
+    for name in (*engine.SCRIPTS, *engine.FETCHED, engine.NOTICE):
+        (tmp_path / name).write_bytes(name.encode())
+    listed = [{"name": name, "bytes": 7, "sha256": ""} for name in engine.FETCHED]
+    (tmp_path / engine.ABOUT).write_text(json.dumps({"files": listed}))
+    monkeypatch.setattr(engine, "built", lambda: engine.Engine(tmp_path))
+    monkeypatch.setattr(engine, "run_file", lambda trace: engine.File(b"{}", "application/json"))
+    for module in ("gallery.site", "learn.site"):
+        monkeypatch.setattr(f"macd_studio.macd_ui.{module}.run_file", engine.run_file)
+    planned = static_plan("owner/name", traces=[SHIPPED / "frames.macd"])
+    names = set(planned.files)
+    assert {f"engine/{name}" for name in engine.FETCHED} < names
+    assert not [name for name in names if name.startswith("learn/engine/")]
+    assert all(name.startswith(deploy.STATIC) for name in names)
+    assert {"learn/index.html", "learn/data/run-opening.json", "engine/worker.js"} < names
+    (run,) = (name for name in names if name.startswith("t/") and name.endswith(".html"))
+    assert b'"folder":"../engine/"' in planned.files[run]
+    assert b'"folder":"../engine/"' in planned.files["learn/data/part-opening.js"]
+    assert b'href="learn/index.html"' in planned.files["index.html"]
+    for page in (run, "learn/index.html"):
+        assert b"'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'" in planned.files[page]
+    about = front(planned.files["README.md"])
+    assert (about["sdk"], about["app_file"], about["license"]) == (
+        "static", "index.html", "agpl-3.0",
+    )  # fmt: skip
+    assert about["custom_headers"]["cross-origin-embedder-policy"] == "require-corp"
+    assert "static site" in planned.as_text()
+    assert planned.notes == ()
+
+
+def test_a_static_space_without_the_model_says_what_is_missing(capsys):
+    words = ["--space", "owner/name", "--static", "--dry-run"]
+    assert main([*words, "--traces", str(SHIPPED / "frames.macd")]) == 0
+    assert "make browser-model" in capsys.readouterr().err
+    assert main([*words, "--hardware", "l4x1"]) == 2
+    assert main(["--space", "owner/name", "--dry-run", "--traces", str(SHIPPED)]) == 2
 
 
 @pytest.mark.long
