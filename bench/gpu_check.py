@@ -1,8 +1,10 @@
-"""Runs every family on CUDA in bfloat16, with random weights, and writes time and peak memory.
+"""Runs every family on CUDA with random weights: what it computes, what it takes, what it holds.
 
-`make gpu-check`. Nothing is downloaded. `--device cpu` takes the same way on a CPU in float32, with
-two layers of each kind and few words. Exit codes: 0 all families ran, 1 one did not, 2 there is no
-such device.
+`make gpu-check`. Nothing is downloaded. The same weights of a few layers are run on the CPU in
+float32 and on the device in float32 and bfloat16, and compared (`compare`); the whole model is run
+in bfloat16 and measured (`check`). The tables go into docs/backbones.md. `--device cpu` takes the
+same way on a CPU, with two layers of each kind and few words, and leaves the document alone. Exit
+codes: 0 all families ran and agree, 1 one did not, 2 there is no such device.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bench.counted import peak_bytes
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.catalogue import planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, decode
+from macd_studio.core.macd import weighted
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear
@@ -38,15 +44,39 @@ from macd_studio.core.types import AscentStep
 from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.occlusion import measure
 
+Float64 = NDArray[np.float64]
 Backbone = HfVideoLM | UniversalVLM
+DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
+BEGIN, END = "<!-- gpu -->", "<!-- end of gpu -->"
+NOT_YET = "Not run on a GPU yet."
 MODELS = {
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": 1.0,
     "Qwen/Qwen2-VL-2B-Instruct": 1.0,
     "Qwen/Qwen3-VL-2B-Instruct": 1.0,
     "Qwen/Qwen2.5-VL-3B-Instruct": 1.0,
     "OpenGVLab/InternVL3-8B-hf": 1 / 3,
+    "Qwen/Qwen3.5-0.8B": 1.0,
+    "llava-hf/llava-onevision-qwen2-0.5b-ov-hf": 1.0,
 }
-"""One of every family, and the share of its layers that is built."""
+"""One of every family with code of its own, two without, and the share of its layers that is
+built."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """logits: largest difference over the largest logit; gradient: norm of the difference over the
+    norm. A level may differ where its gradient is below `gradient` of the largest, and a token
+    where the scores of both are closer than `logits`: nothing after it is compared."""
+
+    logits: float
+    gradient: float
+
+
+TOLERANCES = {
+    torch.float32: Tolerance(logits=1e-3, gradient=1e-2),
+    torch.bfloat16: Tolerance(logits=0.1, gradient=0.3),
+}
+"""Against float32 on the CPU. bfloat16 keeps 8 bits, and the gradient goes through every layer."""
 TOKENS, FRAMES, SIDE = 8, 8, 280
 
 
@@ -68,6 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"  {name}", file=sys.stderr, flush=True)
         try:
             report["models"][name] = check(name, args.device, share, args.frames)
+            agreement = compare(name, args.device, args.frames)
+            report["models"][name]["agreement"] = agreement
+            assert all(one["holds"] for one in agreement.values()), f"CPU and device: {agreement}"
         except Exception as error:  # the other families are still of interest
             traceback.print_exc()
             report["models"][name] = {"error": f"{type(error).__name__}: {error}"}
@@ -75,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
+    if args.device == "cuda" and args.only is None:
+        DOCS.write_text(with_table(DOCS.read_text(), report))
     return 1 if any("error" in m for m in report["models"].values()) else 0
 
 
@@ -118,11 +153,15 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         frame_level=np.ones(len(encoded.groups)),
     )
     others = staged("second_view", lambda: masked_view(case, whole, case.options.mask).states)
-    pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
+    others_of = [others]
+    if "prune" in lm.capabilities:
+        prune = Prune(1, 0.5)
+        others_of.append([staged("pruned_view", lambda: case.prefill(encoded.video, prune))])
     options = DecodeOptions(max_tokens=TOKENS)
     rule = Linear(case.options.contrast)
     decoded = staged("decode", lambda: list(decode(lm, base, others, rule, options)))
-    assert len(list(decode(lm, base, [pruned], rule, replace(options, max_tokens=2)))) > 0
+    for second in others_of:
+        assert len(list(decode(lm, base, second, rule, replace(options, max_tokens=2)))) > 0
     _assert_crop_repeats(lm, base, others)
     answer = [decoded[0].token, decoded[0].token]
     masks, gradient = case.masks(case.options.mask), last["normal"].gradient
@@ -135,6 +174,130 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(decoded), 2)
     layers = dict(zip(("vision", "vision_full", "decoder"), depth, strict=True))
     return {"parameters": lm.info.parameters, "layers": layers, "stages": stages}
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What one device computes of one case. logits: (V,) of the first token; gradient: of all
+    strengths; levels: of all; tokens: MACD's, with the scores (V,) that each was chosen by."""
+
+    logits: Float64
+    gradient: Float64
+    levels: Float64
+    tokens: list[int]
+    scores: list[Float64]
+
+
+def compare(name: str, device: str, frames: int = FRAMES) -> dict[str, dict[str, Any]]:
+    """CPU in float32 against the device by dtype, on the same weights of a few layers."""
+    dimensions = DIMENSIONS[name]
+    _, full, _ = depth_of(dimensions)
+    dimensions = {**dimensions, "text": dimensions["text"] | {"vocab_size": 1024}}
+    if "vocab_size_per_layer_input" in dimensions["text"]:
+        dimensions["text"]["vocab_size_per_layer_input"] = 1024
+    torch.manual_seed(0)
+    with torch.no_grad():
+        lm = build(name, with_depth(dimensions, 2, min(full, 2), 2), "cpu", torch.float32)
+        _draw(lm, "cpu")
+    reference = _compute(lm, frames)
+    found = {}
+    for dtype, tolerance in TOLERANCES.items():
+        moved = deepcopy(lm.model).to(device=device, dtype=dtype)
+        info = replace(lm.info, device=device, dtype=str(dtype))
+        again = _compute(type(lm)(moved, lm.processor, info), frames)
+        found[str(dtype).removeprefix("torch.")] = difference(reference, again, tolerance)
+    return found
+
+
+def difference(one: Computed, two: Computed, allowed: Tolerance) -> dict[str, Any]:
+    """How far `two` is from `one`: relative differences, and what is equal of how many."""
+    logits = float(np.abs(one.logits - two.logits).max() / np.abs(one.logits).max())
+    slope = float(np.linalg.norm(one.gradient - two.gradient) / np.linalg.norm(one.gradient))
+    clear = np.abs(one.gradient) > allowed.gradient * np.abs(one.gradient).max()
+    same = one.levels == two.levels
+    equal, tied = 0, False
+    for a, b, scores in zip(one.tokens, two.tokens, one.scores, strict=False):
+        if a != b:
+            gap = float((scores[a] - scores[b]) / np.abs(scores[np.isfinite(scores)]).max())
+            tied = gap <= allowed.logits
+            break
+        equal += 1
+    whole = equal == len(one.tokens) == len(two.tokens)
+    return {
+        "logits": logits,
+        "gradient": slope,
+        "levels": f"{int(same.sum())} of {len(same)}",
+        "tokens": f"{equal} of {len(one.tokens)}",
+        "holds": bool(
+            logits <= allowed.logits
+            and slope <= allowed.gradient
+            and same[clear].all()
+            and (whole or tied)
+        ),
+    }
+
+
+def _compute(lm: Backbone, frames: int) -> Computed:
+    clip, tracks = sample_clip(frames, SIDE), sample_tracks(frames)
+    case = _case(lm, clip, tracks, "normal")
+    mask = case.options.mask
+    step = case.ascent(mask)[-1]
+    levels = case.counterfactual(mask)
+    whole = replace(levels, level=np.ones(len(tracks)), frame_level=0 * levels.frame_level)
+    others = masked_view(case, whole, mask).states
+    rule = Linear(case.options.contrast)
+    steps = list(decode(lm, case.base, others, rule, replace(_GREEDY, keep=1024)))
+    scores = []
+    for one in steps:
+        row = np.full(int(case.base.logits.shape[-1]), -np.inf)
+        row[one.candidates] = weighted(
+            one.base, one.others, rule.weigh(one.base, one.others, one.index), one.candidates
+        )
+        scores.append(row)
+    return Computed(
+        to_host(case.base.logits[0]).astype(np.float64),
+        np.concatenate([step.gradient, step.frame_gradient]),
+        np.concatenate([levels.level, levels.frame_level]),
+        [one.token for one in steps],
+        scores,
+    )
+
+
+_GREEDY = DecodeOptions(max_tokens=TOKENS)
+
+
+def with_table(text: str, report: dict[str, Any] | None = None) -> str:
+    """The document with the tables of a report between their marks; without one: not run yet."""
+    lines = NOT_YET if report is None else "\n".join(_tables(report))
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{lines}\n{END}{rest.split(END)[1]}"
+
+
+def _tables(report: dict[str, Any]) -> Iterator[str]:
+    machine = report["machine"]
+    yield (
+        f"{machine['name']}, torch {machine['torch']}, {report['frames']} frames of"
+        f" {SIDE} × {SIDE}."
+    )
+    yield ""
+    yield (
+        "| model | float32: logits, gradient, levels, tokens | bfloat16: the same |"
+        " MACD, ms | ms a token | peak, planned |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for name, found in report["models"].items():
+        if "error" in found:
+            yield f"| `{name}` | {found['error']} | | | | |"
+            continue
+        cells = [
+            f"{one['logits']:.0e}, {one['gradient']:.0e}, {one['levels']}, {one['tokens']}"
+            for one in found["agreement"].values()
+        ]
+        macd, stages = found["stages"]["macd"], found["stages"]
+        plan = macd.get("planned_peak_gb")
+        peak = f"{macd['peak_gb']:.1f} GB, {f'{plan:.1f} GB' if plan else '–'}"
+        times = f"{macd['ms']:.0f} | {stages['decode']['ms_per_token']:.0f}"
+        yield f"| `{name}` | {' | '.join(cells)} | {times} | {peak} |"
 
 
 def _case(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:

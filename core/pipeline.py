@@ -429,8 +429,10 @@ def _load(
 
 def _record(model: VideoLM, prompt: str, mean: tuple[float, ...], picture: bool) -> BackboneRecord:
     """What a trace keeps of a backbone; how its weights are packed only where they are."""
-    values = asdict(model.info) | {"lacks": model.lacks(picture)}
-    optional = ("quantised", "held_bytes", "offloaded", "lacks")
+    on_gpu = model.info.device == "cuda" and torch.cuda.is_available()
+    gpu = torch.cuda.get_device_name() if on_gpu else ""
+    values = asdict(model.info) | {"lacks": model.lacks(picture), "device_name": gpu}
+    optional = ("quantised", "held_bytes", "offloaded", "lacks", "device_name")
     absent = frozenset(n for n in optional if not values[n])
     return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)
 

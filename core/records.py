@@ -145,6 +145,7 @@ class BackboneRecord(Record):
     quantised: str = stored(NAME, "how its weights are packed; missing where they are not", "")
     held_bytes: int = stored(Number(0, 10**15, whole=True), "what packed weights take", 0)
     offloaded: str = stored(LINE, "where its weights lie, if not on the device alone", "")
+    device_name: str = stored(LINE, "of the GPU, missing where none was used", "")
     lacks: tuple[str, ...] = stored(
         Many(NAME, 0, 32), "what it cannot do, names of `core.records.CAPABILITIES`", ()
     )

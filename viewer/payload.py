@@ -25,6 +25,7 @@ from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO
 from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.traces.summary import device_of, memory_of
 from macd_studio.core.truth import OUTSIDE, is_right
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import same_by_constant
@@ -166,6 +167,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "badge": _badge(trace),
         "lazy": trace.options.lazy,
         "unavailable": unavailable(trace),
+        "took": _took(trace),
         "undetected": list(undetected(trace)),
     }
 
@@ -204,6 +206,15 @@ def can_measure(trace: Trace) -> bool:
     complete = trace.model_frames is not None and trace.counterfactual is not None
     complete = complete and not trace.backbone.is_recorded and not own_thoughts(trace)
     return complete and trace.status == "complete" and "baseline" in trace.answers
+
+
+def _took(trace: Trace) -> dict[str, Any]:
+    """What the run ran on, milliseconds by stage in their order, and the peak of memory."""
+    return {
+        "device": device_of(trace),
+        "times": [[stage, round(ms, 1)] for stage, ms in trace.timings_ms.items()],
+        "memory": memory_of(trace) if trace.peak_memory_mb else "",
+    }
 
 
 def unavailable(trace: Trace) -> dict[str, str]:

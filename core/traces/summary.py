@@ -201,7 +201,9 @@ def as_text(trace: Trace) -> str:
         )
     lines += [f"Note: {w}" for w in trace.warnings]
     spent = "  ".join(f"{k} {v:.0f} ms" for k, v in trace.timings_ms.items())
-    lines += [*_device(trace), f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)"]
+    if device := device_of(trace):
+        lines.append(f"Device     {device}")
+    lines.append(f"Times      {spent}  ({memory_of(trace)})")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
@@ -237,14 +239,21 @@ def _header(trace: Trace) -> list[str]:
     return ["Run        " + " · ".join(part for part in parts if part)]
 
 
-def _device(trace: Trace) -> list[str]:
-    """What the backbone ran on, and how its weights were held; nothing where it was not asked."""
+def device_of(trace: Trace) -> str:
+    """What the backbone ran on, and how its weights were held; empty where it was not asked."""
     made = trace.backbone
     if not made.device:
-        return []
+        return ""
+    name = f" ({made.device_name})" if made.device_name else ""
     packed = f", weights packed as {made.quantised}" if made.quantised else ""
     away = f", weights on {made.offloaded}" if made.offloaded else ""
-    return [f"Device     {made.device}, {made.dtype}{packed}{away}"]
+    return f"{made.device}{name}, {made.dtype}{packed}{away}"
+
+
+def memory_of(trace: Trace) -> str:
+    """The peak, and whose it is: the GPU's where one was used, else that of the whole process."""
+    owner = "the GPU" if trace.backbone.device == "cuda" else "the process"
+    return f"peak memory of {owner} {trace.peak_memory_mb:.0f} MB"
 
 
 def _badge(trace: Trace) -> list[str]:

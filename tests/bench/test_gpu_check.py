@@ -1,5 +1,9 @@
 """The check on a GPU says clearly where there is none, and catches slopes that differ."""
 
+import json
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +21,8 @@ def test_without_cuda_it_ends_with_2_and_a_line(monkeypatch, capsys, tmp_path):
 
 def test_one_family_of_each_is_checked():
     families = [gpu_check.DIMENSIONS[name]["family"] for name in gpu_check.MODELS]
-    assert sorted(families) == ["internvl", "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "smolvlm"]
+    own = ["internvl", "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "smolvlm"]
+    assert sorted(families) == sorted([*own, "qwen3_5", "llava_onevision"])
 
 
 def test_a_model_that_fails_is_told_and_the_exit_code_is_1(monkeypatch, capsys, tmp_path):
@@ -38,3 +43,104 @@ def test_slopes_of_both_memory_modes_must_agree():
         gpu_check._assert_same_slopes(step([1.0, 2.0]), step([-1.0, 2.0]))
     with pytest.raises(AssertionError, match="not finite"):
         gpu_check._assert_same_slopes(step([1.0, np.nan]), step([1.0, 2.0]))
+
+
+# CPU against device
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A small model in the place of a listed one."""
+    dimensions = deepcopy(gpu_check.DIMENSIONS["Qwen/Qwen2-VL-2B-Instruct"])
+    dimensions["text"] |= {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+                           "num_key_value_heads": 2}  # fmt: skip
+    dimensions["text"]["rope_parameters"]["mrope_section"] = [2, 3, 3]
+    dimensions["vision"] |= {"embed_dim": 32, "num_heads": 2, "hidden_size": 64}
+    monkeypatch.setitem(gpu_check.DIMENSIONS, "small", dimensions)
+    monkeypatch.setattr(gpu_check, "SIDE", 56)
+    return "small"
+
+
+def test_the_same_weights_agree_with_themselves(small):
+    """The whole comparison, with the CPU in the place of the GPU."""
+    found = gpu_check.compare(small, "cpu", 4)
+    exact, half = found["float32"], found["bfloat16"]
+    assert exact["logits"] == exact["gradient"] == 0
+    assert exact["tokens"] == "8 of 8"
+    assert exact["levels"] == "4 of 4"  # two objects and two frame groups
+    assert 0 < half["logits"] < 0.1
+    assert 0 < half["gradient"] < 0.3
+    assert exact["holds"]
+    assert half["holds"]
+
+
+def test_a_device_that_computes_otherwise_is_noticed(small, monkeypatch):
+    inner = gpu_check._compute
+    calls = []
+
+    def off(lm, frames):
+        calls.append(lm)
+        if len(calls) == 2:  # float32 on the device
+            with torch.no_grad():
+                next(p for p in lm.model.parameters() if p.ndim > 1).mul_(1.5)
+        return inner(lm, frames)
+
+    monkeypatch.setattr(gpu_check, "_compute", off)
+    assert not gpu_check.compare(small, "cpu", 4)["float32"]["holds"]
+
+
+def computed(**changes):
+    scores = [np.array([3.0, 1.0, 2.9999]), np.array([1.0, 3.0, 0.0])]
+    whole = gpu_check.Computed(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1e-4]),
+                               np.array([1.0, 0.0]), [0, 1], scores)  # fmt: skip
+    return replace(whole, **changes)
+
+
+@pytest.mark.parametrize(("changes", "holds"), [
+    ({}, True),
+    ({"logits": np.array([3.002, 1.0, 2.0])}, True),
+    ({"logits": np.array([3.01, 1.0, 2.0])}, False),
+    ({"gradient": np.array([1.005, 1e-4])}, True),
+    ({"gradient": np.array([1.02, 1e-4])}, False),
+    ({"levels": np.array([1.0, 1.0])}, True),  # its gradient is nearly 0
+    ({"levels": np.array([0.0, 0.0])}, False),
+    ({"tokens": [2, 0]}, True),  # a tie, after which answers part
+    ({"tokens": [0, 0]}, False),
+    ({"tokens": [0]}, False),
+])  # fmt: skip
+def test_what_may_differ_and_what_not(changes, holds):
+    allowed = gpu_check.TOLERANCES[torch.float32]
+    assert gpu_check.difference(computed(), computed(**changes), allowed)["holds"] == holds
+
+
+def test_what_was_found_is_written_into_the_document():
+    text = gpu_check.DOCS.read_text()
+    now = text.split(gpu_check.BEGIN)[1].split(gpu_check.END)[0].strip()
+    assert now == gpu_check.NOT_YET or now.startswith("NVIDIA")
+    one = gpu_check.difference(computed(), computed(), gpu_check.TOLERANCES[torch.float32])
+    stages = {"macd": {"ms": 12.3, "peak_gb": 1.24, "planned_peak_gb": 1.3},
+              "decode": {"ms_per_token": 4.0}}  # fmt: skip
+    report = {
+        "machine": {"name": "NVIDIA X", "torch": "2.11"},
+        "frames": 8,
+        "models": {"a": {"agreement": {"float32": one, "bfloat16": one}, "stages": stages},
+                   "b": {"error": "AssertionError: off"}},
+    }  # fmt: skip
+    written = gpu_check.with_table(text, json.loads(json.dumps(report)))
+    assert gpu_check.NOT_YET not in written
+    assert (
+        "| `a` | 0e+00, 0e+00, 2 of 2, 2 of 2 | 0e+00, 0e+00, 2 of 2, 2 of 2 | 12 | 4 |" in written
+    )
+    assert "| 1.2 GB, 1.3 GB |" in written
+    assert "| `b` | AssertionError: off |" in written
+    assert gpu_check.with_table(written) == gpu_check.with_table(text)
+
+
+def test_a_device_that_disagrees_gives_exit_code_1(monkeypatch, tmp_path, capsys):
+    bad = {"float32": {"holds": False}}
+    monkeypatch.setattr(gpu_check, "check", lambda *_: {"stages": {}})
+    monkeypatch.setattr(gpu_check, "compare", lambda *_: bad)
+    before = gpu_check.DOCS.read_text()
+    assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path / "x.json")]) == 1
+    assert "CPU and device" in (tmp_path / "x.json").read_text()
+    assert gpu_check.DOCS.read_text() == before

@@ -364,3 +364,18 @@ def test_a_thought_is_folded_and_no_part_of_the_answers(bare):
     summary = page.locator("details.mv-thought summary").all_inner_texts()
     assert summary == ["Thought before the answer of MACD: 1 token, cut"]
     assert show(bare, traced()).locator("details.mv-thought").count() == 0
+
+
+def test_device_time_and_memory_are_named(bare):
+    trace = traced()
+    gpu = replace(trace.backbone, device="cuda", device_name="NVIDIA X", dtype="bfloat16")
+    timings = {"video": 12.25, "ascent": 340.0}
+    page = show(bare, replace(trace, backbone=gpu, timings_ms=timings, peak_memory_mb=512.0))
+    fold = page.locator("details.mv-took")
+    assert not fold.locator("dl").is_visible()
+    fold.locator("summary").click()
+    pairs = zip(*(fold.locator(tag).all_inner_texts() for tag in ("dt", "dd")), strict=True)
+    assert dict(pairs) == {
+        "device": "cuda (NVIDIA X), bfloat16", "video": "12.2 ms",
+        "ascent": "340 ms", "memory": "peak memory of the GPU 512 MB",
+    }  # fmt: skip

@@ -1,5 +1,7 @@
 """What a model lacks: what needs it is left out with the reason, before anything is computed."""
 
+from dataclasses import replace
+
 import pytest
 
 import macd_studio as macd
@@ -142,3 +144,13 @@ def test_the_command_line_says_so_before_the_run(monkeypatch, toy_mp4, capsys, t
     assert "runs without ascent" in err
     assert err.index("runs without ascent") < err.rindex("ecod")
     assert "macd-measured" in out
+
+
+def test_the_summary_names_the_device_and_whose_memory_it_is(blind):
+    text = as_text(blind)
+    assert "Device     cpu, float64\n" in text
+    assert f"(peak memory of the process {blind.peak_memory_mb:.0f} MB)" in text
+    gpu = replace(blind.backbone, device="cuda", device_name="NVIDIA X", dtype="bfloat16")
+    text = as_text(replace(blind, backbone=gpu))
+    assert "Device     cuda (NVIDIA X), bfloat16\n" in text
+    assert "(peak memory of the GPU" in text

@@ -243,7 +243,22 @@ export class Tour {
   }
 }
 
-// How to run the same again, and the list of keys.
+// What the run took, how to run the same again, and the list of keys.
+
+export class Took {
+  constructor() {
+    this.body = el("dl", {});
+    this.root = el("details", { class: "mv-took" }, el("summary", {}, TEXT.whatTheRunTook), this.body);
+  }
+
+  /** @param {Trace} trace */
+  load({ took }) {
+    this.root.hidden = !took.times.length;
+    /** @type {[string, string][]} */
+    const rows = [[TEXT.device, took.device], ...took.times.map(([stage, ms]) => /** @type {[string, string]} */ ([stage, `${ms} ms`])), [TEXT.memory, took.memory]];
+    this.body.replaceChildren(...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  }
+}
 
 export class Reproduce {
   /** @param {string} base what links are relative to */

@@ -88,6 +88,8 @@ export const TEXT = {
   candidates: "Candidates",
   belowThePlausibilityCut: "below the plausibility cut", belowCutoff: "below β cutoff",
   upperBound: "not every token of the head is stored",
+  // what a run took
+  whatTheRunTook: "What the run took", device: "device", memory: "memory",
   // viewer
   progress: "Progress", traceViewer: "Trace viewer",
   // whatif

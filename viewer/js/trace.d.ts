@@ -94,6 +94,8 @@ export interface BackboneRecord {
   held_bytes?: number;
   /** where its weights lie, if not on the device alone */
   offloaded?: string;
+  /** of the GPU, missing where none was used */
+  device_name?: string;
   /** what it cannot do, names of `core.records.CAPABILITIES` */
   lacks?: string[];
 }

@@ -9,7 +9,7 @@ import { all, button, el } from "./dom.js";
 import { EnoughPanel } from "./enough.js";
 import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
-import { Help, Legend, Reproduce, Tour } from "./help.js";
+import { Help, Legend, Reproduce, Took, Tour } from "./help.js";
 import { Rail } from "./rail.js";
 import { Stage } from "./stage.js";
 import { Address, isContrast, State } from "./state.js";
@@ -57,6 +57,7 @@ export class Viewer {
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
     this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence, enough: this.enough };
     this.reproduce = new Reproduce(host.base || "");
+    this.took = new Took();
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });
@@ -71,7 +72,7 @@ export class Viewer {
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root, this.enough.root),
         this.side),
-      this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
+      this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.took.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, this.message, this.body, this.help.root, this.legend.tips.root);
@@ -188,7 +189,7 @@ export class Viewer {
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     if (fresh && trace.final) Object.assign(this.state, this.opening());
-    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.enough, this.beside, this.regions]) {
+    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.took, this.reproduce, this.evidence, this.enough, this.beside, this.regions]) {
       part.load(trace);
     }
     this.legend.loadTrace(trace);
