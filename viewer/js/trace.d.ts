@@ -317,7 +317,7 @@ export interface MaskOptions {
   /** how masks and strengths become one mask */
   fusion: "max" | "confidence" | "average" | "or";
   /** what masked pixels become */
-  fill: "mean" | "black" | "blur" | "noise" | "additive";
+  fill: "mean" | "black" | "blur" | "noise" | "plate" | "additive";
   /** what a frame mask covers: pixels outside the objects, the whole frame, or nothing */
   frame_mask: "outside" | "whole" | "off";
   /** seed of the noise in masked pixels */
