@@ -9,7 +9,14 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of, views_of
+from macd_studio.core.evidence.kinds import (
+    KINDS,
+    LENS,
+    curve_readings,
+    readings,
+    readings_of,
+    views_of,
+)
 from macd_studio.core.evidence.options import (
     EvidenceOptions,
     read_enough_options,
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from macd_studio.core.whatif.workbench import Workbench
 
 
+FEW_KINDS = 2
+"""Kinds of maps that are ticked at first."""
 VIEW = 0.6
 """Readings of a view among many in a batch, which share frames."""
 PLACES = {
@@ -64,7 +73,7 @@ def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
 
 EVIDENCE = (
     "token", "answer", "against", "kinds", "layers", "patches", "knock_out", "boxes",
-    "knock_out_layers", "maps", "lens",
+    "knock_out_layers", "maps", "lens", "curves",
 )  # fmt: skip
 """Options of evidence that the page sets; the others stay as they are."""
 ENOUGH = ("token", "same", "margin", "spans", "boxes", "search", "keep")
@@ -198,6 +207,7 @@ def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
     units = {kind: readings(kind, tracks, groups, 1) for kind in KINDS}
     units["lens"] = len(VIEWS) * LENS
+    units["curves"] = curve_readings(FEW_KINDS)
     evidence = {k: _ms(estimator.measured(work, f"evidence {k}", n)) for k, n in units.items()}
     known = {kind: ms for kind, ms in evidence.items() if ms is not None}
     controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
@@ -209,7 +219,8 @@ def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, floa
     """Readings of a view by kind of map that is asked for, and of the lens."""
     rows, columns = options.patch_grid()
     parts = {k: readings(k, tracks, groups, rows * columns) for k in options.chosen_kinds}
-    return parts | ({"lens": len(VIEWS) * LENS} if options.lens else {})
+    parts |= {"lens": len(VIEWS) * LENS} if options.lens else {}
+    return parts | ({"curves": curve_readings(len(options.chosen_kinds))} if options.curves else {})
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -11,6 +11,8 @@ from macd_studio.core.evidence.records import (
     Agreement,
     ControlOutcome,
     ControlReport,
+    Curve,
+    Curves,
     Enough,
     Evidence,
     EvidenceMap,
@@ -127,6 +129,14 @@ def small_evidence():
             KnockOut(None, (0.0, 0.0, 0.5, 0.5), (1, 1), 1, "no", "no", (1.5, 1.5), (0.75, 0.75)),
         ),
         lens=Lens((0.25, 0.75), (0.25, 0.5)),
+        curves=Curves(
+            (0.0, 0.5, 1.0),
+            (
+                Curve("gradient", (0.75, 0.25, 0.25), (0.25, 0.75, 0.75)),
+                Curve("random", (0.75, 0.5, 0.25), (0.25, 0.5, 0.75)),
+                Curve("random", (0.75, 0.75, 0.25), (0.25, 0.5, 0.75)),
+            ),
+        ),
     )
 
 

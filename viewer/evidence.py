@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.description import as_row
-from macd_studio.core.evidence.records import Evidence, EvidenceMap
+from macd_studio.core.evidence.records import RANDOM_ORDER, Curves, Evidence, EvidenceMap
 from macd_studio.core.evidence.report import extent
 from macd_studio.core.types import Trace
 
@@ -38,8 +38,23 @@ def _evidence(one: Evidence, corners: list[float]) -> dict[str, Any]:
         "extent": corners,
         "strongest": strongest,
         "maps": [_map(m) for m in one.maps],
+        "faithful": None if one.curves is None else _faithful(one.curves),
         "knock_outs": [as_row(k) | {"layers": [n + 1 for n in k.layers]} for k in one.knock_outs],
     }
+
+
+def _faithful(curves: Curves) -> dict[str, Any]:
+    areas = curves.areas()
+    return {
+        "band": list(curves.band()) if RANDOM_ORDER in areas else None,
+        "kinds": [
+            {
+                "kind": kind, "score": score, "above": above,
+                "deletion": areas[kind][0][0], "insertion": areas[kind][0][1],
+            }
+            for kind, score, above in curves.scores()
+        ],
+    }  # fmt: skip
 
 
 def _map(one: EvidenceMap) -> dict[str, Any]:

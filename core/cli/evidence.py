@@ -63,6 +63,10 @@ def add_evidence(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--knock-out-layers", default="", metavar="3-6",
         help="the layers to block, counted from 1 (default: all)",
     )  # fmt: skip
+    command.add_argument(
+        "--curves", action="store_true",
+        help="score each map by insertion and deletion, beside random orders",
+    )  # fmt: skip
     command.add_argument("--no-lens", action="store_true", help="leave the layers' read-outs out")
     command.add_argument(
         "--no-sanity", action="store_true", help="no comparison with a head of random weights"
@@ -88,6 +92,7 @@ def evidence_options(args: argparse.Namespace) -> EvidenceOptions:
         boxes=tuple(args.knock_out_box),
         knock_out_layers=args.knock_out_layers,
         lens=not args.no_lens,
+        curves=args.curves,
         sanity=not args.no_sanity,
         low_memory=args.low_memory,
     )

@@ -26,7 +26,7 @@ from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import answer, decode, repeats_of
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.kinds import BATCH, BATCH_TOKENS
+from macd_studio.core.evidence.kinds import batch_size
 from macd_studio.core.evidence.options import Box, EnoughOptions
 from macd_studio.core.evidence.records import (
     BACKGROUND,
@@ -208,7 +208,7 @@ class PieceReader:
     @property
     def together(self) -> int:
         """Views in a batch."""
-        return max(BATCH, BATCH_TOKENS // max(1, self.context.encoded.vision_tokens))
+        return batch_size(self.context.encoded.vision_tokens)
 
     def _read(self, sets: Sequence[int]) -> list[Scored]:
         """One pass over the prompt and the answer: what predicts each of its tokens."""

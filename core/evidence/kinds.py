@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 BATCH, BATCH_TOKENS = 8, 2048
 """Views that are read together: at least so many, and more while they hold few vision tokens."""
+CURVE_STEPS, RANDOM_ORDERS = 8, 10
+"""Steps of an insertion or deletion curve, and random orders that it is compared with."""
 LENS, KNOCK_OUT = 0.2, 1.0
 """Readings that the lens takes of one view, and an answer of a few words of the video."""
 
@@ -148,9 +150,14 @@ def _patches(case: EvidenceCase, frames: Sequence[int]) -> Iterator[Piece]:
             yield mask, region
 
 
+def batch_size(vision_tokens: int) -> int:
+    """How many views of so many vision tokens are read together."""
+    return max(BATCH, BATCH_TOKENS // max(1, vision_tokens))
+
+
 def _batched(case: EvidenceCase, pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     """The pieces in lists of what is read together; made when they are needed."""
-    most = max(BATCH, BATCH_TOKENS // max(1, case.encoded.vision_tokens))
+    most = batch_size(case.encoded.vision_tokens)
     waiting = iter(pieces)
     while batch := list(islice(waiting, most)):
         yield batch
@@ -213,11 +220,17 @@ def readings(kind: str, tracks: int, groups: int, patches: int) -> float:
     return round(len(VIEWS) * (k.once + k.per_object * tracks + k.per_patch * groups * patches), 3)
 
 
+def curve_readings(kinds: int) -> float:
+    """What insertion and deletion by so many kinds of maps, and random orders, take."""
+    return round(1.2 * (CURVE_STEPS - 1) * (kinds + RANDOM_ORDERS), 3)
+
+
 def readings_of(options: EvidenceOptions, tracks: int, groups: int) -> float:
     """What everything takes that the options ask for, in readings of one view."""
     rows, columns = options.patch_grid()
     maps = sum(readings(kind, tracks, groups, rows * columns) for kind in options.chosen_kinds)
     blocked = len(options.knock_out) + len(options.boxes)
+    maps += curve_readings(len(options.chosen_kinds)) * options.curves
     return maps + KNOCK_OUT * (blocked + 1 if blocked else 0) + LENS * len(VIEWS) * options.lens
 
 

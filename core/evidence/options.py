@@ -51,6 +51,7 @@ class EvidenceOptions(Checked):
     knock_out_layers: str = text("", 20, "decoder layers to block, such as 3-6; empty: all")
     lens: bool = flag(True, "the token's probability as read out after each layer")
     sanity: bool = flag(True, "compare each map with that of a head of random weights")
+    curves: bool = flag(False, "score each map by insertion and deletion, beside random orders")
     maps: bool = flag(True, "measure maps; otherwise knock-outs and the lens alone")
     low_memory: bool = flag(False, "keep few activations for the gradient, and compute them again")
 

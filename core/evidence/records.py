@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +186,70 @@ class Lens(Stored):
     counterfactual: tuple[float, ...] = stored(Exactly(_SHARE, 1, MAX_LAYERS), "under V_d")
 
 
+RANDOM_ORDER = "random"
+"""Kind of a curve whose order knows nothing."""
+MAX_CURVES, MAX_STEPS = 64, 64
+_PROBABILITIES = Exactly(_SHARE, 2, MAX_STEPS)
+
+
+@dataclass(frozen=True)
+class Curve(Stored):
+    """The token's probability while the cells of one order are hidden, and shown, one by one."""
+
+    kind: str = stored(Words(40, 1), "the map that orders the cells, or `random`")
+    deletion: tuple[float, ...] = stored(
+        _PROBABILITIES, "with the first cells of the order hidden, from none to all"
+    )
+    insertion: tuple[float, ...] = stored(
+        _PROBABILITIES, "with these alone shown, from none to all"
+    )
+
+
+@dataclass(frozen=True)
+class Curves(Stored):
+    """Insertion and deletion, which score maps against the model itself."""
+
+    shares: tuple[float, ...] = stored(
+        Exactly(SHARE, 2, MAX_STEPS), "of the cells, at each step of a curve, from 0 to 1"
+    )
+    curves: tuple[Curve, ...] = stored(Rows(Curve, MAX_CURVES), "of each map, then random orders")
+
+    def areas(self) -> dict[str, list[tuple[float, float]]]:
+        """Areas under the deletion and the insertion curve of each kind, one a curve, [0, 1]."""
+        out: dict[str, list[tuple[float, float]]] = {}
+        for one in self.curves:
+            both = self._area(one.deletion), self._area(one.insertion)
+            out.setdefault(one.kind, []).append(both)
+        return out
+
+    def scores(self) -> list[tuple[str, float, float]]:
+        """Kind, area of insertion less that of deletion, and the share of random orders below it.
+
+        The most faithful kind first; random orders are left out. The share is 0 without any.
+        """
+        areas = self.areas()
+        random = [i - d for d, i in areas.pop(RANDOM_ORDER, [])]
+        rows = [(kind, i - d) for kind, ((d, i), *_) in areas.items()]
+        below = {kind: sum(r < score for r in random) / max(1, len(random)) for kind, score in rows}
+        return sorted(((k, s, below[k]) for k, s in rows), key=lambda row: -row[1])
+
+    def band(self) -> tuple[float, float]:
+        """The lowest and the highest score of the random orders. Raises ValueError without any."""
+        scores = [i - d for d, i in self.areas()[RANDOM_ORDER]]
+        return min(scores), max(scores)
+
+    def _area(self, values: Sequence[float]) -> float:
+        return float(np.trapezoid(values, self.shares))
+
+    def fits(self) -> bool:
+        """Whether every curve has a value at each share, and the shares rise from 0 to 1."""
+        rise = all(a < b for a, b in pairwise(self.shares))
+        lengths = {len(v) for c in self.curves for v in (c.deletion, c.insertion)}
+        return (
+            rise and (self.shares[0], self.shares[-1]) == (0, 1) and lengths <= {len(self.shares)}
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence(Stored):
     """Where the evidence for one token lies."""
@@ -205,6 +270,9 @@ class Evidence(Stored):
     )
     lens: Lens | None = stored(
         Maybe(Row(Lens)), "the token's probability by layer", None, needed=True
+    )
+    curves: Curves | None = stored(
+        Maybe(Row(Curves)), "insertion and deletion by the maps under V; null: not measured", None
     )
 
     def map(self, kind: str, view: str = "video") -> EvidenceMap:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from macd_studio.core.evidence.records import (
     BACKGROUND,
+    RANDOM_ORDER,
+    Curves,
     Enough,
     Evidence,
     EvidenceMap,
@@ -48,6 +50,29 @@ def as_json(evidence: Evidence, trace: Trace) -> dict[str, Any]:
             "video": list(evidence.lens.video),
             "counterfactual": list(evidence.lens.counterfactual),
         },
+        "curves": None if evidence.curves is None else _curves(evidence.curves),
+    }
+
+
+def _curves(curves: Curves) -> dict[str, Any]:
+    areas = curves.areas()
+    scores = {kind: (score, below) for kind, score, below in curves.scores()}
+    return {
+        "shares": list(curves.shares),
+        "random_band": list(curves.band()) if RANDOM_ORDER in areas else None,
+        "kinds": [
+            {
+                "kind": one.kind,
+                "deletion": list(one.deletion),
+                "insertion": list(one.insertion),
+                "deletion_area": areas[one.kind][0][0],
+                "insertion_area": areas[one.kind][0][1],
+                "score": scores[one.kind][0],
+                "above_random": scores[one.kind][1],
+            }
+            for one in curves.curves
+            if one.kind in scores
+        ],
     }
 
 
@@ -148,7 +173,23 @@ def as_text(evidence: Evidence, trace: Trace) -> str:
         for view in ("video", "counterfactual"):
             each = [f"{p:.3f}" for p in getattr(evidence.lens, view)]
             lines.append(f"Lens       {view:<15} {' '.join(each)}")
+    if evidence.curves is not None:
+        lines += _curve_lines(evidence.curves)
     return visible("\n".join(lines))
+
+
+def _curve_lines(curves: Curves) -> list[str]:
+    areas, scores = curves.areas(), curves.scores()
+    lines = ["", f"{'faithful':<16}{'deletion':>9}{'insertion':>10}{'score':>8}  random below it"]
+    for kind, score, below in scores:
+        deletion, insertion = areas[kind][0]
+        lines.append(f"{kind:<16}{deletion:>9.3f}{insertion:>10.3f}{score:>+8.3f}  {below:.0%}")
+    if RANDOM_ORDER in areas:
+        low, high = curves.band()
+        lines.append(f"{RANDOM_ORDER:<16}{'':>19}  {low:+.3f} to {high:+.3f}")
+    if scores:
+        lines.append(f"Most faithful for this token: {scores[0][0]}")
+    return lines
 
 
 def _correlation(value: float | None) -> str:

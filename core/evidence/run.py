@@ -11,15 +11,18 @@ import numpy as np
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.curves import measure_curves
 from macd_studio.core.evidence.kinds import Measured, find_kind
 from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
 from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
 from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
 from macd_studio.core.evidence.records import (
+    MAX_CURVES,
     MAX_EVIDENCE,
     MAX_KNOCK_OUTS,
     VIEWS,
     Agreement,
+    Curves,
     Evidence,
     EvidenceMap,
     KnockOut,
@@ -69,7 +72,7 @@ def evidence_events(
         )
     steps, done = measure_steps(case), 0
     blocked = len(options.track_ids()) + len(options.regions())
-    whole = len(options.chosen_kinds) * len(case.views) + blocked + options.lens
+    whole = len(options.chosen_kinds) * len(case.views) + blocked + options.lens + options.curves
     while True:
         try:
             message = next(steps)
@@ -99,7 +102,17 @@ def join_evidence(previous: Evidence, newer: Evidence) -> Evidence:
         agreement=agreements(maps),
         knock_outs=(*previous_knock_outs, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
         lens=newer.lens or previous.lens,
+        curves=_joined_curves(previous.curves, newer.curves),
     )
+
+
+def _joined_curves(previous: Curves | None, newer: Curves | None) -> Curves | None:
+    """Curves of kinds that were not measured again stay beside the newer ones."""
+    if previous is None or newer is None or previous.shares != newer.shares:
+        return newer or previous
+    again = {one.kind for one in newer.curves}
+    others = tuple(one for one in previous.curves if one.kind not in again)
+    return replace(newer, curves=(*others, *newer.curves)[-MAX_CURVES:])
 
 
 def agreements(maps: Sequence[EvidenceMap]) -> tuple[Agreement, ...]:
@@ -235,6 +248,10 @@ def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
     if case.options.lens:
         yield "The token after each layer"
         lens = read_layers_out(case)
+    curves = None
+    if case.options.curves and maps:
+        yield "Insertion and deletion by each map"
+        curves = measure_curves(case, {m.kind: m.values for m in maps if m.view == VIEWS[0]})
     return Evidence(
         target=case.target,
         score=(case.score("video"), case.score("counterfactual")),
@@ -243,6 +260,7 @@ def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
         agreement=agreements(maps),
         knock_outs=tuple(knock_outs),
         lens=lens,
+        curves=curves,
     )
 
 

@@ -130,6 +130,8 @@ def _check(trace: Trace, frames: int) -> None:
         for one in found.maps:
             if len(one.objects) != len(trace.tracks) or len(one.groups) != len(trace.groups):
                 raise TraceError("a map's shares are not those of the trace's objects", DAMAGED)
+        if found.curves is not None and not found.curves.fits():
+            raise TraceError("a curve of a map in the trace has other steps", DAMAGED)
     track_ids = [track.id for track in trace.tracks]
     if not all(one.fits(track_ids, len(trace.groups)) for one in trace.enough):
         raise TraceError("a set of pieces is not one of the trace's objects and frames", DAMAGED)

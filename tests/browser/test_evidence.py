@@ -9,6 +9,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.core.evidence.records import (
     Agreement,
+    Curve,
+    Curves,
     Enough,
     Evidence,
     EvidenceMap,
@@ -60,6 +62,14 @@ def with_evidence():
             KnockOut(trace.tracks[0].id, None, (0, 3), 4, "cat", "none", (1, 0), (0.9, 0.1)),
         ),
         lens=Lens((0.1, 0.2, 0.4, 0.8), (0.1, 0.1, 0.2, 0.3)),
+        curves=Curves(
+            (0.0, 0.5, 1.0),
+            (
+                Curve("gradient", (1.0, 0.5, 0.0), (0.0, 1.0, 1.0)),
+                Curve("random", (1.0, 1.0, 0.0), (0.0, 0.5, 1.0)),
+                Curve("random", (1.0, 1.0, 1.0), (0.0, 0.0, 1.0)),
+            ),
+        ),
     )  # fmt: skip
     return replace(trace, evidence=(one,), enough=(known_enough(trace),))
 
@@ -179,11 +189,14 @@ def test_figures_beside_the_map_are_those_of_the_trace(opened):
     page = opened()
     unfold(page)
     said = page.locator(".mv-evidence").inner_text()
-    for part in ("its lead over", "is 1.50 given V and -2.25 given V_d", "25.0 %",
+    for part in ("its lead over", "is 1.50 given V and −2.25 given V_d", "25.0 %",
+                 "Most faithful for this token: Input × gradient", "−0.750 to −0.250", "+0.250",
                  "+0.50 under V", "+0.75 under V", "→ “none”", "90.0 % → 10.0 %", "layers 1–4",
                  "against to 2.0 for the token"):  # fmt: skip
         assert part in said, part
-    assert "0.800" in page.locator(".mv-lens svg").get_attribute("aria-label")
+    assert "0.800" in page.locator(".mv-lens svg").last.get_attribute("aria-label")
+    told = page.locator(".mv-lens svg").first.get_attribute("aria-label")
+    assert "1.00 0.50 0.00 as cells are hidden, 0.00 1.00 1.00 as they are shown" in told
     assert page.locator(".mv-evidence-ask").is_hidden()  # no server
     # a row of frames leads to them, one of an object chooses it
     page.get_by_role("button", name="frames 5–6").focus()

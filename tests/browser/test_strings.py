@@ -300,6 +300,17 @@ CASES = {
     ],
     "lensName": [(["a b"], "probability of a␣b")],
     "costText": [([20], "about 0.1 s"), ([500], "about 0.5 s"), ([2600], "about 3 s")],
+    "curveLabel": [
+        (["Attention", [1, 0.5], [0, 0.25]],
+         "Attention: probability 1.00 0.50 as cells are hidden, 0.00 0.25 as they are shown"),
+    ],
+    "faithfulText": [
+        ([{"kinds": [{"kind": "a"}], "band": [-0.25, 0.5]}, "TITLED"],
+         "Most faithful for this token: A. The score is the area under insertion less that under deletion."
+         " Random orders, drawn faintly, score −0.250 to +0.500."),
+        ([{"kinds": [], "band": None}, "TITLED"],
+         "The score is the area under insertion less that under deletion."),
+    ],
     "enoughCost": [
         ([256, None], "at most 256 views"), ([64, 2600], "at most 64 views, about 3 s"),
     ],
@@ -452,7 +463,8 @@ def said(bare):
     given = {name: [arguments for arguments, _ in cases] for name, cases in CASES.items()}
     script = """(given) => {
       const strings = %s, names = new Map([["b", "Bee"]]);
-      const own = (value) => (value === "NAMES" ? names : value ?? (value === null ? null : undefined));
+      const capital = (text) => text.toUpperCase();
+      const own = (value) => (value === "NAMES" ? names : value === "TITLED" ? capital : value);
       const ask = (name) => given[name].map((all) => strings[name](...all.map(own)));
       const functions = Object.keys(strings).filter((name) => typeof strings[name] === "function");
       return Object.fromEntries(functions.map((name) => [name, name in given ? ask(name) : null]));

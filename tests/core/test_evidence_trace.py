@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"
 def test_evidence_comes_back_from_a_file_as_it_was():
     (before,) = small_trace().evidence
     (after,) = unpack(pack(small_trace())).evidence
-    for name in ("target", "score", "layers", "agreement", "knock_outs", "lens"):
+    for name in ("target", "score", "layers", "agreement", "knock_outs", "lens", "curves"):
         assert getattr(after, name) == getattr(before, name), name
     for a, b in zip(after.maps, before.maps, strict=True):
         np.testing.assert_array_equal(a.values, b.values)
@@ -76,6 +76,10 @@ HOSTILE = {
     "a view that is none": changed(("maps", 0, "view"), "both"),
     "a correlation above 1": changed(("maps", 0, "sanity"), 2),
     "no kind": changed(("maps", 0, "kind"), ""),
+    "a curve of other steps": changed(("curves", "curves", 0, "deletion"), [0.5, 0.5]),
+    "steps that do not rise": changed(("curves", "shares"), [0.0, 0.0, 1.0]),
+    "steps that end early": changed(("curves", "shares"), [0.0, 0.5, 0.75]),
+    "a curve above 1": changed(("curves", "curves", 0, "insertion"), [0.5, 0.5, 1.5]),
     "no maps": changed(("maps",), []),
     "a token below 0": changed(("target", "token"), -1),
     "a box outside": changed(("knock_outs", 1, "box"), [0, 0, 2, 1]),
@@ -250,7 +254,7 @@ def test_what_is_not_in_the_trace_is_refused(options, said, toyworld):
 def test_the_command_prints_and_saves_it(tmp_path, capsys):
     out = tmp_path / "new.macd"
     words = ["evidence", str(EXAMPLE), "--token", "1", "--against", "none", "--kinds", "attention",
-             "--knock-out", "1", "--json", "--out", str(out)]  # fmt: skip
+             "--curves", "--knock-out", "1", "--json", "--out", str(out)]  # fmt: skip
     assert main(words) == 0
     printed = json.loads(capsys.readouterr().out)
     saved = macd.load(out)
@@ -276,6 +280,8 @@ def keys_of(printed):
         *(f"maps.attention.video.{k}" for k in view),
         *(f"agreement[].{k}" for k in ("view", "kinds", "correlation")),
         *(f"knock_out[].{k}" for k in printed["knock_out"][0]),
+        *(f"curves.{k}" for k in printed["curves"]),
+        *(f"curves.kinds[].{k}" for k in printed["curves"]["kinds"][0]),
     }
 
 

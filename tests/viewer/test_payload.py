@@ -88,6 +88,14 @@ def sent():
         "Agreement": [a for one in shown["evidence"] for a in one["agreement"]],
         "KnockOut": [k for one in shown["evidence"] for k in one["knock_outs"]],
         "Lens": [one["lens"] for one in shown["evidence"]],
+        "Curves": [one["curves"] for one in shown["evidence"]],
+        "Curve": [c for one in shown["evidence"] for c in one["curves"]["curves"]],
+        "Faithful": [one["faithful"] for one in shown["evidence"]],
+        "FaithfulKind": [k for one in shown["evidence"] for k in one["faithful"]["kinds"]],
+        "Enough": shown["enough"],
+        "Piece": [p for one in shown["enough"] for p in one["pieces"]],
+        "Given": [one["whole"] for one in shown["enough"]],
+        "Smallest": [one["keep"] for one in shown["enough"]],
     }
 
 

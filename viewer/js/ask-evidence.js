@@ -29,7 +29,8 @@ export class AskEvidence {
     this.patches = el("select", { "aria-label": TEXT.patches, on: { change: () => this.tellCost() } },
       PATCHES.map((size) => el("option", { value: size, selected: size === "4x4" }, size)));
     this.layers = this.field(TEXT.attentionLayers, TEXT.all, 8);
-    this.measure = button(TEXT.measure, () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
+    this.curves = el("input", { type: "checkbox", on: { change: () => this.tellCost() } });
+    this.measure = button(TEXT.measure, () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true, curves: this.curves.checked }));
     this.cost = el("span", { class: "mv-note" });
     this.outLayers = this.field(TEXT.blockedLayers, TEXT.all, 8);
     this.outObject = button(TEXT.knockOutTheObject, () => this.knockOutObject());
@@ -40,7 +41,7 @@ export class AskEvidence {
     this.root = el("div", { class: "mv-evidence-ask" },
       el("div", { class: "mv-edit" }, el("label", {}, `${TEXT.ratherThanLabel} `, this.against), this.kinds,
         el("label", {}, `${TEXT.patchesLabel} `, this.patches), el("label", {}, `${TEXT.attentionOfLayers} `, this.layers),
-        this.measure, this.cost),
+        el("label", {}, this.curves, ` ${TEXT.insertionAndDeletion}`), this.measure, this.cost),
       el("div", { class: "mv-edit" }, this.outObject,
         el("label", {}, `${TEXT.region} `, this.region), this.mark, this.outRegion,
         el("label", {}, `${TEXT.inLayers} `, this.outLayers)),
@@ -157,7 +158,7 @@ export class AskEvidence {
       return;
     }
     const [rows, columns] = this.patches.value.split("x").map(Number);
-    const spent = kinds.reduce((sum, kind) => sum + costs[kind] * (kind === "occlusion-grid" ? rows * columns : 1), costs.lens || 0);
+    const spent = kinds.reduce((sum, kind) => sum + costs[kind] * (kind === "occlusion-grid" ? rows * columns : 1), (costs.lens || 0) + (this.curves.checked ? costs.curves || 0 : 0));
     this.cost.textContent = costText(spent);
   }
 

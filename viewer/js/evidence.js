@@ -6,10 +6,10 @@ import { AskEvidence } from "./ask-evidence.js";
 import { all, button, contextOf, el, scrolled } from "./dom.js";
 import { Heat, HEAT_VIEWS, paintBar } from "./heat.js";
 import { plot, polyline, svg } from "./plots.js";
-import { HEADS, LABELS, TEXT, colourRange, evidenceChecks, evidenceText, groupName, knockOutText, lensName, measuredTokens, noEvidence, tokenName, trackName } from "./strings.js";
+import { HEADS, LABELS, TEXT, colourRange, curveLabel, evidenceChecks, evidenceText, faithfulText, groupName, knockOutText, lensName, measuredTokens, noEvidence, tokenName, trackName } from "./strings.js";
 import { percent, signed } from "./text.js";
 
-/** @import { Evidence, EvidenceMap, KnockOut, Lens, Send, TokenStep, Trace } from "./types" */
+/** @import { Curves, Evidence, EvidenceMap, Faithful, FaithfulKind, KnockOut, Lens, Send, TokenStep, Trace } from "./types" */
 /** @import { HeatView } from "./heat.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
@@ -25,7 +25,8 @@ export class EvidenceReport {
     this.checks = el("div", {});
     this.knockOuts = el("ul", { class: "mv-knock-outs" });
     this.lens = el("figure", { class: "mv-lens" });
-    this.root = el("div", { class: "mv-evidence-report" }, this.shares, this.checks, this.knockOuts, this.lens);
+    this.curves = el("figure", { class: "mv-lens" });
+    this.root = el("div", { class: "mv-evidence-report" }, this.shares, this.checks, this.curves, this.knockOuts, this.lens);
   }
 
   /** @param {Trace} trace @param {Evidence} evidence @param {string} kind */
@@ -37,6 +38,8 @@ export class EvidenceReport {
       .map((text) => el("p", { class: "mv-note" }, text)));
     this.knockOuts.hidden = !evidence.knock_outs.length;
     this.knockOuts.replaceChildren(...evidence.knock_outs.map((one) => el("li", {}, knockOut(trace, one, evidence.target.against !== null))));
+    this.curves.hidden = !evidence.faithful || !evidence.curves;
+    if (evidence.faithful && evidence.curves) this.drawCurves(evidence.faithful, evidence.curves, kind);
     this.lens.hidden = evidence.lens === null;
     if (evidence.lens) this.drawLens(evidence);
   }
@@ -67,6 +70,21 @@ export class EvidenceReport {
     for (const row of all(this.shares, "[data-frames]")) {
       row.classList.toggle("mv-top", (row.dataset.frames || "").split(" ").includes(String(frame)));
     }
+  }
+
+  /** Insertion and deletion by the kind on show, and how all kinds score. @param {Faithful} faithful @param {Curves} curves @param {string} kind */
+  drawCurves(faithful, curves, kind) {
+    const names = new Map(this.state.constants.kinds);
+    /** @type {(name: string) => string} */
+    const titled = (name) => names.get(name) || name;
+    const row = (/** @type {FaithfulKind} */ one) => el("tr", {},
+      el("th", { scope: "row" }, titled(one.kind)), el("td", {}, one.deletion.toFixed(3)), el("td", {}, one.insertion.toFixed(3)),
+      el("td", {}, signed(one.score, 3)), el("td", {}, percent(one.above)));
+    this.curves.replaceChildren(curvesPlot(curves, kind, titled(kind)),
+      scrolled(TEXT.faithfulness, "mv-table", el("table", {},
+        el("thead", {}, el("tr", {}, HEADS.faithful.map((h) => el("th", { scope: "col" }, h)))),
+        el("tbody", {}, faithful.kinds.map(row)))),
+      el("figcaption", { class: "mv-note" }, faithfulText(faithful, titled)));
   }
 
   /** @param {Evidence} evidence */
@@ -102,6 +120,26 @@ function lensPlot({ video, counterfactual }, token) {
     polyline(row.map((v, i) => [i + 1, v]), scales, { class: `mv-plot-line${k ? " mv-plot-other" : ""}`, "stroke-dasharray": dash }, [0, 1]),
     svg("text", { class: k ? "mv-plot-other" : "", x: 346, y: 20 + 16 * k }, `${k ? "┄" : "─"} ${name}`),
   ]));
+}
+
+/** The token's probability while cells are hidden, and shown, in the order of a map. @param {Curves} curves @param {string} kind @param {string} name */
+function curvesPlot({ shares, curves }, kind, name) {
+  const mine = curves.find((one) => one.kind === kind), random = curves.filter((one) => one.kind === "random");
+  /** @type {(values: number[]) => [number, number][]} */
+  const points = (values) => values.map((v, i) => [shares[i], v]);
+  const told = mine ? curveLabel(name, mine.deletion, mine.insertion) : TEXT.notScored;
+  return plot({
+    label: told, size: [400, 164], margins: [8, 84, 36, 40], x: [0, 1], y: [0, 1],
+    ticks: { x: [[0, "0"], [0.5, "50 %"], [1, "100 %"]], y: [[0, "0"], [0.5, "0.5"], [1, "1"]] },
+    names: { x: TEXT.cellsHiddenOrShown },
+  }, (scales) => [
+    ...random.flatMap(({ deletion, insertion }) => [deletion, insertion].map((values, k) =>
+      polyline(points(values), scales, { class: `mv-plot-line mv-not-yet${k ? " mv-plot-other" : ""}` }, [0, 1]))),
+    ...(mine ? [[mine.deletion, "─", TEXT.deletion], [mine.insertion, "┄", TEXT.insertion]].flatMap(([values, sign, words], k) => [
+      polyline(points(/** @type {number[]} */ (values)), scales, { class: `mv-plot-line${k ? " mv-plot-other" : ""}`, "stroke-dasharray": k ? "5 4" : "none" }, [0, 1]),
+      svg("text", { class: k ? "mv-plot-other" : "", x: 322, y: 20 + 16 * k }, `${sign} ${words}`),
+    ]) : []),
+  ]);
 }
 
 const SCREEN_SIDE = 240; // long side of the three pictures, in pixels

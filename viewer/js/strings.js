@@ -4,7 +4,7 @@
 
 import { fixed, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Given, KnockOut, Level, Piece, Trace, Track, View } from "./types" */
+/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -39,6 +39,8 @@ export const TEXT = {
   lensNote: "Each layer's hidden state read out by the model's own head. Early layers were not trained to be read that way.",
   kindOfMap: "Kind of map", mapOf: "Map of", onThePicture: "On the picture", opacityOfTheMap: "Opacity of the map",
   opacity: "opacity", whereTheEvidenceLies: "Where the evidence lies",
+  faithfulness: "Scores by insertion and deletion", insertionAndDeletion: "insertion and deletion", deletion: "deletion",
+  insertion: "insertion", cellsHiddenOrShown: "cells hidden, or shown · probability of the token", notScored: "This kind was not scored.",
   // enough
   whatIsEnough: "What is enough?", marginToKeep: "Margin to keep, in logits", runsOfFrames: "Runs of frames",
   asManyAsCanBeCertified: "as many as can be certified", whatMustStay: "What must stay", theWholeAnswer: "the whole answer",
@@ -162,6 +164,7 @@ export const HEADS = {
   /** @type {(approximate: boolean) => string[]} */
   occlusion: (approximate) => ["object", approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"],
   shares: ["share of the map", "V", "V_d", "points more under V"],
+  faithful: ["map", "deletion", "insertion", "insertion − deletion", "random orders below it"],
   /** @type {(method: string, views: number) => string[]} of a token's candidates; views: how many second ones */
   candidates: (method, views) => (views
     ? ["token", "logit V", ...Array.from({ length: views }, (_, k) => `logit ${viewName(method, k)}`), "difference", "score", "p before", "p after", "rank"]
@@ -693,6 +696,17 @@ export const noEvidence = (name, able, measured) => {
 /** @type {(trace: Pick<Trace, "evidence" | "answers">) => string} the tokens that a trace holds evidence of */
 export const measuredTokens = ({ evidence, answers }) => evidence.map(({ target }) =>
     `${visible(target.text)} (token ${target.index + 1} of ${answers[target.answer]?.title ?? target.answer})`).join(", ");
+
+/** @type {(name: string, deletion: number[], insertion: number[]) => string} */
+export const curveLabel = (name, deletion, insertion) =>
+  `${name}: probability ${deletion.map((v) => v.toFixed(2)).join(" ")} as cells are hidden, ${insertion.map((v) => v.toFixed(2)).join(" ")} as they are shown`;
+
+/** @type {(faithful: Faithful, titled: (kind: string) => string) => string} which kind is most faithful, and random orders */
+export const faithfulText = ({ kinds, band }, titled) => {
+  const best = kinds[0] ? `Most faithful for this token: ${titled(kinds[0].kind)}. ` : "";
+  const range = band ? ` Random orders, drawn faintly, score ${signed(band[0], 3)} to ${signed(band[1], 3)}.` : "";
+  return `${best}The score is the area under insertion less that under deletion.${range}`;
+};
 
 /** @type {(token: string) => string} */
 export const lensName = (token) => `probability of ${visible(token)}`;

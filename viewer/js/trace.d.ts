@@ -170,6 +170,24 @@ export interface Counterfactual {
   loss: number | null;
 }
 
+/** The token's probability while the cells of one order are hidden, and shown, one by one. */
+export interface Curve {
+  /** the map that orders the cells, or `random` */
+  kind: string;
+  /** with the first cells of the order hidden, from none to all */
+  deletion: number[];
+  /** with these alone shown, from none to all */
+  insertion: number[];
+}
+
+/** Insertion and deletion, which score maps against the model itself. */
+export interface Curves {
+  /** of the cells, at each step of a curve, from 0 to 1 */
+  shares: number[];
+  /** of each map, then random orders */
+  curves: Curve[];
+}
+
 /** The detector and the `DetectOptions` it was called with. */
 export interface DetectorRecord {
   /** of the detector */
@@ -242,6 +260,8 @@ export interface Evidence {
   knock_outs: KnockOut[];
   /** the token's probability by layer */
   lens: Lens | null;
+  /** insertion and deletion by the maps under V; null: not measured */
+  curves: Curves | null;
 }
 
 /** One kind of evidence under one view. Cells add up: the sum over an area is its evidence. */

@@ -5,7 +5,7 @@
 import type * as Stored from "./trace";
 import type { Box, ControlReport, Enough, OcclusionReport, AscentStep, Point, View } from "./trace";
 export type {
-  Agreement, AscentStep, Box, ControlOutcome, ControlReport, Enough, Given, KnockOut, Lens, OcclusionReport, Piece, Point, Smallest, Stroke,
+  Agreement, AscentStep, Box, ControlOutcome, ControlReport, Curve, Curves, Enough, Given, KnockOut, Lens, OcclusionReport, Piece, Point, Smallest, Stroke,
   View,
 } from "./trace";
 export type EvidenceTarget = Stored.Target;
@@ -245,6 +245,24 @@ export interface Evidence extends Omit<Stored.Evidence, "maps"> {
   /** Kind → the magnitude that is drawn at full strength, under both views. */
   strongest: Record<string, number>;
   maps: EvidenceMap[];
+  /** Scores of the maps by insertion and deletion, the most faithful first. */
+  faithful: Faithful | null;
+}
+
+export interface Faithful {
+  /** Lowest and highest score of the random orders. */
+  band: [number, number] | null;
+  kinds: FaithfulKind[];
+}
+
+export interface FaithfulKind {
+  kind: string;
+  /** Area under the insertion curve less that under the deletion curve. */
+  score: number;
+  /** Share of the random orders with a lower score. */
+  above: number;
+  deletion: number;
+  insertion: number;
 }
 
 export type EvidenceView = "video" | "counterfactual";
@@ -270,6 +288,7 @@ export interface EvidenceRequest {
   knock_out_layers?: string;
   maps?: boolean;
   lens?: boolean;
+  curves?: boolean;
 }
 
 /** What is looked for, or read: core/evidence/options.py. */
