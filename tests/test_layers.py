@@ -124,10 +124,10 @@ WITHOUT_TORCH = {
 }
 STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
-    "objects.detect": {"shipped", "objects", "hub"},
+    "objects.detect": {"shipped", "objects", "hub", "phrases"},
     "objects.registry": set(),
     "objects.regions": set(),
-    "objects.detect_hf": {"fetching", "hub", "objects"},
+    "objects.detect_hf": {"fetching", "hub", "objects", "phrases"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),

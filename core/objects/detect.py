@@ -1,4 +1,4 @@
-"""Clip → detections, by YOLO11 (ultralytics), `core.objects.detect_hf` or `core.objects.regions`.
+"""Clip → detections, by YOLO (ultralytics), `core.objects.detect_hf` or `core.objects.regions`.
 
 The only importer of ultralytics.
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +19,9 @@ import numpy as np
 
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.hub import is_closed
-from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed
 from macd_studio.core.options import DetectOptions
+from macd_studio.core.phrases import words_of
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
 from macd_studio.core.validation import shown
@@ -52,16 +53,43 @@ class Detector(Protocol):
 
 
 class Yolo:
-    """YOLO11 weights as a detector; those of a -seg model give outlines too.
+    """YOLO11, YOLO26 or YOLOE weights as a detector; those of a -seg model give outlines too.
 
     image_size: the long side that the weights were trained at; smaller frames are not enlarged.
+    embed: of YOLOE, gives the embeddings (1, N, size) of N words, from the model; its own text
+    encoder without it.
     """
 
-    open_vocabulary = False
-
-    def __init__(self, name: str, path: Path, device: str = "cpu", image_size: int = 640) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        device: str = "cpu",
+        image_size: int = 640,
+        embed: Callable[[Any, list[str]], Any] | None = None,
+    ) -> None:
         self.name, self.device, self.image_size = name, device, image_size
+        self._path, self._embed = path, embed or _embed_words
         self._model = _load(path)
+        self._words: tuple[str, ...] = ()
+        self.open_vocabulary = type(self._model).__name__ == "YOLOE" and _takes_words(self._model)
+
+    def _look_for(self, words: tuple[str, ...]) -> None:
+        """Makes words the classes. The head is fused with them, so others need the file again."""
+        if words == self._words:
+            return
+        if self._words:
+            self._model = _load(self._path)
+        try:
+            self._model.set_classes(list(words), self._embed(self._model, list(words)))
+        except DetectorError:
+            raise
+        except Exception as error:  # whatever its text encoder met
+            raise DetectorError(
+                f"{self.name} cannot be asked for words ({type(error).__name__})",
+                "Use a YOLOE model that takes words, or a detector of fixed classes",
+            ) from error
+        self._words = words
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -75,6 +103,8 @@ class Yolo:
 
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
+        if self.open_vocabulary:
+            self._look_for(words_of(options.prompt) or ("object",))
         size, at, batch = self.input_size(frames, options), 0, 1
         while at < len(frames):
             began = time.monotonic()
@@ -107,6 +137,32 @@ class Yolo:
                 f"{self.name} failed on frame {at}: {error}", "Try another detector"
             ) from error
         return results
+
+
+def _takes_words(model: Any) -> bool:
+    """A YOLOE model without a fixed vocabulary of its own."""
+    return not hasattr(model.model.model[-1], "lrpc")
+
+
+TEXT_ENCODERS = {"mobileclip": ("mobileclip_blt.ts", 600), "mobileclip2": ("mobileclip2_b.ts", 254)}
+"""Files that YOLOE's words are encoded with, a download of their own, and their megabytes."""
+
+
+def _embed_words(model: Any, words: list[str]) -> Any:
+    """By the text encoder of a YOLOE model, which must be on this disk or can be downloaded."""
+    variant = str(getattr(model.model, "text_model", "mobileclip:blt")).partition(":")[0]
+    file, megabytes = TEXT_ENCODERS.get(variant, (variant, 600))
+    missing = DetectorError(
+        f"the words are encoded by {file}, {megabytes} MB, which is not on this disk and could not"
+        " be downloaded",
+        "Put it into this folder, or use a detector of fixed classes",
+    )
+    if not Path(file).is_file() and is_closed():
+        raise missing
+    try:
+        return model.get_text_pe(words)
+    except Exception as error:
+        raise missing from error
 
 
 def _rings(result: Any) -> Iterator[list[Floats]]:
@@ -162,8 +218,8 @@ def only(detections: Detections, classes: tuple[str, ...]) -> Detections:
 
 
 def load_detector(name: str, device: str = "cpu", progress: Progress | None = None) -> Detector:
-    """A detector by its name in `registry.DETECTORS`, by file (.pt, .onnx), or by the folder of a
-    transformers detector.
+    """A detector by its name in `registry.DETECTORS`, by file (.pt, .onnx), or by the folder or hub
+    id of a transformers detector.
 
     progress: updated while it is downloaded. Raises DetectorError where the weights are missing or
     unusable.
@@ -185,7 +241,7 @@ def load_embedded(name: str, device: str, progress: Progress | None = None) -> Y
 
 
 def load_yolo(name: str, device: str, progress: Progress | None = None) -> Yolo:
-    """YOLO11 by its name, from this folder or downloaded into it."""
+    """YOLO by its name, from this folder or downloaded into it."""
     path = Path(f"{name}.pt")
     if progress is not None and not path.is_file():
         progress.begin(f"Looking for {name}, else downloading it")
@@ -200,24 +256,24 @@ def check_detector(name: str) -> None:
                 f"there is no detector file {shown(name, 200)}",
                 "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
             )
-    elif name not in DETECTORS and not os.path.isdir(name):
+    elif name not in DETECTORS and not os.path.isdir(name) and not HUB_ID.fullmatch(name):
         raise DetectorError(
             f"{shown(name, 200)} is not a known detector",
-            f"Choose one of {', '.join(DETECTORS)}, or a .pt or .onnx file",
+            f"Choose one of {listed()}, a .pt or .onnx file, a folder or a hub id",
         )
 
 
 def is_on_disk(name: str) -> bool:
     """Whether a detector can be had without a network. name: as of `load_detector`."""
     entry = DETECTORS.get(name)
-    if entry is None:
+    if entry is not None and entry.hub is None:
+        return entry.make != YOLO_MAKER or Path(f"{name}.pt").is_file()
+    if entry is None and (Path(name).exists() or not HUB_ID.fullmatch(name)):
         return Path(name).exists()
-    if entry.hub is not None:
-        from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import try_to_load_from_cache
 
-        source, revision = entry.hub
-        return isinstance(try_to_load_from_cache(source, WEIGHTS, revision=revision), str)
-    return entry.make != YOLO_MAKER or Path(f"{name}.pt").is_file()
+    source, revision = hub_source(name)
+    return isinstance(try_to_load_from_cache(source, WEIGHTS, revision=revision), str)
 
 
 def _import_yolo() -> Any:

@@ -1,13 +1,15 @@
-"""Clip → detections by transformers: RT-DETR and D-FINE (Apache-2.0), and Grounding DINO.
+"""Clip → detections by transformers: whatever its Auto classes load as an object detector.
 
-An alternative to YOLO where AGPL weights are not wanted, and an open-vocabulary detector that looks
-for the things a question names.
+Of fixed classes (RT-DETR, D-FINE, RF-DETR, DEIMv2, …), an alternative to YOLO where AGPL weights
+are not wanted; or of words (Grounding DINO, MM Grounding DINO, OWLv2, OmDet-Turbo), which look for
+the things that a question names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ import torch
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.fetching import fetch
 from macd_studio.core.hub import reachable
-from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source
 from macd_studio.core.options import DetectOptions
+from macd_studio.core.phrases import words_of
 from macd_studio.core.types import Detections, Pixels, Progress
+from macd_studio.core.validation import shown
 
 BATCH = 4
 
@@ -60,26 +64,31 @@ class ClosedSet:
 
 
 class OpenSet(ClosedSet):
-    """Grounding DINO: looks for what `options.prompt` names, such as "dog. umbrella."."""
+    """Looks for what `options.prompt` names, such as "dog. umbrella."."""
 
     open_vocabulary = True
 
     def _detect_batch(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
-        names = [w.strip() for w in options.prompt.split(".") if w.strip()] or ["object"]
-        text = ". ".join(names) + "."
-        inputs = self.processor(
-            images=batch, text=[text] * len(batch), return_tensors="pt", padding=True
-        ).to(self.model.device)
-        results = self.processor.post_process_grounded_object_detection(
-            self.model(**inputs),
-            inputs["input_ids"],
-            threshold=options.floor,
-            text_threshold=options.floor,
-            target_sizes=_sizes(batch),
-        )
+        names = list(words_of(options.prompt)) or ["object"]
+        post = self.processor.post_process_grounded_object_detection
+        reads = signature(post).parameters
+        how = {"threshold": options.floor, "target_sizes": _sizes(batch)}
+        if "input_ids" in reads:  # Grounding DINO: one text, whose pieces are matched
+            text: Any = [". ".join(names) + "."] * len(batch)
+            inputs = self._inputs(batch, text, padding=True)
+            how |= {"input_ids": inputs["input_ids"], "text_threshold": options.floor}
+        else:  # OWLv2, OmDet-Turbo: a text for each name
+            text = [names] * len(batch)
+            inputs = self._inputs(batch, text, truncation=True)
+            how |= {"text_labels": text}
+        results = post(self.model(**inputs), **how)
         return [
             (r["boxes"], r["scores"], [_named(t, names) for t in r["text_labels"]]) for r in results
         ]
+
+    def _inputs(self, batch: list[Pixels], text: Any, **how: Any) -> Any:
+        inputs = self.processor(images=batch, text=text, return_tensors="pt", **how)
+        return inputs.to(self.model.device)
 
 
 def _named(text: str, names: list[str]) -> str:
@@ -118,9 +127,10 @@ def _detections(
 
 
 def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None = None) -> ClosedSet:
-    """A detector by short name or folder; progress: updated while it is downloaded.
+    """A detector by short name, folder or hub id: whatever transformers' Auto classes load as one.
 
-    Raises DetectorError where it cannot be had, Cancelled once `progress` was stopped.
+    progress: updated while it is downloaded. Raises DetectorError where it cannot be had, or is no
+    detector; Cancelled once `progress` was stopped.
     """
     from transformers import (
         AutoModelForObjectDetection,
@@ -128,21 +138,28 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
         AutoProcessor,
     )
     from transformers import AutoConfig, AutoImageProcessor  # isort: skip
+    from transformers.models.auto.modeling_auto import MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES
 
-    entry = DETECTORS.get(name)
-    source, revision = entry.hub if entry is not None and entry.hub is not None else (name, None)
-    local = Path(source).is_dir()
+    local = name not in DETECTORS and Path(name).is_dir()
+    source, revision = (name, None) if local else hub_source(name)
     online = local or reachable()
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
         if not local:
             source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
-        grounded = AutoConfig.from_pretrained(source, **safe).model_type == "grounding-dino"
+        kind = AutoConfig.from_pretrained(source, **safe).model_type
+        if kind not in ZERO_SHOT and kind not in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
+            raise DetectorError(
+                f"{shown(name, 200)} holds a model of the kind {shown(kind, 60)}, which finds no"
+                " objects",
+                "Give the folder or hub id of an object detector",
+            )
+        words = kind in ZERO_SHOT
         model_class: Any = (
-            AutoModelForZeroShotObjectDetection if grounded else AutoModelForObjectDetection
+            AutoModelForZeroShotObjectDetection if words else AutoModelForObjectDetection
         )
         model = model_class.from_pretrained(source, use_safetensors=True, **safe).to(device)
-        processor_class: Any = AutoProcessor if grounded else AutoImageProcessor
+        processor_class: Any = AutoProcessor if words else AutoImageProcessor
         processor = processor_class.from_pretrained(source, **safe)
     except MacdError:
         raise
@@ -156,4 +173,4 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
             f"the detector {name!r} cannot be loaded ({type(error).__name__})",
             "Check the folder, or use toyworld or yolo11n",
         ) from error
-    return (OpenSet if grounded else ClosedSet)(name, model, processor)
+    return (OpenSet if words else ClosedSet)(name, model, processor)

@@ -6,7 +6,10 @@ Importing this module imports no detector.
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Reads = Literal["classes", "words", "nothing"]
@@ -33,18 +36,42 @@ class DetectorEntry:
     hub: tuple[str, str | None] | None = None
 
     @property
+    def weights_mb(self) -> float | None:
+        """Megabytes of its weights in memory, in 32 bits, where known."""
+        return None if self.parameters is None else 4 * self.parameters
+
+    @property
     def facts(self) -> str:
         """Title, size and licence in one line."""
         size = None if self.parameters is None else f"{self.parameters:g} M parameters"
         return " · ".join(filter(None, (self.title, size, self.licence)))
 
 
-def _yolo(size: str, kind: str) -> DetectorEntry:
-    title = f"YOLO11{size}{kind}"
-    parameters, megabytes = (2.6, 5.6) if (size, kind) == ("n", "") else (None, None)
+SIZES = "nsmlx"
+ZERO_SHOT = ("grounding-dino", "mm-grounding-dino", "omdet-turbo", "owlv2", "owlvit")
+"""Model types of transformers that look for words; the others are of fixed classes."""
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w./-]{1,200})?")
+
+
+_MILLIONS = {
+    "yolo11": (2.6, 9.5, 20.1, 25.4, 57.0),
+    "yolo11-seg": (2.9, 10.1, 22.4, 27.7, 62.1),
+    "yolo26": (2.6, 10.0, 21.9, 26.3, 59.0),
+    "yolo26-seg": (3.1, 11.5, 27.1, 31.5, 70.7),
+    "yoloe-11-seg": (None, 13.7, 29.9, 35.2, None),
+    "yoloe-26-seg": (5.6, 15.3, 34.9, 39.3, 85.4),
+}
+"""Parameters of ultralytics' families by size, where there is such a model."""
+
+
+def _yolo(family: str, size: str, millions: float) -> DetectorEntry:
+    outlines = family.endswith("-seg")
+    base = family.removesuffix("-seg")
     return DetectorEntry(
-        "detect:load_yolo", title, "AGPL-3.0", parameters, outlines=bool(kind), megabytes=megabytes
-    )
+        "detect:load_yolo", f"{base.upper()}{size}{'-seg' if outlines else ''}", "AGPL-3.0",
+        millions, megabytes=5.6 if (family, size) == ("yolo11", "n") else None,
+        reads="words" if family.startswith("yoloe") else "classes", outlines=outlines,
+    )  # fmt: skip
 
 
 DETECTORS: dict[str, DetectorEntry] = {
@@ -60,11 +87,35 @@ DETECTORS: dict[str, DetectorEntry] = {
         hub=("ustc-community/dfine-small-coco", "f79e65b5fbb33ceb9d3ebba042955d7410c608f8"),
     ),
     "grounding-dino": DetectorEntry(
-        "detect_hf:load_hf_detector", "Grounding DINO tiny", "Apache-2.0", reads="words",
+        "detect_hf:load_hf_detector", "Grounding DINO tiny", "Apache-2.0", 172, reads="words",
         hub=("IDEA-Research/grounding-dino-tiny", "a2bb814dd30d776dcf7e30523b00659f4f141c71"),
     ),
-    **{f"yolo11{size}{kind}": _yolo(size, kind) for size in "nsmlx" for kind in ("", "-seg")},
+    "rf-detr": DetectorEntry(
+        "detect_hf:load_hf_detector", "RF-DETR base", "Apache-2.0", 32,
+        hub=("Roboflow/rf-detr-base", None),
+    ),
+    "mm-grounding-dino": DetectorEntry(
+        "detect_hf:load_hf_detector", "MM Grounding DINO tiny", "Apache-2.0", 172, reads="words",
+        hub=("openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det", None),
+    ),
+    "owlv2": DetectorEntry(
+        "detect_hf:load_hf_detector", "OWLv2 base", "Apache-2.0", 154, reads="words",
+        hub=("google/owlv2-base-patch16-ensemble", None),
+    ),
+    "omdet-turbo": DetectorEntry(
+        "detect_hf:load_hf_detector", "OmDet-Turbo tiny", "Apache-2.0", reads="words",
+        hub=("omlab/omdet-turbo-swin-tiny-hf", None),
+    ),
+    **{
+        f"{family.removesuffix('-seg')}{size}{'-seg' * family.endswith('-seg')}":
+            _yolo(family, size, millions)
+        for family, row in _MILLIONS.items()
+        for size, millions in zip(SIZES, row, strict=True)
+        if millions is not None
+    },
 }  # fmt: skip
+FAMILIES = ("yolo11", "yolo26", "yoloe-11", "yoloe-26")
+"""Detectors that come in sizes: one name a size."""
 
 
 def named(kind: Reads | None = None) -> tuple[str, ...]:
@@ -72,17 +123,42 @@ def named(kind: Reads | None = None) -> tuple[str, ...]:
     return tuple(n for n, entry in DETECTORS.items() if kind in (None, entry.reads))
 
 
+def hub_source(name: str) -> tuple[str, str | None]:
+    """Id and revision on the hub, of a detector by name or by its id, ID@REVISION."""
+    entry = DETECTORS.get(name)
+    if entry is not None and entry.hub is not None:
+        return entry.hub
+    source, _, revision = name.partition("@")
+    return source, revision or None
+
+
 def reads_words(name: str) -> bool:
-    """Whether a detector by this name looks for words instead of fixed classes."""
-    return name in DETECTORS and DETECTORS[name].reads == "words"
+    """Whether a detector looks for words instead of fixed classes, as far as is known unloaded.
+
+    By its name, or by the config.json of a folder.
+    """
+    if name in DETECTORS:
+        return DETECTORS[name].reads == "words"
+    if name.endswith(".pt"):
+        return Path(name).name.lower().startswith("yoloe")
+    config = Path(name) / "config.json"
+    try:
+        values = json.loads(config.read_text()) if config.stat().st_size < 10**6 else {}
+        return isinstance(values, dict) and values.get("model_type") in ZERO_SHOT
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def listed() -> str:
-    """All names in a few words; those of YOLO11's sizes as a range.
+    """All names in a few words; those that come in sizes as a range.
 
-    >>> listed()
-    'toyworld, grid, motion, rt-detr, d-fine, grounding-dino, yolo11n … yolo11x-seg'
+    >>> listed().split(", ")[-4:]
+    ['yolo11n … yolo11x-seg', 'yolo26n … yolo26x-seg', 'yoloe-11s-seg … yoloe-11l-seg', \
+'yoloe-26n-seg … yoloe-26x-seg']
     """
-    sizes = [n for n in DETECTORS if n.startswith("yolo11")]
-    others = [n for n in DETECTORS if n not in sizes]
-    return ", ".join([*others, f"{sizes[0]} … {sizes[-1]}"])
+    ranges = []
+    for family in FAMILIES:
+        sizes = [n for n in DETECTORS if n.startswith(family)]
+        ranges.append(f"{sizes[0]} … {sizes[-1]}")
+    others = [n for n in DETECTORS if not n.startswith(FAMILIES)]
+    return ", ".join([*others, *ranges])
