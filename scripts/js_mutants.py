@@ -55,6 +55,14 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "trace.final.frame_level[group]",
         "trace.final.frame_level[0]",
     ),
+    "slope of equal masks": (
+        "(joined.filter((z) => z === top).length + (outside === top ? 1 : 0))",
+        "1",
+    ),
+    "slope of hidden masks": ('(fusion === "max" ? layers[k] : joined[0]) === top', "true"),
+    "slope through the others": ("mask && k !== skip ? z *", "mask ? z *"),
+    "slope of the frame mask": ("frame += share * frames[i]", "frame += share"),
+    "slope of means": ("(weighs ? confidence : 1)", "1"),
     "object level before the ascent": (
         "trace.tracks.map(() => trace.r0)",
         "trace.tracks.map(() => 0.75)",

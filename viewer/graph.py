@@ -11,7 +11,6 @@ video (8, 3, 96, 96) float32, normalised. before, after (…,) int32: token ids 
 video's tokens. positions (3, L) float32: time, row, column. unseen (L, L) float32: 0 where a token
 sees another, −1e9 where it does not. logits (L, V). targets (L, V): how much each token's negative
 log likelihood counts at each place. loss () = −Σ targets · log softmax(logits); slope: its gradient
-
 by the video.
 
 The pass is that of transformers' Qwen2.5-VL; `tests/viewer/test_graph.py` holds them together.
@@ -140,8 +139,7 @@ class Graph:
 
     def linear(self, x: Value, weight: Value, bias: Value | None = None) -> Value:
         """x (n, in) times weight (out, in) transposed, plus a bias (out,)."""
-        out = self.op("MatMul", x, self.op("Transpose", weight, perm=[1, 0]))
-        out = out if bias is None else self.op("Add", out, bias)
+        out = self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
         return self.follow(out, lambda g: x.slopes.append(self.op("MatMul", g, weight)))
 
     def norm(self, x: Value, weight: Value, eps: float) -> Value:

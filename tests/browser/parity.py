@@ -1,12 +1,9 @@
-"""What the viewer's scripts compute, beside what the core computes of the same traces.
+"""What the viewer's scripts compute of tokens and sentences, beside what the core computes.
 
-Each case is a fixture that Python writes: traces, as the payload sends them, the script that is
-run on them in the browser, and what the core says. scripts/js_mutants.py runs them too, on scripts
-with planted faults.
+The cases are those of parity_masks.py, which says what a case is, and these.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
 
@@ -19,257 +16,26 @@ from macd_studio.core.decoding.contrast import (
     log_partition,
     score,
 )
-from macd_studio.core.macd import above, cut_floor, frame_levels, quantize_strengths, weighted
-from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.macd import above, cut_floor, weighted
 from macd_studio.core.options import (
-    FUSIONS,
-    AscentOptions,
     ContrastOptions,
-    MaskOptions,
     RuleOptions,
-    RunOptions,
 )
 from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.rules import RULES, Setting, find_rule
 from macd_studio.core.types import (
-    INTERPOLATED,
-    LOST,
-    SEEN,
     Answer,
-    AscentStep,
-    Counterfactual,
-    ModelFrames,
     StepWeights,
-    Stroke,
     TokenStep,
-    Trace,
-    Track,
 )
-from macd_studio.viewer import JS, payload
 from macd_studio.viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
+from tests.browser.parity_masks import CASES, ENTRIES, Case, a_trace, case, sent
 from tests.browser.sentences import claims, facts, reports
 
-ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "strings.js"))
-SCRIPTS = (
-    "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "rescore", "flipPoints", "flipRow",
-    "unpackBits", "controlText",
-)  # fmt: skip
-HEIGHT, WIDTH = 18, 24
 VOCABULARY = 60
 HEADS = ("probability", "raw")
 ALPHAS, BETAS = (0, 0.5, 1, 2.6, ALPHA_MAX), (0, 0.0036, 0.1, 0.5, 0.9, 1, 1.2)
-
-
-@dataclass(frozen=True)
-class Case:
-    """given: plain values; code: a function of them, which sees what the scripts export.
-
-    compare: takes what the function gave; raises AssertionError where the core says otherwise.
-    """
-
-    given: Any
-    code: str
-    compare: Callable[[Any], None]
-
-    def run(self, page: Any, script: str) -> None:
-        """Runs the code of one bundle in a page, and compares."""
-        names = ", ".join(SCRIPTS)
-        self.compare(
-            page.evaluate(
-                f"(given) => {{ const {{ {names} }} = {script};\nreturn ({self.code})(given); }}",
-                self.given,
-            )
-        )
-
-
-CASES: dict[str, Callable[[], Case]] = {}
-
-
-def case(make: Callable[[], Case]) -> Callable[[], Case]:
-    """Registers a case by its name."""
-    CASES[make.__name__] = make
-    return make
-
-
-# masks
-
-
-def a_trace(mask: MaskOptions | None = None) -> Trace:
-    """Three frames in padded model frames, and five tracks that overlap.
-
-    They have outlines with holes, strokes, a frame where they are lost, and one no area.
-    """
-    frames = np.zeros((3, 2 * HEIGHT, 2 * WIDTH, 3), np.uint8)
-    pixels = np.zeros((3, HEIGHT + 5, WIDTH + 3, 3), np.uint8)
-    ring = np.array([[0.5, 0.0], [1.0, 0.75], [0.625, 0.5], [0.125, 1.0]], np.float32)
-    hole = np.array([[0.375, 0.375], [0.625, 0.375], [0.5, 0.625]], np.float32)
-    strokes = (
-        Stroke(np.array([[0.25, 1.375], [0.875, 1.125]], np.float32), 0.125),
-        Stroke(np.array([[0.5, 0.5]], np.float32), 0.0625, True),
-    )
-    low = np.array([[0.125, 0.25], [0.25, 0.125], [0.3125, 0.375], [0.5, 0.0]])
-    sides = np.array([[0.5, 0.5], [0.5, 0.625], [0.375, 0.375], [0.25, 0.5]])
-    boxes = np.concatenate([low, low + sides], 1)[:, None].repeat(3, 1).astype(np.float32)
-    boxes += np.array([0, 0.0625, 0.125], np.float32)[None, :, None]
-    boxes[1, 2] = np.nan
-    flat = np.tile(np.float32([0.5, 0.25, 0.5, 0.75]), (3, 1))
-    seen = np.full(3, SEEN, np.int8)
-    tracks = (
-        Track(1, "dog", 0.9, boxes[0], seen, 3, outlines=((ring, hole), None, (ring,))),
-        Track(4, "cup", 0.4, boxes[1], np.array([SEEN, INTERPOLATED, LOST], np.int8), 2, strokes),
-        Track(5, "cat", 0.7, boxes[2], seen, 3, strokes[1:], ((ring,), (ring, hole), None)),
-        Track(6, "car", 0.2, boxes[3], seen, 3),
-        Track(7, "ant", 0.5, flat, seen, 3, outlines=((ring,),) * 3),
-    )
-    level, frame_level = np.array([1.0, 0.75, 0.0, 0.25, 1.0]), np.array([0.75, 0.25])
-    return Trace(
-        question="?",
-        frames=frames,
-        times=np.arange(3.0),
-        groups=((0, 1), (2,)),
-        options=RunOptions(ascent=AscentOptions(r0=0.625)),
-        model_frames=ModelFrames(pixels, np.arange(3.0), 3.0, (2, 4, 2 + WIDTH, 4 + HEIGHT)),
-        mask=mask or MaskOptions(),
-        tracks=tracks,
-        counterfactual=Counterfactual(
-            level, level, level, frame_level, frame_level, frame_level
-        ),
-    )  # fmt: skip
-
-
-def sent(trace: Trace) -> dict[str, Any]:
-    """The trace as the viewer gets it."""
-    return payload(trace, frames=False)["trace"]
-
-
-def same_masks(expected: list[np.ndarray]) -> Callable[[Any], None]:
-    """Compares lists of lists of numbers; null stands for a mask of zeros."""
-
-    def compare(found: Any) -> None:
-        assert len(found) == len(expected)
-        for i, (mine, own) in enumerate(zip(found, expected, strict=True)):
-            full = [[0.0] * own.shape[-1] if m is None else m for m in mine]
-            np.testing.assert_allclose(full, own, atol=2e-5, err_msg=f"number {i}")
-
-    return compare
-
-
-def drawn(trace: Trace, options: MaskOptions) -> Any:
-    return draw_masks(trace.tracks, 3, (HEIGHT, WIDTH), options)
-
-
-@case
-def masks_of_objects() -> Case:
-    """Under each overlap and shape, moving and swept."""
-    given, expected = [], []
-    for overlap, shape, swept in product(("normalise", "raw"), ("outline", "box"), (False, True)):
-        options = MaskOptions(overlap=overlap, shape=shape, swept=swept)
-        trace = a_trace(options)
-        given.append(sent(trace))
-        masks = drawn(trace, options).objects
-        expected += [masks[:, t].reshape(5, -1) for t in range(3)]
-    code = """(traces) => traces.flatMap((trace) => [0, 1, 2].map((t) =>
-      frameMasks(trace, t).objects.map((m) => m && Array.from(m))))"""
-    return Case(given, code, same_masks(expected))
-
-
-@case
-def masks_of_a_single_object() -> Case:
-    """One track shares no pixel, and wide edges reach all over the frame."""
-    given, expected = [], []
-    for pad, feather in ((0.02, 0.0145), (0.25, 0.2), (0.0, 0.001)):
-        options = MaskOptions(pad=pad, feather=feather)
-        trace = replace(a_trace(options), tracks=a_trace().tracks[:1])
-        given.append(sent(trace))
-        masks = drawn(trace, options)
-        expected += [
-            np.stack([masks.objects[0, t], masks.outside[t]]).reshape(2, -1) for t in range(3)
-        ]
-    code = """(traces) => traces.flatMap((trace) => [0, 1, 2].map((t) => {
-      const { objects, outside } = frameMasks(trace, t);
-      return [Array.from(objects[0]), Array.from(outside)];
-    }))"""
-    return Case(given, code, same_masks(expected))
-
-
-@case
-def masks_joined() -> Case:
-    """Under each fusion and frame mask, with the levels of the objects and of the frames."""
-    given, expected = [], []
-    for fusion, frame_mask, swept in product(FUSIONS, ("outside", "whole", "off"), (False, True)):
-        options = MaskOptions(fusion=fusion, frame_mask=frame_mask, swept=swept)
-        trace = a_trace(options)
-        given.append(sent(trace))
-        final = trace.counterfactual
-        joined = combine_masks(
-            drawn(trace, options), final.level, final.frame_level, trace.groups,
-            [t.confidence for t in trace.tracks], options,
-        )  # fmt: skip
-        expected.append(joined.reshape(3, -1))
-    code = """(traces) => traces.map((trace) => [0, 1, 2].map((t) =>
-      Array.from(unionMask(trace, frameMasks(trace, t), levelsAt(trace, t)))))"""
-    return Case(given, code, same_masks(expected))
-
-
-@case
-def levels_of_objects_and_frames() -> Case:
-    """After the ascent, before it, and with the frame mask off."""
-    trace = a_trace()
-    off = replace(trace.counterfactual, frame_level=np.zeros(0))
-    shown = [
-        sent(z)
-        for z in (
-            trace,
-            replace(trace, counterfactual=None),
-            replace(trace, counterfactual=off),
-        )
-    ]
-    level = trace.counterfactual.level.tolist()
-    expected = [
-        [{"objects": level, "frame": f} for f in (0.75, 0.75, 0.25)],
-        [{"objects": [0.625] * 5, "frame": 0}] * 3,
-        [{"objects": level, "frame": 0}] * 3,
-    ]
-
-    def compare(found: Any) -> None:
-        assert found == expected
-
-    return Case(
-        shown, "(all) => all.map((trace) => [0, 1, 2].map((t) => levelsAt(trace, t)))", compare
-    )
-
-
-@case
-def levels_by_step() -> Case:
-    """Strengths on and off the edges of the dead band; more frames above r0 than may stay."""
-    given, expected = [], []
-    r0 = 0.625
-    strength = np.array([r0, r0 + 0.125, r0 - 0.125, r0 + 0.1875, r0 - 0.1875])
-    frames = np.array([r0 + 0.25, r0 + 0.3125, r0 - 0.25, r0 + 0.25, r0, r0 + 0.125])
-    step = AscentStep(0, 1.0, strength, strength, frames, frames)
-    for levels, tau, fraction in product(
-        ("three", "continuous"), (0.0, 0.125), (0.0, 0.1, 0.5, 1.0)
-    ):
-        options = AscentOptions(r0=r0, tau=tau, levels=levels, frame_fraction=fraction)
-        trace = replace(
-            a_trace(), steps=(step,), groups=tuple((g,) for g in range(len(frames))),
-            options=RunOptions(ascent=options),
-        )  # fmt: skip
-        given.append(sent(trace))
-        objects = quantize_strengths(strength, options).tolist()
-        few = frame_levels(frames, options).tolist()
-        expected.append(
-            [{"objects": objects, "frames": few}, {"objects": objects, "frame": few[2]}]
-        )
-
-    def compare(found: Any) -> None:
-        assert found == expected
-
-    code = "(all) => all.map((trace) => [levelsOfStep(trace, 0), levelsAt(trace, 2, 0)])"
-    return Case(given, code, compare)
-
-
-# scores
+__all__ = ["CASES", "ENTRIES", "Case"]
 
 
 def logits(seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

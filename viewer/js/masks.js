@@ -332,7 +332,8 @@ export function unionSlopes(trace, masks, levels, slope) {
 
 /** What each strength alone does to M in the fusions that average. @param {Trace} trace @param {FrameMasks} masks */
 function shares(trace, masks) {
-  const n = masks.outside.length, weight = trace.tracks.map((t) => (trace.mask.fusion === "confidence" ? t.confidence : 1));
+  const n = masks.outside.length, weighs = trace.mask.fusion === "confidence";
+  const weight = trace.tracks.map(({ confidence }) => (weighs ? confidence : 1));
   const top = largest(masks.objects, n), total = new Float32Array(n);
   masks.objects.forEach((mask, k) => { if (mask) for (let i = 0; i < n; i++) total[i] += weight[k] * mask[i]; });
   return masks.objects.map((mask, k) => mask && mask.map((z, i) => (weight[k] * z * top[i]) / Math.max(total[i], 1e-9)));
