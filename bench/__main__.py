@@ -14,7 +14,17 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 WORKERS = RESULTS.with_name("workers.json")
 """What `bench.workers` wrote, which runs by itself."""
-PARTS = ("ingest", "detect", "trace", "scale", "approximate", "evidence", "large", "page")
+PARTS = (
+    "ingest",
+    "detect",
+    "trace",
+    "scale",
+    "approximate",
+    "evidence",
+    "large",
+    "page",
+    "browser",
+)
 SLOW = ("deep", "start", "lazy")
 """Only measured where it is asked for by name."""
 

@@ -132,6 +132,25 @@ TABLES: dict[str, Rows] = {
         "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
     },
+    "Changes computed in headless Chromium, on a busy machine; WebGPU was not tried": {
+        "loaded by the first change, compressed, MB": "browser_download_mb",
+        **{
+            f"{what}, {threads}": f"browser_{name}_{key}"
+            for threads, name in (
+                ("two threads (COOP and COEP headers)", "two_threads"),
+                ("one thread (a plain file server)", "one_thread"),
+            )
+            for what, key in {
+                "first change with loading, s": "first_s",
+                "a level, ms": "change_ms",
+                "the slowest of nine, ms": "slowest_ms",
+                "a change with an ascent, ms": "gradient_ms",
+                "the first of these, which starts its graph, ms": "first_gradient_ms",
+                "first change of the next visit, s": "next_visit_s",
+                "memory that all of it takes, MB": "memory_mb",
+            }.items()
+        },
+    },
 }  # fmt: skip
 WHOLE: Rows = {
     "MACD, 1 step: time": "e2e_macd1_over_base_3b",
