@@ -19,8 +19,9 @@ from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.enough import PieceReader
 from macd_studio.core.evidence.kinds import find_kind
-from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
@@ -29,7 +30,7 @@ from macd_studio.core.types import Clip
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
 from macd_studio.toyworld.world import sample
 
-OBJECTS = 8
+OBJECTS = PIECES = 8
 Timed = Callable[[], object]
 OTHER_QUESTION = "Is there a cup in the video?"
 
@@ -47,8 +48,35 @@ def measure(runs: int = 9) -> dict[str, float]:
         "evidence_occlusion8_over_forwards_cpu": ratio(together, apart, runs),
         "evidence_occlusion8_over_forwards_flops": flops(together) / flops(apart),
         "second_question_over_first_cpu": _second_question(runs),
-    }
+    } | _enough(lm, clip)
     return {k: round(v, 3) for k, v in out.items()}
+
+
+def _enough(lm: VideoLM, clip: Clip) -> dict[str, float]:
+    """Seconds until a search for what is enough knows a first bound, and until all is read."""
+    first, whole = [], []
+    for _ in range(3):
+        began = time.perf_counter()
+        reader = _reader(lm, clip)
+        reader.read(range(1 << len(reader.pieces)))
+        whole.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        next(_reader(lm, clip).search())
+        first.append(time.perf_counter() - began)
+    return {
+        "enough_first_bound_s": statistics.median(first),
+        "enough_256_views_s": statistics.median(whole),
+    }
+
+
+def _reader(lm: VideoLM, clip: Clip) -> PieceReader:
+    """Three still objects and the background, in two runs of frames: eight pieces."""
+    tracks = still(PIECES // 2 - 1, len(clip.frames))
+    context = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
+    best = int(context.base.logits[0].argmax())
+    reader = PieceReader(context, EnoughOptions(), Target("baseline", 0, best, ""), (best,))
+    assert len(reader.pieces) == PIECES
+    return reader
 
 
 def ratio(one: Timed, other: Timed, runs: int) -> float:

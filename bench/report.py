@@ -78,6 +78,8 @@ TABLES: dict[str, Rows] = {
             "evidence_occlusion8_over_forwards_cpu",
         "occlusion of 8 objects over 8 forward passes: FLOPs":
             "evidence_occlusion8_over_forwards_flops",
+        "what is enough, first bound after, s": "enough_first_bound_s",
+        "what is enough, all 256 sets of 8 pieces read after, s": "enough_256_views_s",
         "a second question on a clip, detection and frames kept, over the first":
             "second_question_over_first_cpu",
     },

@@ -296,8 +296,8 @@ METHODS = (
 )
 
 
-def page(report: dict[str, Any]) -> str:
-    """The figures as Markdown."""
+def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
+    """The figures as Markdown. more: blocks of other studies, before how each is measured."""
     blocks = [
         "# Where the evidence lies, against the truth",
         f"`python -m evals.evidence --n {report['n']}`: {report['asked']} questions of the toy"
@@ -342,6 +342,7 @@ def page(report: dict[str, Any]) -> str:
         table(["maps", "V", "V_d"], agreement),
         "## In short",
         "\n".join(_summary(report)),
+        *more,
         "## How each is measured",
         "\n".join(METHODS),
     ]
@@ -403,7 +404,9 @@ def main() -> None:
             return
         report = figures(read_rows(path), path.stem, args.n)
         FIGURES.write_text(json.dumps(report, indent=1) + "\n")
-    PAGE.write_text(page(json.loads(FIGURES.read_text())))
+    from macd_studio.evals.enough import whole_page  # it stands on this module
+
+    PAGE.write_text(whole_page())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 from macd_studio.evals import evidence
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals.enough import whole_page
 
 
 def test_questions_are_about_what_is_there_one_a_clip():
@@ -53,7 +54,7 @@ def test_figures_keep_right_and_wrong_apart():
 
 def test_the_page_is_rendered_from_the_figures():
     found = json.loads(evidence.FIGURES.read_text())
-    assert evidence.PAGE.read_text() == evidence.page(found)
+    assert evidence.PAGE.read_text() == whole_page()
     assert found["questions"] == found["right"] + found["wrong"]
 
 
