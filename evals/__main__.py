@@ -6,13 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import get_args
 
-from macd_studio.core.cli.flags import add_version
+from macd_studio.core.cli.flags import add_version, add_weights, weights_of
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
-from macd_studio.core.options import PRESETS, Weights
+from macd_studio.core.options import PRESETS
 from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
@@ -106,12 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
-    run.add_argument(
-        "--weights",
-        default="as-is",
-        choices=get_args(Weights),
-        help="quantise the backbone with bitsandbytes while it is read (default: as-is)",
-    )
+    add_weights(run)
     run.add_argument("--detector", default="toyworld")
     run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
@@ -173,7 +167,7 @@ def _run(args: argparse.Namespace) -> int:
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
-        held=args.weights,
+        held=args.weights, offload=args.offload,
     )  # fmt: skip
     benchmark, rows = setting.open(), args.out / "rows"
     of = [m for m in methods if m in asked.tuned or m == "baseline"]
@@ -221,6 +215,7 @@ def _check_run(args: argparse.Namespace) -> None:
     limits = (("n", 1, 100_000), ("split", 1, 100_000), ("seed", 0, 9999))
     for name, low, high in limits:
         Number(low, high, whole=True).read(getattr(args, name), name)
+    weights_of(args)
     check_engine_flags(args)
     check_detector(args.detector)
     check_folder(args.out)

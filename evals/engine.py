@@ -39,7 +39,7 @@ class Worker:
 
     def __init__(self, setting: Setting, tracks: Path | None = None, objects: bool = True) -> None:
         benchmark = setting.open()
-        self.setting, self.lm = setting, _backbone(setting.backbone, setting.held)
+        self.setting, self.lm = setting, _backbone(setting.backbone, setting.held, setting.offload)
         use = objects and setting.boxes == "detector"
         detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
@@ -78,11 +78,11 @@ class Worker:
 
 
 @lru_cache(maxsize=1)
-def _backbone(name: str, weights: Weights) -> VideoLM:
+def _backbone(name: str, weights: Weights, offload: bool) -> VideoLM:
     """Kept for the next run of this process, as the rows of a table need the same one."""
     from macd_studio.core.backbones import load_backbone
 
-    return load_backbone(name, weights=weights)
+    return load_backbone(name, weights=weights, offload=offload)
 
 
 @lru_cache(maxsize=2)

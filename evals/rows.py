@@ -81,7 +81,8 @@ class Setting:
     boxes: "detector" or "truth". data: folder of a benchmark of video files. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
     prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
-    backbone's weights are quantised.
+    backbone's weights are quantised. offload: whether those that do not fit lie off the device,
+    which changes no answer.
     """
 
     benchmark: str
@@ -95,6 +96,7 @@ class Setting:
     published: bool = True
     seed: int = 0
     held: Weights = "as-is"
+    offload: bool = False
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
@@ -113,6 +115,7 @@ class Setting:
         """Names the setting by its content, models and code included, wherever its files lie."""
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
         del parts["data"]  # the fingerprint is that of what lies there
+        del parts["offload"]
         parts |= {role: _model_content(parts[role]) for role in ("backbone", "detector")}
         parts["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         if "toyworld" in (self.backbone, self.detector):
@@ -129,11 +132,12 @@ def read_setting(values: Any) -> Setting:
     """The setting that `Setting.as_dict` gave. Raises OptionError for anything else."""
     names = [f.name for f in fields(Setting)]
     if isinstance(values, Mapping):
-        values = {"held": "as-is", **values}  # older reports do not say
+        values = {"held": "as-is", "offload": False, **values}  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):
         raise OptionError("the setting of the report is damaged", "Run it again")
     options = options_from(values["options"])
-    kinds = {"boxes": ("detector", "truth"), "published": (True, False), "held": get_args(Weights)}
+    kinds = {"boxes": ("detector", "truth"), "published": (True, False), "held": get_args(Weights),
+             "offload": (True, False)}  # fmt: skip
     numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
                "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
     for name in names:

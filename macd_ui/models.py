@@ -191,11 +191,12 @@ def _memory_bytes() -> int:
 class Models:
     """Loaded models, the same for all sessions; safe to share between threads.
 
-    Of each kind the MAX_LOADED stay that were used last. weights: how real backbones are quantised.
+    Of each kind the MAX_LOADED stay that were used last. weights: how real backbones are quantised;
+    offload: whether what does not fit the device lies off it.
     """
 
-    def __init__(self, weights: Weights = "as-is") -> None:
-        self.weights = weights
+    def __init__(self, weights: Weights = "as-is", offload: bool = False) -> None:
+        self.weights, self.offload = weights, offload
         self._loaded: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
 
@@ -205,8 +206,10 @@ class Models:
         def load() -> VideoLM:
             from macd_studio.core.backbones import load_backbone
 
-            weights = "as-is" if name == EMBEDDED else self.weights
-            return load_backbone(name, progress=progress, weights=weights)
+            if name == EMBEDDED:
+                return load_backbone(name, progress=progress)
+            held: dict[str, Any] = {"weights": self.weights, "offload": self.offload}
+            return load_backbone(name, progress=progress, **held)
 
         lm: VideoLM = self.get(("backbone", name), load)
         return lm

@@ -20,7 +20,7 @@ from typing import Any, get_args
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import named
-from macd_studio.core.options import RunOptions, Weights
+from macd_studio.core.options import RunOptions, Weights, WeightsOptions
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -117,7 +117,8 @@ class ServerSettings:
     results: a report folder that everybody who sees the page may see; None: no results.
     proxies: networks of the proxies before this server, which are believed when they say for whom,
     for which host and by which protocol they ask.
-    weights: how real backbones are quantised when they are loaded.
+    weights: how real backbones are quantised when they are loaded. offload: whether what does not
+    fit the device is kept off it.
     kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
     """
 
@@ -143,6 +144,7 @@ class ServerSettings:
     proxies: tuple[Network, ...] = ()
     kept_mb: float | None = None
     weights: Weights = "as-is"
+    offload: bool = False
 
     @property
     def kept(self) -> KeptLimits:
@@ -269,6 +271,8 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
     add("--weights", "HOW", env.get("MACD_WEIGHTS") or "as-is", "quantise backbones with"
         " bitsandbytes while they are read: nf4, int8 or as-is (default: MACD_WEIGHTS, else as-is)",
         choices=get_args(Weights))
+    switch("--offload", _is_true(env.get("MACD_OFFLOAD")), "keep on the host or on disk what does"
+           " not fit the device, which is slow (default: MACD_OFFLOAD)")
     add("--keep-mb", "N", env.get("MACD_KEEP_MB"), "megabytes of memory that all tabs together may"
         " keep between clicks; more goes into files or is computed again (default: MACD_KEEP_MB,"
         " else 512 where others use the server, else 8000)", type=_megabytes)
@@ -311,6 +315,10 @@ def read_settings(
     _add_options(parser, env, space)
     args = parser.parse_args(arguments)
     try:
+        WeightsOptions(args.weights, args.offload)
+    except OptionError as error:
+        parser.error(str(error))
+    try:
         proxies = args.trusted_proxy or [
             _network_of(text) for text in _listed(env.get("MACD_TRUSTED_PROXIES"))
         ]
@@ -328,7 +336,8 @@ def read_settings(
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
     same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
-            "gallery_dataset", "results", "mcp", "weights")  # fmt: skip
+            "gallery_dataset", "results", "mcp", "weights",
+            "offload")  # fmt: skip
     return ServerSettings(
         **{name: getattr(args, name) for name in same},
         space=space,

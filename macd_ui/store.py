@@ -57,7 +57,7 @@ class Store:
         self.folder = ServerFolder()
         self.uploads = Uploads(self.folder.path / "uploads", grace_s)
         self.sessions = Sessions(self.settings, grace_s, self.stop, self._release)
-        self.models = Models(self.settings.weights)
+        self.models = Models(self.settings.weights, self.settings.offload)
         self.estimator, self.stats = Estimator(), ServerStats()
         self.device_queue = JobQueue()
         self.admission_queue = JobQueue(capacity=NEAR + 1)

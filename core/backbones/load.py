@@ -197,12 +197,13 @@ def fetch_backbone(
     device: str = "auto",
     progress: Progress | None = None,
     weights: Weights = "as-is",
+    offload: bool = False,
 ) -> str:
     """The folder of a backbone, which is downloaded where it is not on this disk; loads nothing.
 
     Raises as `load_backbone` does.
     """
-    where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights)
+    where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights, offload)
     with source.explained():
         return source.fetch(where, _dtype(name, where), held, progress or Progress())[0]
 

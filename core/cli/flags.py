@@ -332,6 +332,11 @@ def add_model(command: argparse.ArgumentParser) -> None:
 def add_device(command: argparse.ArgumentParser) -> None:
     """Where models are put, and how a backbone's weights are held."""
     command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    add_weights(command)
+
+
+def add_weights(command: argparse.ArgumentParser) -> None:
+    """How a backbone's weights are held; see `weights_of`."""
     rules = {f.name: f for f in fields(WeightsOptions)}
     command.add_argument(
         "--weights",

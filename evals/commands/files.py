@@ -142,6 +142,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         side=args.frame_size,
         published=args.prompts != "bare",
         held=args.weights,
+        offload=args.offload,
     )
 
 

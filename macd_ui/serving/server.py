@@ -111,7 +111,9 @@ def with_models(settings: ServerSettings) -> ServerSettings:
                 yield name
 
     def fetch_held(name: str) -> str:
-        return fetch_backbone(name, weights=settings.weights if name != EMBEDDED else "as-is")
+        if name == EMBEDDED:
+            return fetch_backbone(name)
+        return fetch_backbone(name, weights=settings.weights, offload=settings.offload)
 
     backbones = tuple(had("backbone", settings.backbones, fetch_held))
     detectors = tuple(had("detector", settings.detectors, load_detector))

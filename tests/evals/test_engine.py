@@ -1,6 +1,7 @@
 """Who hands out clips: deaths, stragglers and failures, with a Ray that needs no processes."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from macd_studio.evals import ray_engine
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.answer import PendingAnswer
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.rows import Row, Setting
+from macd_studio.evals.rows import Row, Setting, read_setting
 from macd_studio.evals.run import complete
 from tests.evals.fake_ray import FakeRay
 
@@ -175,3 +176,28 @@ def test_without_ray_the_line_that_installs_it_is_printed(flags, monkeypatch, ca
 def test_flags_that_do_not_fit_are_refused(flags, named, capsys, tmp_path):
     assert main(["run", "toyworld", *flags, "--out", str(tmp_path)]) == 2
     assert named in capsys.readouterr().err
+
+
+def test_how_weights_are_held_reaches_the_model(monkeypatch):
+    from macd_studio.core import backbones
+    from macd_studio.evals import engine
+
+    asked = []
+    monkeypatch.setattr(backbones, "load_backbone", lambda name, **how: asked.append((name, how)))
+    engine._backbone.cache_clear()
+    setting = replace(SETTING, backbone="a/b", offload=True)
+    engine._backbone(setting.backbone, setting.held, setting.offload)
+    assert asked == [("a/b", {"weights": "as-is", "offload": True})]
+    engine._backbone.cache_clear()
+    # no answer depends on it, so rows of either are those of the other
+    assert read_setting(setting.as_dict()) == setting
+    older = {k: v for k, v in SETTING.as_dict().items() if k not in ("held", "offload")}
+    assert read_setting(older) == SETTING
+
+
+def test_what_excludes_each_other_is_refused_before_anything_is_read(capsys):
+    words = ["run", "toyworld", "--weights", "nf4", "--offload", "--backbone", "no/where"]
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "offload" in err

@@ -31,7 +31,7 @@ TRANSLATED = {"--start", "--end", "--offload"}
 @pytest.fixture
 def model(monkeypatch):
     monkeypatch.setattr("macd_studio.evals.scoring.report.plots", lambda report: {})
-    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, held: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, *held: ByteLM())
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def detector(monkeypatch):
     monkeypatch.setattr(
         "macd_studio.evals.scoring.report.plots", lambda report: {}
     )  # they take seconds
-    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, held: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, *held: ByteLM())
     monkeypatch.setattr("macd_studio.evals.engine._detector", lambda name, device: found)
     return found
 

@@ -20,6 +20,7 @@ from macd_studio.macd_ui.gallery.routes import site_of
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import (
     Machine,
+    Models,
     detector_for_real_clips,
     fetchable_detector,
     offered,
@@ -27,7 +28,7 @@ from macd_studio.macd_ui.models import (
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.sentences import with_time
 from macd_studio.macd_ui.session_view import TOY_WORLD, joined
-from macd_studio.macd_ui.settings import ServerSettings, check_limits
+from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
 from macd_studio.macd_ui.store import Store
 from macd_studio.toyworld.clips import TITLE, write_frames
 from macd_studio.viewer import payload
@@ -426,3 +427,22 @@ def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
     again = load(save(handlers.store.sessions.open("me").trace, tmp_path / "masks.macd"))
     assert again.options.masks_only
     assert payload(again)["trace"]["badge"].startswith("demo model")
+
+
+def test_weights_of_the_page_s_models_can_lie_off_the_device(monkeypatch, capsys):
+    from macd_studio.core import backbones
+
+    asked = []
+    monkeypatch.setattr(backbones, "load_backbone", lambda name, **how: asked.append((name, how)))
+    for words, env in ((["--offload"], {}), ([], {"MACD_OFFLOAD": "1"})):
+        assert read_settings(words, env).offload
+    assert not read_settings([], {}).offload
+    store = Models("as-is", offload=True)
+    store.backbone("a/b")
+    store.backbone("toyworld")
+    (real, how), (embedded, plain) = asked
+    assert (real, how["offload"], embedded) == ("a/b", True, "toyworld")
+    assert "offload" not in plain
+    with pytest.raises(SystemExit):
+        read_settings(["--offload", "--weights", "nf4"], {})
+    assert "offload" in capsys.readouterr().err
