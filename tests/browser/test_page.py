@@ -3,9 +3,7 @@
 import re
 
 import pytest
-from PIL import Image
 
-from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
@@ -254,18 +252,3 @@ def test_a_refused_change_is_told_where_it_was_made(page):
     page.wait_for_selector(".mv-whatif .mv-error:visible")
     assert page.locator(".mv-error:visible").count() == 1
     assert page.locator(".mv-token").count() > 0
-
-
-def test_a_picture_is_uploaded_analysed_and_asked_about(page, toy_spec, tmp_path):
-    """As a clip is; nothing on the page speaks of time then."""
-    file = tmp_path / "scene.png"
-    Image.fromarray(drawn_clip(toy_spec, "clip", "clip").frames[3]).resize((384, 384)).save(file)
-    upload(page, file)
-    open_form(page)
-    page.fill("#question textarea", "Is there a dog in the video?")
-    page.click("#run")
-    page.wait_for_function(ENDED, arg="Is there a dog in the video?")
-    labels = page.locator(".mv-object-name").all_inner_texts()
-    assert {t.split()[0] for t in labels} == {"dog", "cup"}
-    assert page.locator(".mv-strip[data-method=baseline] .mv-token").first.inner_text()
-    print(page.locator(".mv-root").inner_text())

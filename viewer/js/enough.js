@@ -211,7 +211,7 @@ export class EnoughPanel {
     const marked = one && this.on ? this.marked(one) : [];
     for (const cell of all(this.stage.lanes.root, "[data-frame]")) {
       const lane = /** @type {HTMLElement} */ (cell.closest(".mv-lane")), k = lane.dataset.track;
-      const id = k === undefined ? null : trace.tracks[Number(k)].id, group = groupOf(trace, Number(cell.dataset.frame));
+      const id = k === undefined ? null : trace.tracks[Number(k)]?.id, group = groupOf(trace, Number(cell.dataset.frame));
       const i = one && this.on ? one.pieces.findIndex(({ track, box, groups: [first, last] }) =>
         track === id && !box && first <= group && group <= last) : -1;
       cell.classList.toggle("mv-piece-hidden", i >= 0 && !marked.includes(i));
