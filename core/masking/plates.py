@@ -1,9 +1,9 @@
 """A fill that looks like video: what the other frames show where an object lies. NumPy and OpenCV.
 
 The plate of a clip is, by pixel, the median over the frames in which no object covers it. Where one
-always does, it is the median over the frames in which the masked object is elsewhere; where that is
-never so, nothing of the clip says what is behind it, and OpenCV's inpainting continues what is
-around (Telea 2004). How much of each object that is, is reported. The soft edge of the masks blends
+always does, nothing of the clip says what is behind it, and OpenCV's inpainting continues what is
+around (Telea 2004); how much of each object that is, is reported. A plate shows no object: where
+two lie over each other, masking one of them fades the other. The soft edge of the masks blends
 plate and frame. A camera that moves blurs the median.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from macd_studio.core.types import Floats, Pixels, Track
 
 ELSEWHERE = 0.02
-"""Below this an object's mask does not cover a pixel; from ½ on it hides more than half of it."""
+"""Below this an object's mask does not cover a pixel."""
 RADIUS = 0.02
 """Of the neighbourhood that is inpainted from, in shares of the short side."""
 TELL_FROM = 0.05
@@ -29,32 +29,21 @@ Bools = NDArray[np.bool_]
 
 
 def plate_fill(pixels: Pixels, masks: Floats) -> tuple[Floats, tuple[float, ...]]:
-    """What masked pixels become, (T, H, W, 3) in 0-255, and by object how much was never uncovered.
+    """What masked pixels become, (T, H, W, 3) in 0-255, and by object how much was inpainted.
 
     pixels: (T, H, W, 3) RGB 0-255. masks: (K, T, H, W) in [0, 1]. The shares (K,) are of all pixels
-    that the object's mask hides by half or more in any frame; 0 for one that it never does.
+    of all frames that the object's mask hides by half or more; 0 for one that hides none.
     """
-    covers = masks >= ELSEWHERE
-    free: Bools = np.asarray(~covers.any(0)) if len(masks) else np.ones(pixels.shape[:3], bool)
+    free: Bools = np.ones(pixels.shape[:3], bool)
+    for mask in masks:
+        free &= mask < ELSEWHERE
     seen: Bools = np.asarray(free.any(0))
     scene = _inpainted(_median(pixels, free), ~seen)
-    fill = np.repeat(scene[None], len(pixels), 0)
-    shares = tuple(_uncovered(mask, cover) for mask, cover in zip(masks, covers, strict=True))
-    weights = np.zeros(pixels.shape[:3], np.float32)
-    blended = np.zeros(fill.shape, np.float32)
-    for mask, cover in zip(masks, covers, strict=True):
-        # always under some object; where not always under this one, the others lie behind it
-        stuck: Bools = np.asarray(~seen & cover.any(0))
-        bared: Bools = np.asarray(stuck & ~cover.all(0))
-        behind = scene
-        if bared.any():
-            behind = np.where(bared[..., None], _median(pixels, ~cover & bared), scene)
-        weight = mask * stuck
-        blended += weight[..., None] * behind
-        weights += weight
-    there = weights > 0
-    fill[there] = blended[there] / weights[there][:, None]
-    return fill, shares
+    shares = []
+    for mask in masks:
+        hides = mask >= 0.5
+        shares.append(float((hides & ~seen).sum() / max(1, hides.sum())))
+    return np.repeat(scene[None], len(pixels), 0), tuple(shares)
 
 
 def plate_warnings(shares: Sequence[float], tracks: Sequence[Track]) -> Iterator[str]:
@@ -65,13 +54,6 @@ def plate_warnings(shares: Sequence[float], tracks: Sequence[Track]) -> Iterator
                 f"{share:.0%} of what object {track.id} ({track.label}) hides is never seen without"
                 " it: there the plate was inpainted"
             )
-
-
-def _uncovered(mask: Floats, cover: Bools) -> float:
-    """Share of the object's pixels that no frame shows without it."""
-    place = (mask >= 0.5).any(0)
-    always: Bools = np.asarray(cover.all(0))
-    return float(always[place].mean()) if place.any() else 0.0
 
 
 def _median(pixels: Pixels, use: Bools) -> Floats:
