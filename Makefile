@@ -157,10 +157,11 @@ learn: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.learn $(or $(ARGS),runs/learn --zip)
 
 # STUDY=file.db for another one; the link for a rater is printed first, the organiser's once
-STUDY ?= runs/study.db
+# CLIPS=folder [CREATE="--backbone …"]: of these clips and their questions instead of the examples
+STUDY ?= $(if $(CLIPS),runs/$(notdir $(patsubst %/,%,$(CLIPS)))-study.db,runs/study.db)
 study: $(VENV)/.ready
 	@mkdir -p $(dir $(STUDY))
-	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --examples
+	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples)
 	@echo "rate at (after the server has started):"
 	@$(BIN)/python -m ratings invite $(STUDY) --n 1
 	$(BIN)/python app.py --study $(STUDY) $(ARGS)

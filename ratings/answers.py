@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.ratings.chain import ORDER, Fork, find_forks
+from macd_studio.ratings.events import MOST_LOW
 from macd_studio.ratings.plan import MAIN
 from macd_studio.ratings.store import Study
 
@@ -18,7 +19,10 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answer:
-    """One side of one screen as it stands. low, high: of a known one, which ratings are right."""
+    """One side of one screen as it stands. low, high: of a known one, which ratings are right.
+
+    reasons: why it was rated low, words of `events.REASONS`.
+    """
 
     rater: int
     task: str
@@ -31,6 +35,7 @@ class Answer:
     low: int | None
     high: int | None
     repeats: str | None
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,16 +61,18 @@ def read_answers(study: Study) -> list[Answer]:
         )
     }
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
+    given = study.reasons()
     answers = []
     for t in study.rows("SELECT * FROM tasks ORDER BY rater, position"):
         for place, number in enumerate((t["left_side"], t["right_side"])):
             if number is not None:
-                side = sides[number]
+                side, rating = sides[number], ratings.get((t["id"], place))
+                is_low = rating is not None and rating <= MOST_LOW
                 answers.append(
                     Answer(
                         t["rater"], t["id"], t["part"], t["position"], t["clip"], place,
-                        side["arm"], ratings.get((t["id"], place)), side["low"], side["high"],
-                        t["repeats"],
+                        side["arm"], rating, side["low"], side["high"], t["repeats"],
+                        tuple(given.get((t["id"], place), ())) if is_low else (),
                     )
                 )  # fmt: skip
     return answers

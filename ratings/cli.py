@@ -11,7 +11,7 @@ import json
 import secrets
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from macd_studio.core.validation import Number, Text
 from macd_studio.core.words import count, visible
 from macd_studio.ratings.branches import merge, read_rows
 from macd_studio.ratings.check import as_line, check_study
+from macd_studio.ratings.clips import Job, jobs_of, trace_clips
 from macd_studio.ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
@@ -32,7 +33,7 @@ from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
 from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.simulate import simulate
-from macd_studio.ratings.source import Source, read_source
+from macd_studio.ratings.source import Source, read_source, source_of
 from macd_studio.ratings.store import Study
 
 URL = "http://127.0.0.1:7860"
@@ -115,6 +116,21 @@ def _add_create(create: argparse.ArgumentParser) -> None:
     traces = create.add_mutually_exclusive_group(required=True)
     traces.add_argument("--traces", nargs="+", type=Path, metavar="FILE.macd")
     traces.add_argument("--examples", action="store_true", help="the shipped example traces")
+    traces.add_argument(
+        "--clips", type=Path, metavar="FOLDER",
+        help="clips with questions.json or a text beside each; masks are computed, no answers."
+        " Objects of a clip may lie beside it, as clip.xml, .json, .zip or a folder of masks",
+    )  # fmt: skip
+    create.add_argument("--question", default="", help="of clips that have none of their own")
+    create.add_argument(
+        "--detector", default="yolo11n", help="looks for objects in --clips (default: %(default)s)"
+    )
+    create.add_argument(
+        "--backbone", default="toyworld",
+        help="whose gradient chooses the masks of --clips (default: the embedded one, which knows"
+        " drawings only)",
+    )  # fmt: skip
+    create.add_argument("--device", default="auto", help="of both models (default: auto)")
     create.add_argument(
         "--arms", default="macd,random-mask", metavar="NAME,…",
         help="of macd, random-mask, random-mask-2, mask-all, reversed, by-hand; each other arm is"
@@ -147,14 +163,13 @@ def _create(args: argparse.Namespace) -> int:
     seed = secrets.randbits(32) if args.seed is None else args.seed
     Number(0, 2**63 - 1, whole=True).read(seed, "seed")
     folder: Path | None = None
-    gold = args.gold
+    gold, files = args.gold, args.traces
+    jobs = jobs_of(args.clips, args.question) if args.clips else []
     if args.examples:
         folder = assets() / "examples"
         index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
         files = [(folder / row["video"]).with_suffix(".macd") for row in index]
         gold = gold or HERE / "examples_gold.json"
-    else:
-        files = args.traces
     plan = StudyPlan(
         arms=tuple(a.strip() for a in args.arms.split(",")),
         design=args.design,
@@ -165,8 +180,9 @@ def _create(args: argparse.Namespace) -> int:
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
         by_hand=tuple(_sources(args.by_hand)),
     )
-    made = create_study(args.study, _sources(files), plan)
-    print(f"{count(made.items, 'item')} of {len(files)} stay")
+    sources = list(_traced(jobs, args)) if jobs else _sources(files)
+    made = create_study(args.study, sources, plan)
+    print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
     for reason, n in count_reasons(made.left_out).items():
         names = ", ".join(name for name, why in made.left_out if why == reason)
         print(f"{count(n, 'item')} left out, {reason}: {visible(names)}")
@@ -174,6 +190,21 @@ def _create(args: argparse.Namespace) -> int:
     print(f"sha256: {made.sha256}")
     print(f"organiser: {_link(args.url, 'organise', made.organiser)}")
     return 0
+
+
+def _traced(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[Source]:
+    """The masks of clips, computed one after the other; one that fails is told and left out."""
+    how = {"detector": args.detector, "backbone": args.backbone, "device": args.device}
+    if args.backbone == "toyworld":
+        print("masks are chosen by the embedded backbone, which was trained on drawings: name"
+              " another by --backbone for a study of real clips", file=sys.stderr)  # fmt: skip
+    for number, (job, result) in enumerate(trace_clips(list(jobs), **how), 1):
+        place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
+        if isinstance(result, MacdError):
+            print(f"{place}left out, {visible(str(result))}", file=sys.stderr)
+        else:
+            print(f"{place}{count(len(result.tracks), 'object')}", file=sys.stderr)
+            yield source_of(result)
 
 
 def _sources(files: Sequence[Path]) -> list[Source]:

@@ -10,8 +10,17 @@ from typing import Any, Literal
 from macd_studio.core.validation import Number, Text, shown
 from macd_studio.ratings.errors import Refused
 
-Kind = Literal["consent", "shown", "rate", "undo", "skip", "flag", "next"]
-KINDS = ("consent", "shown", "rate", "undo", "skip", "flag", "next")
+Kind = Literal["consent", "shown", "rate", "undo", "skip", "flag", "next", "reason"]
+KINDS = ("consent", "shown", "rate", "undo", "skip", "flag", "next", "reason")
+REASONS = {
+    "missed": "missed the object",
+    "spilled": "spilled over",
+    "lost": "lost it in time",
+    "wrong": "wrong object",
+}
+"""Why a mask was rated low, by the word that is stored; a rater may give any of them, or none."""
+MOST_LOW = 2
+"""The highest rating that reasons can be given for."""
 LOW, HIGH = 1, 5
 MOST_EVENTS = 50
 NOTE_CHARACTERS = 1000
@@ -31,7 +40,8 @@ class Event:
 
     uuid: made by the browser; the same event sent twice counts once. side: 0 left, 1 right. old,
     new: ratings before and after, None where there was none. tab, count: which tab sent it, and its
-    how manieth. client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
+    how manieth. A reason's word is its note, and new is 1, or None where it is taken back.
+    client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
     since the item appeared, by a clock that never jumps.
     """
 
@@ -66,10 +76,10 @@ def read_event(raw: Any) -> Event:
             count=int(_COUNT.read(raw.get("count"), "count") or 0),
             client_time=float(_MOMENT.read(raw.get("time"), "time") or 0.0),
             task=None if kind == "consent" else _match(_TASK, raw.get("task"), "task"),
-            side=_side(raw) if kind in ("rate", "undo") else None,
+            side=_side(raw) if kind in ("rate", "undo", "reason") else None,
             old=_rating(raw.get("old"), "old") if kind in ("rate", "undo") else None,
             new=_new(raw, kind),
-            note=_NOTE.read(raw.get("note"), "note") if kind == "flag" else None,
+            note=_note(raw, kind),
             elapsed_ms=_elapsed(raw.get("elapsed")),
         )
     except ValueError as error:  # what core.validation raises
@@ -90,9 +100,28 @@ def _side(raw: dict[str, Any]) -> int:
     return int(side)
 
 
+def _note(raw: dict[str, Any], kind: str) -> str | None:
+    """A flag's note, or the word of a reason."""
+    if kind == "reason":
+        word = raw.get("note")
+        if not isinstance(word, str) or word not in REASONS:
+            raise Refused(
+                f"there is no reason {shown(word)}", f"Choose one of {', '.join(REASONS)}"
+            )
+        return word
+    note: str | None = _NOTE.read(raw.get("note"), "note") if kind == "flag" else None
+    return note
+
+
 def _new(raw: dict[str, Any], kind: str) -> int | None:
     if kind == "rate" and raw.get("new") is None:
         raise Refused("a rating has no value", f"Choose {LOW} to {HIGH}")
+    if kind == "reason":
+        if raw.get("new") not in (1, None) or isinstance(raw.get("new"), bool):
+            raise Refused(
+                f"a reason is {shown(raw.get('new'))}", "Choose 1, or null to take it back"
+            )
+        return raw.get("new")
     return _rating(raw.get("new"), "new") if kind in ("rate", "undo") else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from macd_studio.core.words import count, visible
+from macd_studio.ratings.events import MOST_LOW, REASONS
 
 DASH = "–"
 BOLD = "\0"
@@ -58,6 +59,8 @@ def blocks(report: dict[str, Any]) -> list[Block]:
         Block("p", _paper_line(report)),
         *_differences(report),
     ]
+    if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
+        out += [Block("h2", "Why masks were rated low"), *_reasons(report)]
     out += [Block("h2", "Agreement"), *_agreement(report)]
     out += [Block("h2", "What raters say about the gradient"), *_gradient(report)]
     out += [Block("h2", "Raters"), *_raters(report)]
@@ -152,6 +155,17 @@ def power_line(meter: dict[str, Any], half_width: float | None) -> str:
             f" {count(meter['more_clips'], 'more clip')} would."
         )
     return f"{now}± 0.15 takes more raters and more clips: neither alone is enough."
+
+
+def _reasons(report: dict[str, Any]) -> list[Block]:
+    rows: list[tuple[str, ...]] = [
+        ("mask", f"ratings of {MOST_LOW} or lower", *REASONS.values(), "no reason given")
+    ]
+    for arm, row in report["reasons"].items():
+        counts = (row["low"], *row["given"].values(), row["without"])
+        rows.append((arm, *map(str, counts)))
+    text = "Raters may give reasons for a low rating, several or none."
+    return [Block("p", text), Block("table", rows=tuple(rows))]
 
 
 def _agreement(report: dict[str, Any]) -> list[Block]:

@@ -23,7 +23,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.branches import fork_lines
-from macd_studio.ratings.events import HIGH
+from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.plan import MAIN, TRAINING
 from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
 from macd_studio.ratings.quality import Quality, judge_raters
@@ -92,6 +92,7 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "named": [names[r] for r in named],
         "agreement": _agreement(main, names, resamples),
         "sides": _sides(main),
+        "reasons": {arm: _reasons([a for a in main if a.arm == arm]) for arm in arms},
         "gradient": _gradient(study, main, arms, resamples),
         "raters": [_rater(q, by_id[q.rater]) for q in quality],
         "areas": _areas(study, arms),
@@ -205,6 +206,16 @@ def _agreement(main: Sequence[Answer], names: dict[int, str], resamples: int) ->
         "masks": sum(len(z) > 1 for z in units.values()),
         "alpha": _estimate(estimate),
         "kappas": kappas,
+    }
+
+
+def _reasons(own: Sequence[Answer]) -> dict[str, Any]:
+    """Why masks of an arm were rated low; a rating may have several reasons, or none."""
+    low = [a for a in own if a.rating is not None and a.rating <= MOST_LOW]
+    return {
+        "low": len(low),
+        "given": {word: sum(word in a.reasons for a in low) for word in REASONS},
+        "without": sum(not a.reasons for a in low),
     }
 
 

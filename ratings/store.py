@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.connection import connect
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
-from macd_studio.ratings.events import Event
+from macd_studio.ratings.events import MOST_LOW, Event
 from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.schema import insert_row
@@ -301,11 +301,11 @@ class Study:
     # ---- what raters see
 
     def tasks(self, rater: Rater) -> list[dict[str, Any]]:
-        """The rater's screens in order: opaque id, kind, how many masks, ratings, done.
+        """The rater's screens in order: opaque id, kind, ratings and reasons of each mask, done.
 
         Gold and repeated screens are items like all others.
         """
-        answers = self._answers(rater)
+        answers, reasons = self._answers(rater), self.reasons()
         done = {
             r["task"]
             for r in self.rows(
@@ -313,17 +313,17 @@ class Study:
                 rater.id,
             )
         }
-        return [
-            {
+        screens = []
+        for r in self.rows("SELECT * FROM tasks WHERE rater = ? ORDER BY position", rater.id):
+            places = [(r["id"], side) for side in range(1 if r["right_side"] is None else 2)]
+            screens.append({
                 "id": r["id"],
                 "kind": TRAINING if r["part"] == TRAINING else "item",
-                "ratings": [
-                    answers.get((r["id"], i)) for i in range(1 if r["right_side"] is None else 2)
-                ],
+                "ratings": [answers.get(place) for place in places],
+                "reasons": [reasons.get(place, []) for place in places],
                 "done": r["id"] in done,
-            }
-            for r in self.rows("SELECT * FROM tasks WHERE rater = ? ORDER BY position", rater.id)
-        ]
+            })  # fmt: skip
+        return screens
 
     def _answers(self, rater: Rater) -> dict[tuple[str, int], int | None]:
         return {
@@ -334,6 +334,17 @@ class Study:
                 rater.id,
             )
         }
+
+    def reasons(self) -> dict[tuple[str, int], list[str]]:
+        """By screen and side, why it was rated low, as it stands."""
+        rows = self.rows(
+            f"SELECT task, side, note, new FROM history WHERE kind = 'reason' ORDER BY {ORDER}"
+        )
+        last = {(r["task"], r["side"], r["note"]): bool(r["new"]) for r in rows}
+        given: dict[tuple[str, int], list[str]] = {}
+        for task, side, word in sorted(place for place, on in last.items() if on):
+            given.setdefault((task, side), []).append(word)
+        return given
 
     def _task(self, rater: Rater, task: str) -> sqlite3.Row:
         row = self.row("SELECT * FROM tasks WHERE id = ? AND rater = ?", task, rater.id)
@@ -401,7 +412,9 @@ class Study:
         with self.transaction() as db:
             parents, stamp = _ends(db), _last_stamp(db)
             sent, notes = db.execute(
-                "SELECT count(*), count(note) FROM events WHERE rater = ?", (rater.id,)
+                "SELECT count(*), count(CASE kind WHEN 'flag' THEN 1 END) FROM events"
+                " WHERE rater = ?",
+                (rater.id,),
             ).fetchone()
             for event in events:
                 same = db.execute("SELECT rater FROM events WHERE uuid = ?", (event.uuid,))
@@ -416,7 +429,7 @@ class Study:
                 except Refused as error:
                     outcomes.append(Outcome(event.uuid, False, str(error)))
                     continue
-                sent, notes = sent + 1, notes + (event.note is not None)
+                sent, notes = sent + 1, notes + (event.kind == "flag")
                 if sent > MOST_OF_RATER or notes > MOST_NOTES:
                     reason = "you have sent more than a study keeps of one rater"
                     outcomes.append(Outcome(event.uuid, False, reason))
@@ -448,7 +461,10 @@ class Study:
             event.task,
             event.side,
         )
-        return None if last is None else last["new"]
+        rating: int | None = None if last is None else last["new"]
+        if event.kind == "reason" and event.new and (rating is None or rating > MOST_LOW):
+            raise Refused("this mask is not rated low", f"Rate it {MOST_LOW} or lower first")
+        return rating
 
 
 def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:
@@ -482,9 +498,3 @@ def free_name(db: sqlite3.Connection, number: int) -> str:
     while db.execute("SELECT 1 FROM raters WHERE name = ?", (f"R{number:02d}",)).fetchone():
         number += 1
     return f"R{number:02d}"
-
-
-def outcome_dict(outcome: Outcome) -> dict[str, Any]:
-    """Plain values."""
-    uuid, committed, reason = astuple(outcome)
-    return {"uuid": uuid, "committed": committed} | ({"reason": reason} if reason else {})

@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import astuple
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from macd_studio.ratings.store import (
     Outcome,
     Rater,
     Study,
-    outcome_dict,
 )
 
 PAGE = Path(__file__).parent / "page"
@@ -212,7 +212,7 @@ class StudySite:
         committed = {o.uuid for o in outcomes if o.committed}
         tasks = {e.task for e in events if e.task and e.uuid in committed}
         return _json({
-            "outcomes": [outcome_dict(o) for o in outcomes],
+            "outcomes": [_plain(o) for o in outcomes],
             "state": self.study.state,
             "tasks": [t for t in self.study.tasks(rater) if t["id"] in tasks],
             "feedback": {
@@ -296,6 +296,11 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused("the request holds no JSON object", "Reload the page")
     return body
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    uuid, committed, reason = astuple(outcome)
+    return {"uuid": uuid, "committed": committed} | ({"reason": reason} if reason else {})
 
 
 def _json(content: Any) -> JSONResponse:

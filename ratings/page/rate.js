@@ -3,10 +3,10 @@
 
 import { Player, unpack } from "./player.js";
 import { Failed, Queue, ask, askJson } from "./queue.js";
-import { Views, byId, make, part, sideName, writeMarkdown } from "./view.js";
+import { MOST_LOW, REASONS, Views, byId, make, part, sideName, writeMarkdown } from "./view.js";
 
 /**
- * @typedef {{id: string, kind: "training" | "item", ratings: (number | null)[], done: boolean}} Task
+ * @typedef {{id: string, kind: "training" | "item", ratings: (number | null)[], reasons: string[][], done: boolean}} Task
  * @typedef {{question: string, times: number[], clips: ImageBitmap[][]}} Item
  */
 
@@ -29,7 +29,8 @@ class RatingPage {
       (reply, failure) => this.onQueue(reply, failure),
     );
     this.player = new Player();
-    this.views = new Views(part("views"), (side, rating) => this.rate(side, rating));
+    this.views = new Views(part("views"), (side, rating) => this.rate(side, rating),
+      (side, word) => this.explain(side, word));
     /** @type {Map<string, Promise<Item>>} */
     this.items = new Map();
     this.at = -1;
@@ -55,6 +56,9 @@ class RatingPage {
       if (!task) continue;
       if ((event.kind === "rate" || event.kind === "undo") && event.side !== undefined) {
         task.ratings[event.side] = event.new ?? null;
+      }
+      if (event.kind === "reason" && event.side !== undefined) {
+        setReason(task, event.side, String(event.note), event.new === 1);
       }
       if (event.kind === "next" || event.kind === "skip") task.done = true;
     }
@@ -124,6 +128,12 @@ class RatingPage {
     if (digit) {
       event.preventDefault();
       if (!event.repeat) this.rate(this.views.active, Number(digit[1]));
+      return;
+    }
+    const reason = REASONS.find(([, key]) => key === event.key.toLowerCase());
+    if (reason) {
+      event.preventDefault();
+      if (!event.repeat) this.explain(this.views.active, reason[0]);
       return;
     }
     const keys = {
@@ -245,6 +255,19 @@ class RatingPage {
     this.add("rate", { side, old, new: rating });
   }
 
+  /** Why the mask is rated low: gives a reason, or takes it back. @param {number} side @param {string} word */
+  explain(side, word) {
+    const task = this.task;
+    if (!task || !this.ready || side >= task.ratings.length) return;
+    const rating = task.ratings[side];
+    if (rating === null || rating > MOST_LOW) return;
+    this.views.activate(side);
+    const on = !task.reasons[side].includes(word);
+    setReason(task, side, word, on);
+    this.add("reason", { side, note: word, new: on ? 1 : null });
+    this.showSaved();
+  }
+
   undo() {
     const task = this.task;
     const step = this.steps.pop();
@@ -259,7 +282,7 @@ class RatingPage {
     }
   }
 
-  /** @param {string} kind @param {{side?: number, old?: number | null, new?: number | null}} what */
+  /** @param {string} kind @param {{side?: number, old?: number | null, new?: number | null, note?: string}} what */
   add(kind, what) {
     const task = this.task;
     if (!task) return;
@@ -317,7 +340,7 @@ class RatingPage {
       const busy = new Set(this.queue.pending().map(([, event]) => event.task));
       for (const saved of reply.tasks) {
         const task = this.tasks.find((t) => t.id === saved.id);
-        if (task && !busy.has(task.id)) task.ratings = saved.ratings;
+        if (task && !busy.has(task.id)) [task.ratings, task.reasons] = [saved.ratings, saved.reasons];
       }
       Object.assign(this.feedback, reply.feedback);
       this.showFeedback();
@@ -356,6 +379,7 @@ class RatingPage {
     const task = this.task;
     if (!task || !this.ready) return;
     task.ratings.forEach((rating, side) => {
+      this.views.markReasons(side, rating, task.reasons[side]);
       const own = pending.filter((e) => e.task === task.id && e.side === side);
       const reason = own.map((e) => this.queue.refused.get(e.uuid)).find(Boolean);
       if (reason) this.views.mark(side, rating, { text: `not saved: ${reason}`, kind: "waiting" });
@@ -363,6 +387,12 @@ class RatingPage {
       else this.views.mark(side, rating, { text: rating === null ? "" : "saved ✓", kind: "saved" });
     });
   }
+}
+
+/** @param {Task} task @param {number} side @param {string} word @param {boolean} on */
+function setReason(task, side, word, on) {
+  const others = task.reasons[side].filter((one) => one !== word);
+  task.reasons[side] = on ? [...others, word] : others;
 }
 
 /** @param {string} section */

@@ -60,13 +60,27 @@ function writeInline(into, line) {
 const LOW_END = "1: hides nothing that is needed";
 const HIGH_END = "5: hides just what is needed";
 
+/** Why a mask is rated low: the word that is stored, the key, and what it says. */
+export const REASONS = [
+  ["missed", "m", "missed the object"],
+  ["spilled", "o", "spilled over"],
+  ["lost", "t", "lost it in time"],
+  ["wrong", "w", "wrong object"],
+];
+/** The highest rating that reasons are asked for. */
+export const MOST_LOW = 2;
+
 /** @typedef {{text: string, kind: "" | "saved" | "waiting"}} Tick */
 
 export class Views {
-  /** @param {HTMLElement} into @param {(side: number, rating: number) => void} rate */
-  constructor(into, rate) {
+  /**
+   * @param {HTMLElement} into @param {(side: number, rating: number) => void} rate
+   * @param {(side: number, word: string) => void} explain
+   */
+  constructor(into, rate, explain) {
     this.into = into;
     this.rate = rate;
+    this.explain = explain;
     this.active = 0;
     /** @type {HTMLElement[]} */
     this.sides = [];
@@ -109,10 +123,29 @@ export class Views {
     ends.append(make("span", LOW_END), make("span", HIGH_END));
     const tick = make("p", "", "tick");
     tick.setAttribute("role", "status");
-    view.append(group, ends, tick);
+    view.append(group, ends, this.reasons(side, name), tick);
     view.addEventListener("focusin", () => this.activate(side));
     view.addEventListener("pointerdown", () => this.activate(side));
     return view;
+  }
+
+  /** Why it is rated low, to be chosen or not. @param {number} side @param {string} name */
+  reasons(side, name) {
+    const group = make("div", "", "reasons");
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", `${name}: why so low? Optional`);
+    group.hidden = true;
+    group.append(make("span", "Why? (optional)"));
+    for (const [word, key, text] of REASONS) {
+      const button = make("button", text);
+      button.type = "button";
+      button.dataset.reason = word;
+      button.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-keyshortcuts", key.toUpperCase());
+      button.addEventListener("click", () => this.explain(side, word));
+      group.append(button);
+    }
+    return group;
   }
 
   /** @param {number} side */
@@ -139,12 +172,22 @@ export class Views {
     buttons[Math.min(Math.max(at + step, 0), buttons.length - 1)].focus();
   }
 
+  /** @param {number} side @param {number | null} rating @param {string[]} reasons */
+  markReasons(side, rating, reasons) {
+    const group = /** @type {HTMLElement} */ (this.sides[side].querySelector(".reasons"));
+    group.hidden = rating === null || rating > MOST_LOW;
+    for (const button of group.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(reasons.includes(button.dataset.reason ?? "")));
+    }
+  }
+
   /** @param {number} side @param {number | null} rating @param {Tick} tick */
   mark(side, rating, tick) {
     const view = this.sides[side];
     const chosen = view.querySelector('[aria-checked="true"]')?.textContent;
     const changed = chosen !== (rating === null ? undefined : String(rating));
-    view.querySelectorAll("button").forEach((button, i) => {
+    view.querySelectorAll(".scale button").forEach((element, i) => {
+      const button = /** @type {HTMLButtonElement} */ (element);
       button.setAttribute("aria-checked", String(rating === i + 1));
       button.tabIndex = i === (rating ?? 1) - 1 ? 0 : -1;
     });

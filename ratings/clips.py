@@ -1,0 +1,113 @@
+"""A folder of clips and questions → the traces of a study: masks alone, no answers.
+
+Torch and the models are imported by `macd.trace`, when the first clip is run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import macd_studio as macd
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.question import clean_question
+from macd_studio.core.types import Trace
+
+VIDEOS = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v")
+TRACKS = (".xml", ".json", ".zip")
+"""Files beside a clip, of its name, that hold its objects; so does a folder of its name."""
+QUESTIONS = "questions.json"
+MOST_CLIPS, MOST_TEXT = 1000, 2**20
+
+
+@dataclass(frozen=True)
+class Job:
+    """A clip with a question, and the file of its objects where there is one."""
+
+    clip: Path
+    question: str
+    tracks: Path | None = None
+
+
+def jobs_of(folder: Path, question: str = "") -> list[Job]:
+    """What a folder asks for, by name.
+
+    A clip's question stands in `questions.json` ({"clip.mp4": "Is …?"}, or a list of several), or
+    in a text file of its name; `question` is for clips that have none. Raises OptionError for a
+    folder without clips, for a clip without a question, and for a file that cannot be read.
+    """
+    if not folder.is_dir():
+        raise OptionError(f"there is no folder {str(folder)[:200]!r}", "Give a folder of clips")
+    clips = sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS)
+    if not 1 <= len(clips) <= MOST_CLIPS:
+        raise OptionError(
+            f"{folder.name[:100]!r} holds {len(clips)} clips", f"Give a folder of 1 to {MOST_CLIPS}"
+        )
+    listed = _listed(folder / QUESTIONS)
+    unknown = sorted(listed.keys() - {clip.name for clip in clips})
+    if unknown:
+        raise OptionError(
+            f"{QUESTIONS} names {unknown[0][:100]!r}, which is not in the folder",
+            "Name clips of the folder only",
+        )
+    jobs = []
+    for clip in clips:
+        asked = listed.get(clip.name) or _beside(clip) or ([question] if question else [])
+        if not asked:
+            raise OptionError(
+                f"{clip.name[:100]!r} has no question",
+                f"Write it into {QUESTIONS} or {clip.stem}.txt, or give --question for all clips",
+            )
+        jobs += [Job(clip, clean_question(one), _tracks(clip)) for one in asked]
+    return jobs
+
+
+def trace_clips(jobs: list[Job], **how: Any) -> Iterator[tuple[Job, Trace | MacdError]]:
+    """The masks of each job, or why there are none. how: arguments of `macd.trace`."""
+    for job in jobs:
+        try:
+            yield job, macd.trace(job.clip, job.question, tracks=job.tracks, masks_only=True, **how)
+        except MacdError as error:
+            yield job, error
+
+
+def _listed(path: Path) -> dict[str, list[str]]:
+    if not path.exists():
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_TEXT else ""
+        rows = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionError(
+            f"{QUESTIONS} cannot be read ({type(error).__name__})", "Write JSON in UTF-8"
+        ) from error
+    questions: dict[str, list[str]] = {}
+    for name, value in rows.items() if isinstance(rows, dict) else ():
+        questions[name] = value if isinstance(value, list) else [value]
+    if not questions or not all(isinstance(q, str) for row in questions.values() for q in row):
+        raise OptionError(
+            f"{QUESTIONS} does not name clips and questions",
+            'Write {"clip.mp4": "Is there a dog?"}, with a list for several questions',
+        )
+    return questions
+
+
+def _beside(clip: Path) -> list[str]:
+    path = clip.with_suffix(".txt")
+    if not path.is_file():
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8")[:MOST_TEXT].splitlines()
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{path.name[:100]!r} cannot be read ({type(error).__name__})", "Write it in UTF-8"
+        ) from error
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _tracks(clip: Path) -> Path | None:
+    beside = [clip.with_suffix(suffix) for suffix in TRACKS] + [clip.with_suffix("")]
+    return next((path for path in beside if path.exists()), None)

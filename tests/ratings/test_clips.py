@@ -1,0 +1,117 @@
+"""A study from a folder of clips: questions, objects from files, masks without answers."""
+
+import json
+import shutil
+
+import pytest
+
+from macd_studio.core.errors import OptionError, TracksError
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.clips import Job, jobs_of, trace_clips
+from macd_studio.ratings.store import Study
+
+EXAMPLES = assets() / "examples"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "clips"
+    place.mkdir()
+    return place
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).write_bytes(b"")
+
+
+def test_what_a_folder_asks_for(folder):
+    touch(folder, "a.mp4", "b.MOV", "c.webm", "notes.pdf", "b.zip")
+    (folder / "c").mkdir()
+    (folder / "questions.json").write_text(json.dumps({"a.mp4": ["Is it?", "Why?"]}))
+    (folder / "b.txt").write_text("Is there a dog?\n\nIs there a cat?\n")
+    jobs = jobs_of(folder, "What is it?")
+    assert jobs == [
+        Job(folder / "a.mp4", "Is it?"),
+        Job(folder / "a.mp4", "Why?"),
+        Job(folder / "b.MOV", "Is there a dog?", folder / "b.zip"),
+        Job(folder / "b.MOV", "Is there a cat?", folder / "b.zip"),
+        Job(folder / "c.webm", "What is it?", folder / "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({}, "holds 0 clips"),
+        ({"a.mp4": ""}, "'a.mp4' has no question"),
+        ({"a.mp4": "", "questions.json": "{"}, "cannot be read"),
+        ({"a.mp4": "", "questions.json": "[]"}, "does not name clips"),
+        ({"a.mp4": "", "questions.json": '{"a.mp4": [1]}'}, "does not name clips"),
+        ({"a.mp4": "", "questions.json": '{"b.mp4": "x"}'}, "names 'b.mp4'"),
+        ({"a.mp4": "", "a.txt": "a\x00b"}, "invisible control character"),
+    ],
+)
+def test_a_folder_that_cannot_be_a_study_says_why(folder, files, says):
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    with pytest.raises(Exception, match=says):
+        jobs_of(folder)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(OptionError, match="there is no folder"):
+        jobs_of(tmp_path / "none")
+
+
+def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
+    """With saved masks; tests/browser/test_rating.py computes them."""
+
+    def trace(clip, question, tracks, **how):
+        if tracks is not None:
+            raise TracksError("bad.xml is XML without a track", "Export it again")
+        return load((EXAMPLES / clip.name).with_suffix(".macd"))
+
+    monkeypatch.setattr("macd_studio.trace", trace)
+    for name in ("repaired", "harmed"):
+        shutil.copy(EXAMPLES / f"{name}.mp4", folder)
+    shutil.copy(EXAMPLES / "harmed.mp4", folder / "bad.mp4")
+    (folder / "bad.xml").write_text("<a/>")
+    words = [
+        "create",
+        str(tmp_path / "s.db"),
+        "--clips",
+        str(folder),
+        "--detector",
+        "toyworld",
+        "--device",
+        "cpu",
+        "--question",
+        "Which animal is in the video?",
+        "--seed",
+        "1",
+    ]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "2 items of 3 stay" in said.out
+    assert "bad.mp4: left out, bad.xml is XML without a track" in said.err
+    with Study(tmp_path / "s.db") as study:
+        arms = {r["arm"]: r["hidden"] for r in study.rows("SELECT arm, hidden FROM sides LIMIT 2")}
+        assert set(arms) == {"macd", "random-mask"}
+        assert arms["macd"] == pytest.approx(arms["random-mask"], rel=0.01)
+
+
+def test_nothing_is_answered(folder, monkeypatch):
+    asked = {}
+
+    def trace(clip, question, **how):
+        asked.update(how)
+        raise TracksError("no", "Give another")
+
+    monkeypatch.setattr("macd_studio.trace", trace)
+    ((job, error),) = trace_clips([Job(folder / "a.mp4", "why?", folder / "a.xml")], device="cpu")
+    assert asked == {"tracks": folder / "a.xml", "masks_only": True, "device": "cpu"}
+    assert isinstance(error, TracksError)
+    assert job.question == "why?"
