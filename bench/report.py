@@ -134,7 +134,7 @@ TABLES: dict[str, Rows] = {
         "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
     },
-    "Changes computed in headless Chromium, on a busy machine; WebGPU was not tried": {
+    "Changes that headless Chromium computes by WebAssembly; WebGPU was not tried": {
         "loaded by the first change, compressed, MB": "browser_download_mb",
         **{
             f"{what}, {threads}": f"browser_{name}_{key}"
