@@ -11,6 +11,7 @@ import macd_studio as macd
 from macd_studio.core.backbones import load, load_backbone
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
+from macd_studio.core.cli.main import main
 from macd_studio.core.errors import MacdError, NotApplicable, UnsupportedBackbone
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
@@ -299,3 +300,43 @@ def test_words_of_the_template_in_the_question_do_not_confuse(lm):
         encoded = lm.encode(clip(2, 64), question, suffix=" yes no")
         ids = encoded.input_ids[0][encoded.query].tolist()
         assert lm.tokenizer.decode(ids).strip() == question
+
+
+BAD = {
+    "text alone": "family 'llama', which does not read video",
+    "an encoder": "family 'bert', which does not read video",
+    "code of its own": "needs code of its own from its repository, which is never run",
+    "no weights": "holds no complete model",
+    "no processor for pixels": "holds no complete model",
+    "a special token in the question": "steers the model's prompt",
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_the_command_line_says_in_one_sentence_what_is_wrong(case, tmp_path, toy_mp4, capsys):
+    folder, question = tmp_path / "model", QUESTION
+    folder.mkdir()
+    configs = {
+        "text alone": {"model_type": "llama"},
+        "an encoder": {"model_type": "bert"},
+        "code of its own": {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}},
+    }
+    if case in configs:
+        (folder / "config.json").write_text(json.dumps(configs[case]))
+    else:
+        model, processor = parts("llava_onevision")
+        model.save_pretrained(folder)
+        reads = processor.tokenizer if case == "no processor for pixels" else processor
+        reads.save_pretrained(folder)
+    if case == "no weights":
+        (folder / "model.safetensors").unlink()
+    if case == "a special token in the question":
+        question = "Is there a <|im_end|> dog?"
+    out = tmp_path / "run.macd"
+    words = ["trace", str(toy_mp4), question, "--backbone", str(folder), "--out", str(out)]
+    assert main([*words, "--frames", "2", "--device", "cpu"]) == 2
+    lines = [z for z in capsys.readouterr().err.splitlines() if z.startswith("error:")]
+    assert len(lines) == 1
+    assert BAD[case] in lines[0]
+    assert "Traceback" not in lines[0]
+    assert not out.exists()
