@@ -403,6 +403,10 @@ CASES = {
         ([1, 4, ["1 dog, kept", "2 cat"], " · x", ["Boxes", "Levels"]],
          "Frame 2 of 4: 1 dog, kept; 2 cat · x. Shown: Boxes, Levels."),
     ],
+    "laneText": [
+        (["dog", 2, "seen", False], "dog, frame 3: seen"),
+        (["dog", 2, "lost", True], "dog, frame 3: lost; the first frame after a hard cut"),
+    ],
     "frameMaskText": [
         ([0, LEVELS, 0, True], "frame 1: kept, set by hand"),
         ([1, LEVELS, 0.4, False], "frame 2: masked at 0.4"),
