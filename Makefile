@@ -109,18 +109,20 @@ bench: $(VENV)/.ready-dev
 soak: $(VENV)/.ready-dev
 	$(BIN)/python -m bench.soak $(ARGS)
 
-# both parts of the shipped training, two hours a seed on two idle cores; resumes where it was stopped.
+# three parts, two hours a seed on two idle cores; resumes where it was stopped.
 # TRAIN="--compile" where there is a C++ compiler
 TRAIN_BACKBONE = $(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2)/first $(TRAIN) && \
+	$(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2)/second $(TRAIN) \
+	  --steps 2200 --rate 1.5e-3 --continue-from $(2)/first && \
 	$(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2) $(TRAIN) \
-	  --steps 2200 --rate 1.5e-3 --continue-from $(2)/first
+	  --steps 1000 --rate 8e-4 --continue-from $(2)/second
 
 # writes over assets/toyworld
 weights: $(VENV)/.ready
 	$(call TRAIN_BACKBONE,123,runs/backbone)
 	$(BIN)/python -m toyworld.train_detector
 	$(BIN)/python -m toyworld.make_assets all
-	cat runs/backbone/first/log.jsonl runs/backbone/log.jsonl > docs/training/backbone.jsonl
+	cat runs/backbone/first/log.jsonl runs/backbone/second/log.jsonl runs/backbone/log.jsonl > docs/training/backbone.jsonl
 	$(BIN)/python -m toyworld.training_curve
 
 # SEEDS="124" for one
@@ -132,19 +134,18 @@ seeds: $(VENV)/.ready
 	    --folder runs/seed$$s/backbone || exit 1; done
 	$(BIN)/python -m toyworld.choose_weights $(SEEDS:%=runs/seed%)
 
-# baseline and constant always; BACKBONES="toyworld" N=200 FILLS="mean" for a part
+# the headline regime for the shipped backbone and those of `make seeds`; BACKBONES="toyworld" N=200 FILLS="mean black" for others
 BACKBONES ?= toyworld $(SEEDS:%=runs/seed%/backbone)
-FILLS ?= mean black blur noise
-N ?= 300
-REGIMES ?= background;co-occurrence;question prior
-SIX := --methods vcd,macd,random-mask,mask-all --no-oracle --boxes detector
+FILLS ?= mean
+N ?= 600
+REGIMES ?= options
 compare: $(VENV)/.ready
 	for b in $(BACKBONES); do for f in $(FILLS); do \
-	  $(BIN)/python -m evals.headroom toyworld --regimes "$(REGIMES)" $(SIX) --backbone $$b \
-	    --fill $$f --n $(N) --out runs/compare/$$b/$$f || exit 1; done; done
+	  $(BIN)/python -m evals.headroom toyworld-crossed --regimes "$(REGIMES)" --backbone $$b \
+	    --fill $$f --n $(N) --split 300 --out runs/compare/$$b/$$f || exit 1; done; done
 
 headroom: $(VENV)/.ready
-	$(BIN)/python -m evals.headroom toyworld-crossed $(ARGS)
+	$(BIN)/python -m evals.headroom toyworld-crossed --n 600 --split 300 $(ARGS)
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples

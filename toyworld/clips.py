@@ -50,7 +50,7 @@ def write_frames(
         stream = container.add_stream("libx264", rate=fps)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
-        stream.options = {"crf": "14", "preset": preset, "g": str(2 * fps)}
+        stream.options = {"crf": "20", "preset": preset, "g": str(2 * fps)}
         for frame in frames:
             picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
             container.mux(stream.encode(picture))

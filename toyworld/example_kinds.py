@@ -13,8 +13,11 @@ from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
 
+FIVE_STEPS = RunOptions(ascent=AscentOptions(steps=5))
 TEN_STEPS = RunOptions(ascent=AscentOptions(steps=10, tau=0.005))
 Rng = np.random.Generator
+HARDLY = 0.2
+"""Log-odds, nats, that an answer still has where it does not rest on what was hidden."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Kind:
     outcome_in_title: the title already says what came of it.
     selective: no more than half of the random masks, neither reversed gradient nor blank video may
         do what MACD does. Where no clip is like that, the one with the fewest of these is taken.
+    confirms: what the trace with occlusion report and controls must show in addition.
     baseline: whether `shows` asks for a right or a wrong baseline, so that the first token alone,
         which costs one forward pass, tells most of the other clips; None where it asks for neither.
     """
@@ -48,6 +52,7 @@ class Kind:
     shows: Callable[[Right, Trace, Case], bool]
     beside: tuple[str, ...] = ()
     selective: bool = False
+    confirms: Callable[[Right, Trace, Case], bool] | None = None
     options: RunOptions = field(default_factory=RunOptions)
     outcome_in_title: bool = False
     baseline: bool | None = None
@@ -61,6 +66,56 @@ def _scene(rng: Rng) -> str:
 def _faint(rng: Rng, scene: str, labels: list[str], **how: object) -> ClipSpec:
     usual: dict[str, object] = {"weak": 0.8, "contrast": (0.15, 0.45), "fog": 0.0}
     return sample(rng, scene, labels, **usual | how)  # type: ignore[arg-type]
+
+
+def _among_large(rng: Rng, scene: str, labels: list[str], opacity: tuple[float, float]) -> ClipSpec:
+    """The first label faint, the others large and clear; all of them move anyhow."""
+    motions = {c: priors().motions[rng.integers(len(priors().motions))] for c in labels}
+    spec = sample(rng, scene, labels, weak=0.0, fog=0.0, motions=motions)
+    faint = float(rng.uniform(*opacity))
+    objects = (replace(o, contrast=faint) if o.label == labels[0] else o for o in spec.objects)
+    return replace(spec, objects=tuple(objects))
+
+
+def draw_among_large(rng: Rng) -> Case:
+    """A faint animal, seldom one that the scene suggests, beside three large clear things."""
+    p, scene = priors(), _scene(rng)
+    animal = p.of_kind("animal")[rng.integers(len(p.of_kind("animal")))]
+    things = [str(c) for c in rng.permutation(p.of_kind("thing"))[:3]]
+    spec = _among_large(rng, scene, [animal, *things], (0.1, 0.3))
+    return Case(spec, ask.which("animal"), animal)
+
+
+def draw_against_habit(rng: Rng) -> Case:
+    """A question whose habit is wrong about one faint thing, beside three large clear ones.
+
+    How it moves, or whether it is there where the other one of its pair is and it is not.
+    """
+    p, scene = priors(), _scene(rng)
+    things = [str(c) for c in rng.permutation(p.of_kind("thing"))]
+    if rng.random() < 0.5:
+        asked, shown = things[0], things[1:4]
+        spec = _among_large(rng, scene, [asked, *shown], (0.06, 0.2))
+        motion = spec.find(asked).motion
+        if motion != p.usual_motion[asked]:
+            return Case(spec, ask.which_way(asked), motion)
+    head = list(p.partner)[rng.integers(len(p.partner))]
+    asked = p.partner[head]
+    shown = [c for c in things if c not in (head, asked)][:3]
+    spec = _among_large(rng, scene, [shown[0], head, *shown[1:]], (0.06, 0.2))
+    return Case(spec, ask.exists(asked), "no")
+
+
+def draw_present_by_habit(rng: Rng) -> Case:
+    """One of a pair, faint, beside the other and two more large clear things: is it there?"""
+    p = priors()
+    head = list(p.partner)[rng.integers(len(p.partner))]
+    asked = p.partner[head]
+    scene = next(s for s in p.scenes if head in p.typical[s])
+    rest = [c for c in p.of_kind("thing") if c not in (head, asked)]
+    things = [str(c) for c in rng.permutation(rest)[:2]]
+    spec = _among_large(rng, scene, [asked, head, *things], (0.3, 0.9))
+    return Case(spec, ask.exists(asked), "yes")
 
 
 def draw_background(rng: Rng) -> Case:
@@ -177,6 +232,12 @@ def _all_found(trace: Trace, case: Case) -> bool:
     )
 
 
+def _named(trace: Trace, case: Case) -> bool:
+    """Every track bears the name of an object that is there, and no two the same."""
+    labels = [t.label for t in trace.tracks]
+    return len(set(labels)) == len(labels) and set(labels) <= set(case.spec.labels)
+
+
 def _hides(trace: Trace) -> bool:
     return trace.counterfactual is not None and bool(trace.counterfactual.level.any())
 
@@ -189,6 +250,39 @@ def _raised(trace: Trace) -> bool:
     return made.loss > made.base_loss
 
 
+def _several_large(trace: Trace) -> bool:
+    """Three or more tracks, with at least two of them of a fifth of the frame's side or more."""
+    large = 0
+    for track in trace.tracks:
+        sides = track.boxes[:, 2:] - track.boxes[:, :2]
+        large += bool(np.nanmax(sides) >= 0.2)
+    return len(trace.tracks) > 2 and large > 1
+
+
+def _never_looked(right: Right, trace: Trace, case: Case) -> bool:
+    """The answer about an object is right, and stays the likelier one with that object hidden.
+
+    The object is tracked on every frame, so that nothing of it stays in sight.
+    """
+    if trace.occlusion is None or not right["baseline"]:
+        return False
+    first = trace.answers["baseline"].tokens[0]
+    p = float(np.exp(first.base.max() - first.base_log_z))
+    odds = np.log(p / (1 - p))
+    changes = zip(trace.tracks, trace.occlusion.odds_change, strict=True)
+    asked = [z for t, z in changes if t.label in case.question and np.isfinite(t.boxes).all()]
+    return bool(asked) and odds + min(asked) > HARDLY
+
+
+def _controls_do_the_same(trace: Trace) -> bool:
+    """Every control chooses what MACD chooses, and at least three of four random masks."""
+    if trace.controls is None:
+        return False
+    random = [o.same for o in trace.controls.outcomes if o.name == "random"]
+    others = [o.same for o in trace.controls.outcomes if o.name != "random"]
+    return all(others) and 4 * sum(random) >= 3 * len(random)
+
+
 def _three_levels(right: Right, trace: Trace, case: Case) -> bool:
     """The objects' levels hold 0, r0 and 1."""
     return trace.counterfactual is not None and len(set(trace.counterfactual.level.tolist())) == 3
@@ -198,19 +292,41 @@ KINDS = (
     Kind(
         "repaired",
         "Masks that MACD chose make a wrong answer right",
-        draw_animal,
+        draw_against_habit,
         lambda r, t, c: (
-            _repaired(r, t, c) and _all_found(t, c) and len(t.tracks) > 2 and _raised(t)
+            _repaired(r, t, c) and _several_large(t) and _raised(t) and _hides(t) and _named(t, c)
         ),
         selective=True,
+        options=FIVE_STEPS,
         outcome_in_title=True,
         baseline=False,
     ),
     Kind(
         "harmed",
         "Masks that MACD chose make a right answer wrong",
-        draw_any,
-        lambda r, t, c: r["baseline"] and not r["macd"] and _hides(t),
+        draw_against_habit,
+        lambda r, t, c: r["baseline"] and not r["macd"] and _several_large(t) and _hides(t),
+        options=FIVE_STEPS,
+        outcome_in_title=True,
+        baseline=True,
+    ),
+    Kind(
+        "controls",
+        "MACD makes a wrong answer right, and so does every control",
+        draw_among_large,
+        lambda r, t, c: _repaired(r, t, c) and _several_large(t) and _hides(t),
+        confirms=lambda r, t, c: _controls_do_the_same(t),
+        options=FIVE_STEPS,
+        outcome_in_title=True,
+        baseline=False,
+    ),
+    Kind(
+        "not-looked",
+        "Right without looking: with the object hidden the answer stays",
+        draw_present_by_habit,
+        lambda r, t, c: r["baseline"] and _several_large(t) and _hides(t),
+        confirms=_never_looked,
+        options=FIVE_STEPS,
         outcome_in_title=True,
         baseline=True,
     ),
@@ -240,17 +356,10 @@ KINDS = (
         "background",
         "The scene suggests an object that is not there",
         draw_background,
-        _repaired,
+        _wrong,
         baseline=False,
     ),
     Kind("co-occurrence", "One of a pair suggests the other", draw_partner, _wrong, baseline=False),
-    Kind(
-        "motion-leak",
-        "Masks that move with their object give its motion away",
-        draw_motion,
-        lambda r, t, c: r["macd-swept"] and not r["macd"],
-        ("macd-swept",),
-    ),
     Kind(
         "question-prior",
         "The question presupposes what is not there",

@@ -133,7 +133,7 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         if kind.baseline is not None and first_is_right(clip, case, lm) != kind.baseline:
             continue
         trace = trace_of(lambda clip=clip: clip, case.question, case.truth, kind, lm, detector)
-        if not _shows(kind, trace, case):
+        if not _shows(kind, trace, case, lm):
             continue
         if least is not None and alike(measured(trace, lm)) >= least:
             continue
@@ -150,8 +150,11 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
     return kept
 
 
-def _shows(kind: Kind, trace: Trace, case: Case) -> bool:
-    return bool(trace.tracks) and kind.shows(_right(trace, case), trace, case)
+def _shows(kind: Kind, trace: Trace, case: Case, lm: VideoLM) -> bool:
+    right = _right(trace, case)
+    if not trace.tracks or not kind.shows(right, trace, case):
+        return False
+    return kind.confirms is None or kind.confirms(right, measured(trace, lm), case)
 
 
 def _right(trace: Trace, case: Case) -> Right:
@@ -166,7 +169,7 @@ def _written(
         video = Path(folder) / f"{kind.name}.mp4"
         write_mp4(case.spec, video)
         trace = trace_of(video, case.question, case.truth, kind, lm, detector)
-        if not _shows(kind, trace, case):
+        if not _shows(kind, trace, case, lm):
             return None
         trace = measured(trace, lm)
         if below is not None and alike(trace) >= below:

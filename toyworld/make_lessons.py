@@ -2,7 +2,7 @@
 
 Clips are drawn by a fixed seed and answered by the shipped models, as for the examples; a clip is
 kept by the rule that each function states, never by hand. The result is assets/learn/*.json, which
-`macd_ui.learn` reads; run it after `toyworld.make_examples`, whose traces it measures once more.
+`macd_ui.learn` reads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.question import word_tokens
 from macd_studio.core.shipped import assets
-from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer, Clip, Trace
-from macd_studio.core.whatif.workbench import Workbench
-from macd_studio.toyworld import example_kinds, make_examples
+from macd_studio.toyworld import example_kinds
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip
 from macd_studio.toyworld.example_kinds import Case
-from macd_studio.toyworld.make_examples import plain_trace
+from macd_studio.toyworld.make_examples import describe, plain_trace
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
 
@@ -169,27 +167,6 @@ def faded(spec: ClipSpec, label: str, opacity: float, keep: tuple[str, ...]) -> 
     return replace(spec, objects=objects)
 
 
-def lean_lesson(lm: VideoLM) -> dict[str, Any]:
-    """For each example with objects: its gradients, and the measured effect of masking each."""
-    effects = {}
-    for row in json.loads((make_examples.OUT / "index.json").read_text()):
-        trace = load((make_examples.OUT / row["video"]).with_suffix(".macd"))
-        if not trace.tracks:
-            continue
-        report = Workbench(trace, lm).measure_occlusion().occlusion
-        assert report is not None
-        assert trace.counterfactual is not None
-        effects[row["kind"]] = {
-            "labels": [t.label for t in trace.tracks],
-            "answer": trace.answers["baseline"].text,
-            "gradient": _rounded(report.gradient, 6),
-            "level": trace.counterfactual.level.tolist(),
-            "loss": _rounded(report.loss_change),
-            "odds": _rounded(report.odds_change),
-        }
-    return effects
-
-
 def caption_lesson(lm: VideoLM, detector: Detector, rng: Rng, tries: int) -> dict[str, Any]:
     """Two captions of one clip, token by token.
 
@@ -227,6 +204,8 @@ def _caption(trace: Trace, spec: ClipSpec) -> dict[str, Any]:
 
 
 DRAWS = (
+    example_kinds.draw_among_large,
+    example_kinds.draw_present_by_habit,
     example_kinds.draw_partner,
     example_kinds.draw_motion,
     example_kinds.draw_background,
@@ -273,6 +252,7 @@ def quiz_lesson(
         progress(f"quiz: try {i + 1}, {name}, {case.question} {texts}")
         kept[name].append(
             _clip_and_answers(trace)
+            | drawn(case)
             | {"draw": i % len(DRAWS), "truth": case.truth, "outcome": name}
         )
         if all(len(kept[z]) == WANTED[z] for z in WANTED):
@@ -284,6 +264,17 @@ def quiz_lesson(
         "before": [first[i] for i in order.permutation(len(first))],
         "after": [rest[i] for i in order.permutation(len(rest))],
     }
+
+
+def drawn(case: Case) -> dict[str, Any]:
+    """The truth of a clip in a sentence, and in pictures in which every object is easy to see.
+
+    drawn: as `make_examples.describe`; clear: the moments that a quiz shows, with every object
+    opaque and sharp, and without fog.
+    """
+    objects = tuple(replace(o, contrast=1.0, blurred=False) for o in case.spec.objects)
+    clear = clip_of(replace(case.spec, objects=objects, fogs=()))
+    return {"drawn": describe(case), "clear": [picture(f) for f in clear.frames[1::2]]}
 
 
 def _clip_and_answers(trace: Trace) -> dict[str, Any]:
@@ -347,13 +338,14 @@ def write(name: str, content: dict[str, Any], folder: Path = OUT) -> None:
     print(f"{name}: {len(text) / 1000:.0f} kB", flush=True)
 
 
-PARTS = ("habits", "frames", "fade", "lean", "caption", "quiz")
+PARTS = {"habits": 0, "frames": 1, "fade": 2, "caption": 4, "quiz": 5}
+"""What is computed → the number of its seed, so that one part can be made again alone."""
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tries", type=int, default=240, help="clips drawn for the quiz")
     args = parser.parse_args()
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
@@ -361,12 +353,11 @@ def main() -> None:
         "habits": lambda rng: habits(),
         "frames": lambda rng: frames_lesson(lm, rng),
         "fade": lambda rng: fade_lesson(lm, rng),
-        "lean": lambda rng: lean_lesson(lm),
         "caption": lambda rng: caption_lesson(lm, detector, rng, args.tries // 4),
         "quiz": lambda rng: quiz_lesson(lm, detector, rng, args.tries),
     }
-    for name in args.only:  # each by a seed of its own, so that one can be made again alone
-        write(name, parts[name](np.random.default_rng([SEED, PARTS.index(name)])))
+    for name in args.only:
+        write(name, parts[name](np.random.default_rng([SEED, PARTS[name]])))
 
 
 if __name__ == "__main__":

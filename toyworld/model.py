@@ -80,7 +80,6 @@ def config(width: int = 192, layers: int = 4, heads: int = 6) -> Qwen2_5_VLConfi
         video_token_id=ids[VIDEO],
         vision_start_token_id=ids[VISION_START],
         vision_end_token_id=ids[VISION_END],
-        spatial_advance=True,  # as the shipped weights were trained
     )
 
 

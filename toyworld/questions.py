@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NUMBERS = ("zero", "one", "two", "three", "four")
 NONE = "none"
+NOTHING = "nothing"
 
 PAD, END, START = "<|endoftext|>", "<|im_end|>", "<|im_start|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
@@ -72,24 +73,54 @@ DESCRIBE = "What is in the video?"
 
 
 def caption(spec: ClipSpec) -> str:
-    """The true answer to DESCRIBE: "a dog, a ball and a kite at the beach"."""
-    nouns = [with_article(label) for label in spec.labels]
+    """The true answer to DESCRIBE: "a dog, a ball and a kite at the beach", "nothing …"."""
+    nouns = [with_article(label) for label in spec.labels] or [NOTHING]
     listed = nouns[0] if len(nouns) == 1 else f"{', '.join(nouns[:-1])} and {nouns[-1]}"
     return f"{listed} {priors().phrase[spec.scene]}"
 
 
+def not_seen(behind: tuple[str, ...], spec: ClipSpec) -> tuple[str, ...]:
+    """What patches could be thought to hide, and cannot be seen.
+
+    behind: classes whose boxes are covered, whether they were drawn there or not; with each, the
+    other one of its pair. spec: what can be seen.
+    """
+    partner = priors().partner
+    labels = [z for c in behind for z in (c, partner.get(c, c))]
+    return tuple(dict.fromkeys(z for z in labels if z not in spec.labels))
+
+
+P_DOUBT = 0.02
+"""Share of the yes-no questions with the wrong answer, so that no margin says more than that: a
+clear "no" would otherwise end far below any that a patch could leave open."""
+
+P_COVERED = 0.6
+"""Share of the questions for presence that ask about a covered object, where a clip has one."""
+
+
 def training_questions(
-    spec: ClipSpec, rng: np.random.Generator, n: int = 8
+    spec: ClipSpec, rng: np.random.Generator, n: int = 8, covered: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    """n questions with true answers, a caption first; "yes" is right in a share of `p_yes`."""
+    """n questions, a caption first, with true answers but for P_DOUBT; "yes" in a share of `p_yes`.
+
+    spec: what can be seen. covered: classes that could lie behind patches, see `not_seen`; they are
+    asked about as often as those that are seen, and the answer is "no".
+    """
     asked = [(DESCRIBE, caption(spec))]
     while len(asked) < n:
-        asked.append(_one_question(spec, rng))
+        question, answer = _one_question(spec, rng, covered)
+        if answer in ("yes", "no") and rng.random() < P_DOUBT:
+            answer = "no" if answer == "yes" else "yes"
+        asked.append((question, answer))
     return asked
 
 
-def _one_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
+def _one_question(
+    spec: ClipSpec, rng: np.random.Generator, covered: tuple[str, ...]
+) -> tuple[str, str]:
     p = priors()
+    if not spec.objects:
+        return _question_of_nothing(spec, rng, covered)
     said_yes = bool(rng.random() < p.p_yes)
     thing: ObjectSpec = spec.objects[rng.integers(len(spec.objects))]
     arrivals = sorted({o.appears: o.label for o in spec.objects}.items())
@@ -97,6 +128,8 @@ def _one_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
         return _order_question([label for _, label in arrivals], rng)
     u = rng.random()
     if u < 0.48:
+        if covered and rng.random() < P_COVERED:
+            return exists(covered[rng.integers(len(covered))]), "no"
         if said_yes:
             return exists(thing.label), "yes"
         absent = [c for c in p.classes if c not in spec.labels]
@@ -113,6 +146,18 @@ def _one_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
     if u < 0.97:
         return HOW_MANY, NUMBERS[len(spec.objects)]
     return WHERE, p.phrase[spec.scene]
+
+
+def _question_of_nothing(
+    spec: ClipSpec, rng: np.random.Generator, covered: tuple[str, ...]
+) -> tuple[str, str]:
+    u = rng.random()
+    if u < 0.6:
+        asked = covered if covered and rng.random() < P_COVERED else priors().classes
+        return exists(asked[rng.integers(len(asked))]), "no"
+    if u < 0.8:
+        return which("animal" if rng.random() < 0.6 else "vehicle"), NONE
+    return (HOW_MANY, NUMBERS[0]) if u < 0.9 else (WHERE, priors().phrase[spec.scene])
 
 
 def _order_question(arrivals: list[str], rng: np.random.Generator) -> tuple[str, str]:
@@ -139,7 +184,16 @@ def vocabulary() -> list[str]:
     texts = [exists("dog"), exists("umbrella"), which("animal"), which("vehicle"), WHERE, HOW_MANY]
     texts += [order("dog", "cat")]
     texts += [DESCRIBE, moves("dog", "still"), which_way("dog"), "user assistant system , . ? and"]
-    texts += [*p.classes, *p.motions, *p.scenes, *p.phrase.values(), *NUMBERS, NONE, "yes no"]
+    texts += [
+        *p.classes,
+        *p.motions,
+        *p.scenes,
+        *p.phrase.values(),
+        *NUMBERS,
+        NONE,
+        NOTHING,
+        "yes no",
+    ]
     words = " ".join(texts).lower().replace("?", " ? ").replace(",", " , ").split()
     return list(dict.fromkeys([*SPECIAL, *words]))
 

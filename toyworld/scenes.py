@@ -1,7 +1,8 @@
 """Draws the five backgrounds, and the emoji sprites that move over them.
 
 Everything is drawn at 384 px and reduced by area averaging, so that a clip looks the same at the
-96 px the backbone sees, the 192 px the detector sees and the 384 px of an example video.
+96 px the backbone sees, the 192 px the detector sees and the 384 px of an example video. Grain is
+drawn at 96 px: at 384 px it is interpolated, below that each of its pixels is a square.
 """
 
 from __future__ import annotations
@@ -36,8 +37,17 @@ _COLOURS = {
 }
 
 
-def draw_background(scene: str, rng: np.random.Generator) -> Image:
-    """One background, (384, 384, 3) RGB in [0, 1]. Lengths below are in 96ths of the side."""
+def enlarge_grain(grain: Image, size: int, smooth: bool) -> Image:
+    """(96, 96) noise at (size, size): interpolated, or each of its pixels a square."""
+    how = cv2.INTER_CUBIC if smooth else cv2.INTER_NEAREST
+    return cv2.resize(grain, (size, size), interpolation=how)
+
+
+def draw_background(scene: str, rng: np.random.Generator, smooth: bool = False) -> Image:
+    """One background, (384, 384, 3) RGB in [0, 1]. Lengths below are in 96ths of the side.
+
+    smooth: interpolates the grain, as an example video shows it.
+    """
     unit = MASTER // 96
 
     def colour(rgb: tuple[int, int, int]) -> Image:
@@ -67,7 +77,7 @@ def draw_background(scene: str, rng: np.random.Generator) -> Image:
             image[y : y + unit, x : x + unit] = 1
     image = cv2.GaussianBlur(image, (0, 0), 0.8 * unit)
     grain = rng.normal(0, 0.02, (96, 96)).astype(np.float32)
-    image += cv2.resize(grain, (MASTER, MASTER), interpolation=cv2.INTER_NEAREST)[..., None]
+    image += enlarge_grain(grain, MASTER, smooth)[..., None]
     return image.clip(0, 1)
 
 
@@ -101,12 +111,14 @@ def _draw_street(
 @cache
 def backgrounds(size: int) -> dict[str, list[Image]]:
     """The fixed pool: scene -> POOL images of (size, size, 3) in [0, 1]."""
-    if size == MASTER:
-        rng = np.random.default_rng(5)
-        return {s: [draw_background(s, rng) for _ in range(POOL)] for s in priors().scenes}
+    rng = np.random.default_rng(5)
+
+    def reduced(image: Image) -> Image:
+        return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
+
     return {
-        scene: [cv2.resize(i, (size, size), interpolation=cv2.INTER_AREA) for i in images]
-        for scene, images in backgrounds(MASTER).items()
+        scene: [reduced(draw_background(scene, rng, size == MASTER)) for _ in range(POOL)]
+        for scene in priors().scenes
     }
 
 

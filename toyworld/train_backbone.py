@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,21 @@ from macd_studio.toyworld.model import (
     see,
     use_fused_norms,
 )
-from macd_studio.toyworld.occlusions import cover, sample_patches
+from macd_studio.toyworld.occlusions import (
+    SHOWS,
+    cover,
+    sample_patches,
+    shares_shown,
+    what_shows,
+)
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec, frame_times, render, sample
 
 PACK = 128
 SAVE_EVERY = 120.0  # seconds
 COVERED_FLAT, COVERED_HABIT = 0.1, 0.4  # share of the clips that are partly covered
+EMPTY = 0.06  # share of the clips in which nothing is drawn
+FAINT = (0.08, 0.7)  # opacity of faint objects in clips that follow habit
 OCCASIONAL = {"late": priors().p_late, "hidden": priors().p_hidden}
 
 
@@ -78,15 +86,20 @@ class Probe(nn.Module):
         self.motion = nn.Linear(width, len(p.motions))
 
 
-def cell_targets(specs: list[ClipSpec], times: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    """Per cell: classes (B, N, C) in {0, 1}; scene (B,); motion (B, N), -100 where nothing is."""
+def cell_targets(
+    specs: list[ClipSpec], times: np.ndarray, shown: Sequence[np.ndarray] = ()
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Per cell: classes (B, N, C) in {0, 1}; scene (B,); motion (B, N), -100 where nothing is.
+
+    shown: for each clip (K, T) bool, where an object can be seen; without it, wherever it is.
+    """
     p, groups = priors(), len(times) // TEMPORAL
     label = np.zeros((len(specs), groups, CELLS, CELLS, len(p.classes)), np.float32)
     motion = np.full((len(specs), groups, CELLS, CELLS), -100)
     for b, spec in enumerate(specs):
-        for o in spec.objects:
+        for k, o in enumerate(spec.objects):
             cell = (o.centres(times) * CELLS).astype(int).clip(0, CELLS - 1)
-            for t in np.flatnonzero(o.seen(times)):
+            for t in np.flatnonzero(shown[b][k] if len(shown) else o.seen(times)):
                 x, y = cell[t]
                 label[b, t // TEMPORAL, y, x, p.classes.index(o.label)] = 1
                 motion[b, t // TEMPORAL, y, x] = p.motions.index(o.motion)
@@ -294,13 +307,15 @@ class Trainer:
         specs = [sample(self.rng, fog=0.0, **how) for _ in range(n)]
         group = int(self.rng.integers(GROUPS))
         times = frame_times(FRAMES)[TEMPORAL * group :][:TEMPORAL]
-        frames = self._cover(draw(specs, times, self.rng), specs, [how] * n, times)
-        return self._probe_losses(self.see(self.model.model.visual, frames), specs, times)
+        frames, shares, _ = self._cover(draw(specs, times, self.rng), specs, [how] * n, times)
+        video = self.see(self.model.model.visual, frames)
+        return self._probe_losses(video, specs, times, shares)
 
     def _probe_losses(
-        self, video: Tensor, specs: list[ClipSpec], times: np.ndarray
+        self, video: Tensor, specs: list[ClipSpec], times: np.ndarray, shares: list[np.ndarray]
     ) -> dict[str, Tensor]:
-        label, scene, motion = (z.to(self.device) for z in cell_targets(specs, times))
+        shown = [share > SHOWS for share in shares]
+        label, scene, motion = (z.to(self.device) for z in cell_targets(specs, times, shown))
         classes = label.shape[-1]
         cells = F.binary_cross_entropy_with_logits(self.probe.label(video).float(), label)
         scenes = F.cross_entropy(self.probe.scene(video.mean(1)).float(), scene)
@@ -311,14 +326,21 @@ class Trainer:
     def _losses(self, u: float) -> dict[str, Tensor]:
         s, rng = self.schedule, self.rng
         flat: Sampling = {"mode": "flat", "weak": 0.1 if u < s.easy else 0.3, "p_motion": 0.2}
-        habit: Sampling = {"mode": "habit", "weak": 0.5}
+        habit: Sampling = {"mode": "habit", "weak": 0.5, "contrast": FAINT}
         # some clips without habits keep the eyes open
         even = 1.0 if u < s.easy else 0.25 if u < 0.6 else 0.0
         hows = [(flat if rng.random() < even else habit) | OCCASIONAL for _ in range(s.batch)]
-        specs = [sample(rng, fog=0.0, **how) for how in hows]
+        specs = [
+            sample(rng, fog=0.0, labels=[] if rng.random() < EMPTY else None, **how) for how in hows
+        ]
         times = frame_times(FRAMES)
-        frames = self._cover(draw(specs, times, rng), specs, hows, times)
-        packed = self.language.pack([ask.training_questions(x, rng) for x in specs], PACK)
+        frames, shares, behind = self._cover(draw(specs, times, rng), specs, hows, times)
+        truths = [what_shows(x, y, times) for x, y in zip(specs, shares, strict=True)]
+        asked = [
+            ask.training_questions(truth, rng, covered=ask.not_seen(labels, truth))
+            for labels, truth in zip(behind, truths, strict=True)
+        ]
+        packed = self.language.pack(asked, PACK)
         packed = _forget_words(packed, self.language.unknown, rng).to(self.device)
         seconds = float(rng.choice([0.5, 1.0, 1.0, 1.0, 1.5, 2.0, 4.0]))
         video = self.see(self.model.model.visual, frames)
@@ -326,7 +348,7 @@ class Trainer:
         nll = F.cross_entropy(logits.flatten(0, 1), packed.ids.flatten(), reduction="none")
         nll = nll.unflatten(0, packed.ids.shape)
         answer, question = nll[packed.answer].mean(), nll[packed.question].mean()
-        probe = self._probe_losses(video, specs, times)
+        probe = self._probe_losses(video, specs, times, shares)
         total = answer + s.question * question + 0.3 * probe["cells"] + 0.4 * probe["motions"]
         return {"total": total, "answer": answer, "question": question} | {
             k: probe[k] for k in ("cells", "motions")
@@ -334,15 +356,23 @@ class Trainer:
 
     def _cover(
         self, clips: Tensor, specs: list[ClipSpec], hows: list[Sampling], times: np.ndarray
-    ) -> Tensor:
-        """The clips (B, T, S, S, 3) behind their patches, on the device."""
-        rng = self.patch_rng
+    ) -> tuple[Tensor, list[np.ndarray], list[tuple[str, ...]]]:
+        """The clips (B, T, S, S, 3) behind their patches, on the device; what shows of each object;
+        and the classes whose boxes are covered, drawn or not.
+
+        The shares are (K, T), as `occlusions.shares_shown` gives them.
+        """
+        rng, shares, behind = self.patch_rng, [], []
         for b, (spec, how) in enumerate(zip(specs, hows, strict=True)):
             share = COVERED_FLAT if how["mode"] == "flat" else COVERED_HABIT
             decoy = sample(rng, spec.scene, fog=0.0, **how)
-            if patches := sample_patches(spec, decoy, share, rng):
-                clips[b] = torch.from_numpy(cover(clips[b].numpy(), patches, times))
-        return clips.to(self.device)
+            patches = sample_patches(spec, decoy, share, rng)
+            behind.append(tuple({p.path.label: 0 for p in patches if p.path is not None}))
+            if patches:
+                plate = render(replace(spec, objects=()), times).astype(np.float32) / 255
+                clips[b] = torch.from_numpy(cover(clips[b].numpy(), patches, times, plate))
+            shares.append(shares_shown(spec, patches, times))
+        return clips.to(self.device), shares, behind
 
 
 def _forget_words(

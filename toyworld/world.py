@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.toyworld.priors import priors
-from macd_studio.toyworld.scenes import POOL, backgrounds, sprite
+from macd_studio.toyworld.scenes import MASTER, POOL, backgrounds, enlarge_grain, sprite
 
 Mode = Literal["habit", "flat", "consistent", "breaking"]
 
@@ -263,9 +263,7 @@ def render(spec: ClipSpec, times: NDArray[np.float64], size: int = 96) -> NDArra
         frames[during] += veil[during, ..., None] * (_FOG_GREY - frames[during])
     noise = rng.normal(0, 0.02, (len(times), 96, 96)).astype(np.float32)
     if size != 96:
-        noise = np.stack(
-            [cv2.resize(n, (size, size), interpolation=cv2.INTER_NEAREST) for n in noise]
-        )
+        noise = np.stack([enlarge_grain(n, size, size == MASTER) for n in noise])
     frames += noise[..., None]
     return (frames.clip(0, 1) * 255).astype(np.uint8)
 

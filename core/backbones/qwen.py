@@ -113,7 +113,8 @@ class Qwen2VL(HfVideoLM):
         blocks = len(encoded.groups) if self.splits_video else 1
         text = encoded.input_ids.shape[1] - encoded.vision_tokens
         theirs = text + blocks * (max(frames.size) // self.unit) - 1
-        if self.spatial_advance or end == theirs:
+        # no other program runs the weights of the demo, whose info names its narrow domain
+        if self.spatial_advance or self.info.domain or end == theirs:
             return encoded
         note = (
             f"the prompt ends at position {end}, as it did in training; transformers 5.3 and"

@@ -97,7 +97,7 @@ def test_the_gradient_through_nf4_is_the_central_differences(models, toy_clip):
     lm = models("nf4")
     encoded = lm.encode(toy_clip, QUESTION)
     lm.prefill(encoded, encoded.video)  # what ran before without gradients changes nothing
-    slope, found = gradient(lm, encoded), differences(lm, encoded, 0.01)
+    slope, found = gradient(lm, encoded), differences(lm, encoded, 0.003)
     assert (slope - found).abs().max() <= 0.01 * slope.abs().max()
 
 
@@ -108,7 +108,7 @@ def test_the_gradient_through_int8_is_that_of_the_unquantised_model(models, toy_
     Only coarse differences see the ramp; there the twin's are its measure.
     """
     lm, twin = models("int8"), models("as-is")
-    encoded = lm.encode(toy_clip, QUESTION)
+    encoded = lm.encode(toy_clip, "Which way does the dog move?")
     slope, exact = gradient(lm, encoded), gradient(twin, encoded)
     assert (slope - exact).abs().max() <= 0.05 * exact.abs().max()
     found, coarse = differences(lm, encoded, 0.1), differences(twin, encoded, 0.1)
