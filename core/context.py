@@ -181,7 +181,8 @@ class MethodContext:
 
         def make() -> OwnAnswer:
             greedy = replace(self.options.decode, search="greedy")
-            steps = list(decode(self.lm, self.base, [], Plain(), greedy))
+            base = self.lm.join([self.base])  # read now, where an evaluation gathers views
+            steps = list(decode(self.lm, base, [], Plain(), greedy))
             tokens = [s.token for s in steps if s.token not in self.lm.end_tokens]
             first = steps[0]
             others = (int(t) for t in first.candidates if t != first.token)

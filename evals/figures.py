@@ -44,7 +44,12 @@ def title(method: str) -> str:
     return TITLES.get(method) or find_method(method).title
 
 
-TITLES = {"yes-bias": "Tuned constant"}
+TITLES = {
+    "yes-bias": "Tuned constant",
+    "constant": "Constant for each option",
+    "oracle": "Oracle: the asked object masked",
+    "removed": "Drawn without the asked object",
+}
 
 
 def cell(figures: dict[str, Any]) -> str:

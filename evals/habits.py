@@ -22,7 +22,7 @@ from macd_studio.core.pipeline import run
 from macd_studio.core.truth import is_right, normalized
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.benchmarks.toyworld import random_item
+from macd_studio.evals.benchmarks.toyworld_crossed import random_item
 from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import wilson
 from macd_studio.toyworld.priors import priors
@@ -35,12 +35,17 @@ FIRST_SEED = 500_000_000
 def suggested_by_habit(item: Item, spec: ClipSpec) -> set[str]:
     """The wrong answers that scene, companion, motion or the question itself suggest.
 
-    Of a question for an animal or a vehicle: those that are usual in the scene, those that usually
-    move as one that is there does, and "one of a pair" where the other is there.
+    Of a question whether something is there: "yes" where it is usual in the scene or its pair is
+    there, else "no". Of a question for an animal or a vehicle: those that are usual in the scene,
+    those that usually move as one that is there does, and one of a pair where the other is there.
     """
     p = priors()
     answers = {item.prior_answer} if item.prior_answer else set()
-    words = item.question.split()
+    words = item.question.strip("?").split()
+    if words[:2] == ["Is", "there"]:
+        heads = [head for head, partner in p.partner.items() if partner == words[3]]
+        expected = words[3] in p.typical[spec.scene] or any(h in spec.labels for h in heads)
+        answers = {"yes" if expected else "no"}
     if words[0] == "Which" and words[1] in ("animal", "vehicle"):
         kind = p.of_kind(words[1])
         moving = {o.motion for o in spec.objects}

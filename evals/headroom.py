@@ -31,7 +31,7 @@ from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
 from macd_studio.evals.constant import coordinates
-from macd_studio.evals.figures import interval_text, table
+from macd_studio.evals.figures import change, interval_text, survives, table, title
 from macd_studio.evals.first_token import (
     ORACLE,
     REMOVED,
@@ -46,7 +46,15 @@ from macd_studio.evals.first_token import (
     stored_logits,
 )
 from macd_studio.evals.rows import Setting, row_key
-from macd_studio.evals.stats import Interval, mean_difference, wilson
+from macd_studio.evals.stats import (
+    COULD_DIFFER,
+    Interval,
+    could_differ,
+    holm,
+    mean_difference,
+    sign_flip,
+    wilson,
+)
 
 Name = str
 METHODS = ("vcd", "macd", "macd-measured", "random-mask", "random-average-4", "mask-all")
@@ -162,14 +170,14 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     for name, right in hits.items():
         figures[name] = {"right": wilson(int(right.sum()), len(right))}
         if name != VIDEO:
-            figures[name]["delta"] = mean_difference(base, right, clips)
+            figures[name] |= _compared(base, right, clips)
         if name in contrasts:
             figures[name]["contrast"] = list(contrasts[name])
             figures[name]["equal"] = [
                 mean_difference(base, test.hits(name, pair), clips) for pair in EQUAL
             ]
             figures[name]["over"] = {
-                other: mean_difference(hits[other], right, clips)
+                other: _compared(hits[other], right, clips)
                 for other in REFERENCES
                 if other in hits and other != name
             }
@@ -182,11 +190,39 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     }
     if ORACLE in figures and ALL in figures:
         oracle = figures[ORACLE]
-        over = [oracle["over"][other] for other in (ALL, RANDOM) if other in oracle["over"]]
+        over = [oracle["over"][z]["delta"] for z in (ALL, RANDOM) if z in oracle["over"]]
         comparison["can_judge_selection"] = can_judge_selection(
             oracle["delta"], over, figures[CONSTANT]["delta"]
         )
     return comparison
+
+
+def _compared(a: NDArray[np.bool_], b: NDArray[np.bool_], clips: Sequence[str]) -> dict[str, Any]:
+    """What b gains over a, and p where enough clips differ for it to be small."""
+    difference = b.astype(int) - a.astype(int)
+    figures: dict[str, Any] = {"delta": mean_difference(a, b, clips)}
+    tested = could_differ(difference, clips)
+    return figures | ({"p": sign_flip(difference, clips)} if tested else {})
+
+
+def adjust(regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Adds Holm's p, `holm`, over all methods' gains, and over all choices against references.
+
+    What knows the truth, and the constants, are measures and in no family. Returns the tests of
+    each family: comparisons in which fewer than `COULD_DIFFER` clips differ are none.
+    """
+    gains, choices = [], []
+    for part in regimes.values():
+        for name, figures in part["methods"].items():
+            if name not in (VIDEO, CONSTANT, *TRUTHS):
+                gains.append(figures)
+                choices += [] if name in REFERENCES else figures["over"].values()
+    families = {"gains": gains, "choices": choices}
+    for cells in families.values():
+        tested = [c for c in cells if "p" in c]
+        for one, adjusted in zip(tested, holm([c["p"] for c in tested]), strict=True):
+            one["holm"] = adjusted
+    return {name: sum("p" in c for c in cells) for name, cells in families.items()}
 
 
 def as_drawn(benchmark: Benchmark) -> DrawnBenchmark:
@@ -206,10 +242,10 @@ def read_all(
     methods: Sequence[str],
     path: Path,
 ) -> list[OptionLogits]:
-    """The logits of every item, those that are not stored yet computed and stored."""
+    """The logits of every item; computed and stored where no row holds all these methods yet."""
     content = setting.content(benchmark)
-    keys = [row_key(content, i, "+".join(methods), None) for i in items]
-    stored = {r.key: r for r in stored_logits(path)}
+    keys = [row_key(content, i, "first token", None) for i in items]
+    stored = {r.key: r for r in stored_logits(path) if r.views.keys() >= set(methods)}
     missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
     if missing:
         from macd_studio.core.backbones import load_backbone
@@ -240,30 +276,70 @@ def read_all(
 def markdown(report: dict[str, Any]) -> str:
     """Tables: each regime's right answers, in percent and points with 95 % intervals; what the
     oracle and the other choices gain over references that choose nothing; and all at equal α, β.
+
+    report: as `run` writes it.
     """
     methods = [VIDEO, CONSTANT, *report["methods"]]
     references = [z for z in REFERENCES if z in report["methods"]]
     gains, paired, equal = [], [], []
     for regime, part in report["regimes"].items():
         figures = part["methods"]
-        cells = [interval_text(figures[VIDEO]["right"])]
-        cells += [interval_text(figures[m]["delta"], "+.1f") for m in methods[1:]]
         judged = part.get("can_judge_selection")
-        verdict = "" if judged is None or judged else "cannot judge selection"
-        gains.append([f"{regime} ({part['balance']})", part["n"], *cells, verdict])
-        for method in report["methods"]:
+        verdict = "" if judged is None else ", can judge a choice" if judged else ", cannot"
+        name = f"{regime} ({part['balance']}{verdict})"
+        for method in methods:
             one = figures[method]
             reads = f"{one['reads']:.1f}" if "reads" in one else "–"
-            over = [interval_text(one["over"].get(z), "+.1f") for z in references]
-            paired.append([regime, method, "{:g}, {:g}".format(*one["contrast"]), reads, *over])
-            equal.append([regime, method, *(interval_text(z, "+.1f") for z in one["equal"])])
-    over_titles = [f"over {z}" for z in references]
-    equal_titles = ["α {:g}, β {:g}".format(*pair) for pair in EQUAL]
+            contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
+            right = interval_text(one["right"]) if method == VIDEO else _gain(one)
+            gains.append([name, part["n"], title(method), contrast, reads, right])
+            if "over" in one:
+                over = [_gain(one["over"].get(z)) for z in references]
+                paired.append([regime, title(method), *over])
+                pairs = (interval_text(z, "+.1f") for z in one["equal"])
+                equal.append([regime, title(method), *pairs])
+    families = report["families"]
     return "\n\n".join((
-        table(["regime", "n", *methods, ""], gains),
-        table(["regime", "method", "α, β", "prompts read", *over_titles], paired),
-        table(["regime", "method", *equal_titles], equal),
+        table(["regime", "n", "method", "α, β", "prompts read", "right %, change"], gains),
+        _family(families["gains"], "changes by methods"),
+        table(["regime", "method", *(f"over {title(z).lower()}" for z in references)], paired),
+        _family(families["choices"], "choices against references"),
+        table(["regime", "method", *("α {:g}, β {:g}".format(*z) for z in EQUAL)], equal),
     ))  # fmt: skip
+
+
+def search_table(report: dict[str, Any]) -> str:
+    """Each rule of choice against each reference that chooses nothing, with p; see `adjust`."""
+    rows = []
+    for part in report["regimes"].values():
+        for rule in (m for m in report["methods"] if m not in (*REFERENCES, *TRUTHS)):
+            figures = part["methods"][rule]
+            for other, over in figures["over"].items():
+                p, adjusted = (f"{over[z]:.3g}" if z in over else "–" for z in ("p", "holm"))
+                rows.append([title(rule), title(other), _gain(figures), _gain(over), p, adjusted])
+    heads = ["rule", "reference", "over the baseline", "over the reference", "p", "Holm"]
+    return table(heads, rows)
+
+
+def _gain(figures: Mapping[str, Any] | None) -> str:
+    return "–" if figures is None else change(figures["delta"], survives(dict(figures)))
+
+
+def _family(tests: int, what: str) -> str:
+    return (
+        f"Bold: significant after Holm's correction over the table's {tests} {what} in which at"
+        f" least {COULD_DIFFER} clips differ; neither the constant nor what knows the truth is"
+        " tested."
+    )
+
+
+def picture(report: dict[str, Any]) -> str:
+    """Gains by method as SVG, the oracle's estimate and the random average's interval marked."""
+    from macd_studio.evals.plots import forest
+
+    known = report["methods"]
+    average = next((m for m in REFERENCES[::-1] if m in known), "")
+    return forest(report, ORACLE if ORACLE in known else "", average)
 
 
 def check_methods(names: Sequence[str]) -> None:
@@ -287,6 +363,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _others(path: Path, setting: dict[str, Any]) -> dict[str, Any]:
+    """Regimes of the report that lies there, where it is of the same setting."""
+    try:
+        stored = json.loads(path.read_text())
+        same = all(stored[key] == value for key, value in setting.items())
+        return dict(stored["regimes"]) if same else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m evals.headroom", description=__doc__)
     parser.add_argument("benchmark", choices=tuple(BENCHMARKS))
@@ -304,7 +390,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Reads what is missing and writes report.json. Raises MacdError."""
+    """Reads what is missing and writes report.json. Raises MacdError.
+
+    Regimes that the folder's report holds already, of the same methods and setting, are kept.
+    """
     for name in ("n", "split"):
         Number(1, 100_000, whole=True).read(getattr(args, name), name)
     options = RunOptions()
@@ -335,18 +424,22 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     for regime in regimes:
         test = answers("test", regime)
         if test.items:  # captions have no options
-            figures = compare(answers("choose", regime), test, methods)
-            by_regime[regime] = {"balance": benchmark.balance[regime]} | figures
-    report = {
+            choose = answers("choose", regime)
+            figures = compare(choose, test, methods)
+            about = {"balance": benchmark.balance[regime], "tuned_on": len(choose.items)}
+            by_regime[regime] = about | figures
+    setting_of_all = {
         "benchmark": args.benchmark,
         "backbone": args.backbone,
         "boxes": args.boxes,
         "fill": args.fill,
-        "split": args.split,
         "methods": methods,
-        "regimes": by_regime,
     }
+    by_regime = _others(args.out / "report.json", setting_of_all) | by_regime
+    families = adjust(by_regime)
+    report = setting_of_all | {"families": families, "regimes": by_regime}
     (args.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    (args.out / "gains.svg").write_text(picture(report))
     return report
 
 

@@ -75,8 +75,11 @@ def _by_method(ax: Any, methods: Sequence[str], head: str, name: str) -> None:
     ax.set_axisbelow(True)
 
 
-def forest(figures: Figures) -> str:
-    """Change in the share of right answers against the baseline, with 95 % intervals, as SVG."""
+def forest(figures: Figures, line: str = "", band: str = "") -> str:
+    """Change in the share of right answers against the baseline, with 95 % intervals, as SVG.
+
+    line, band: methods whose estimate, and whose interval, is marked over all rows.
+    """
     regimes = figures["regimes"]
     every = [part["methods"] for part in regimes.values()]
     methods = [m for m in every[0] if any("delta" in part[m] for part in every)]
@@ -89,6 +92,11 @@ def forest(figures: Figures) -> str:
                 ends = [100 * z for z in one["delta"]]
                 _interval(ax, y, ends, ends[0] if survives(one) else None)
         ax.axvline(0, color="#999999", lw=0.8)
+        if line:
+            ax.axvline(100 * part["methods"][line]["delta"][0], color="#333333", lw=0.8, ls=":")
+        if band:
+            _, low, high = part["methods"][band]["delta"]
+            ax.axvspan(100 * low, 100 * high, color="#E69F00", alpha=0.18, lw=0)
         base = 100 * part["methods"]["baseline"]["right"][0]
         head = f"{regime}\nbaseline {base:.1f} %, n = {part['n']}"
         _by_method(ax, methods, head, "change, points")

@@ -2,8 +2,7 @@
 
 A marker is `<!-- figures:NAME -->`, then what is written, then `<!-- /figures -->`; in a line of
 prose as well as around a table. NAME is the kind of figure and where it stands, with slashes:
-`change/co-occurrence/macd`; `former/…` takes it from the report of the backbone that shipped
-before, former-backbone.json. `--check` only says which pages are out of date.
+`change/co-occurrence/macd`. `--check` only says which pages are out of date.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.evals.figures import Report, area, change, percent, points, survives
 from macd_studio.evals.headroom import markdown as headroom_table
+from macd_studio.evals.headroom import search_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import spread, spread_table
 
@@ -46,6 +46,19 @@ def _ranking(report: Report, regime: str, method: str) -> str:
     return percent(cell["auroc"])
 
 
+def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
+    figures: Report = report[part]["regimes"][regime]["methods"][method]
+    return figures
+
+
+def _gain(figures: Report) -> str:
+    return change(figures["delta"], survives(figures))
+
+
+def _logits(interval: list[float]) -> str:
+    return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
+
+
 KINDS: dict[str, Callable[..., str]] = {
     "table": readme_tables,
     "full-table": honest_table,
@@ -69,19 +82,23 @@ KINDS: dict[str, Callable[..., str]] = {
     "auroc": _ranking,
     "paired": _pair,
     "ranked": lambda r, method, regime, level: area(r["ranking"][method][regime][level]["auc"]),
-    "companion": lambda r, who, name: (
-        percent(r["companion"][who][name])
-        if name == "rises"
-        else "{:+.2f} [{:.2f}, {:.2f}]".format(*r["companion"][who][name]).replace("-", "−")
-    ),
-    "companion-clips": lambda r, name: str(r["companion"][name]),
     "constant-free": lambda r, regime, method: change(
         r["constant_free"][regime]["methods"][method]["delta"]
     ),
-    "headroom-table": lambda r: headroom_table(r["headroom"]),
+    "crossed-table": lambda r: headroom_table(r["crossed"]),
+    "crossed-right": lambda r, regime: percent(_crossed(r, "crossed", regime, "baseline")["right"]),
+    "crossed-n": lambda r, regime: str(r["crossed"]["regimes"][regime]["n"]),
+    "crossed": lambda r, regime, method: _gain(_crossed(r, "crossed", regime, method)),
+    "crossed-over": lambda r, regime, method, other: _gain(
+        _crossed(r, "crossed", regime, method)["over"][other]
+    ),
+    "search-table": lambda r: search_table(r["search"]),
+    "redrawn": lambda r, view: _logits(r["redrawn"]["views"][view]["over_redrawn"]),
+    "redrawn-yes": lambda r, view: percent(r["redrawn"]["views"][view]["false_yes"]),
+    "former-redrawn": lambda r, view: _logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
+    "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
+    "draws": lambda r, what: percent(r["draws"]["shares"][what]),
     "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
-    "fills-table": lambda r: spread_table(r["fills"]),
-    "trainings-table": lambda r: spread_table(r["trainings"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
 }
 """Kind of figure → how it is taken from a report and the rest of the marker's name."""
@@ -94,12 +111,18 @@ SECTIONS = {
     "share": "constants",
     "remains": "constants",
     "constant-free": "constant_free",
-    "companion": "companion",
-    "companion-clips": "companion",
-    "headroom-table": "headroom",
+    "crossed-table": "crossed",
+    "crossed-right": "crossed",
+    "crossed-n": "crossed",
+    "crossed": "crossed",
+    "crossed-over": "crossed",
+    "search-table": "search",
+    "redrawn": "redrawn",
+    "redrawn-yes": "redrawn",
+    "former-redrawn": "former_redrawn",
+    "former-redrawn-yes": "former_redrawn",
+    "draws": "draws",
     "seeds-table": "seeds",
-    "fills-table": "fills",
-    "trainings-table": "trainings",
     "seeds": "seeds",
 }
 """Kind of figure → the part of a report that it is from, where a report may lack it."""
@@ -114,8 +137,6 @@ METHOD_AT = {
 }
 """Kind of figure → position of its method in the rest of the name."""
 NOT_MEASURED = "not measured"
-FORMER = "former"
-"""Begins the name of a figure that is from the former backbone's report."""
 
 
 def rendered(text: str, report: Report) -> str:
@@ -129,16 +150,12 @@ def rendered(text: str, report: Report) -> str:
 
     def write(mark: re.Match[str]) -> str:
         kind, *where = mark[2].split("/")
-        source = report
-        if kind == FORMER:
-            kind, *where = where
-            source = report.get(FORMER, {"methods": []})
         at = METHOD_AT.get(kind)
-        unknown = at is not None and at < len(where) and where[at] not in source["methods"]
-        if SECTIONS.get(kind, "regimes") not in source or unknown:
+        unknown = at is not None and at < len(where) and where[at] not in report["methods"]
+        if SECTIONS.get(kind, "regimes") not in report or unknown:
             return f"{mark[1]}{NOT_MEASURED}{mark[4]}"
         try:
-            value = KINDS[kind](source, *where)
+            value = KINDS[kind](report, *where)
         except (KeyError, TypeError, IndexError, StopIteration):
             raise OptionError(
                 f"the report has no figures {shown(mark[2])}",
@@ -151,12 +168,12 @@ def rendered(text: str, report: Report) -> str:
 
 
 BESIDE = {
-    "companion": "companion.json",
-    FORMER: "former-backbone.json",
-    "headroom": "headroom.json",
+    "crossed": "crossed.json",
+    "search": "search.json",
+    "redrawn": "redrawn.json",
+    "former_redrawn": "redrawn-former.json",
+    "draws": "draws.json",
     "seeds": "seeds.json",
-    "fills": "fills.json",
-    "trainings": "trainings.json",
 }
 """Part of a report → the file beside it that holds it, where there is one."""
 

@@ -27,6 +27,7 @@ from macd_studio.evals.figures import (
     table,
     title,
 )
+from macd_studio.evals.stats import COULD_DIFFER
 
 
 def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
@@ -93,8 +94,8 @@ def sections(report: Report) -> Iterator[str]:
         f" in points. Intervals are 95 %, from {report['resamples']} resamples of whole clips;"
         " where nothing changed they are the exact bound for that many clips. Bold: significant (p"
         f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
-        " clips. Regimes are never pooled. Captions count as right where nothing is named that is"
-        " not there."
+        f" clips; comparisons in which fewer than {COULD_DIFFER} clips differ are no tests. Regimes"
+        " are never pooled. Captions count as right where nothing is named that is not there."
     )
     yield honest_table(report)
     yield from _about(report)

@@ -180,6 +180,20 @@ def sign_flip(difference: Array, cluster: Clusters) -> float:
     return float(min(1.0, at_least)) if far else 1.0
 
 
+COULD_DIFFER = 6
+"""Clusters with another outcome from which an exact sign test can reach .05 at all."""
+
+
+def could_differ(difference: Array, cluster: Clusters) -> bool:
+    """Whether enough clusters differ for `sign_flip` to find anything; else it is no test.
+
+    >>> could_differ(np.array([1, 1, 1, -1, 1, 1]), range(6)), could_differ(np.ones(9), [0] * 9)
+    (True, False)
+    """
+    (sums,) = cluster_sums(cluster, difference)
+    return int((np.abs(np.rint(sums)) > 0).sum()) >= COULD_DIFFER
+
+
 def spread_p(estimate: float, drawn: Array) -> float:
     """Two-sided p that the truth is 0, by the normal distribution with the resamples' spread."""
     drawn = drawn[np.isfinite(drawn)]

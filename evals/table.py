@@ -36,6 +36,7 @@ from macd_studio.evals.stats import (
     Interval,
     bootstrap_ratio,
     clustered_share,
+    could_differ,
     exact_bound,
     holm,
     mcnemar,
@@ -187,17 +188,22 @@ def _against(judged: Judged, first: str, second: str) -> Figures:
     """Change from the first method to the second, on the questions that both answer."""
     both = judged.only(judged.applies[first] & judged.applies[second])
     a, b = both.hits[first], both.hits[second]
+    difference = b.astype(int) - a.astype(int)
+    tested = len(a) and could_differ(difference, both.clips)
     return {
         "delta": mean_difference(a, b, both.clips),
         "p": mcnemar(a, b),
-        "p_clips": sign_flip(b.astype(int) - a.astype(int), both.clips) if len(a) else float("nan"),
+        "p_clips": sign_flip(difference, both.clips) if tested else float("nan"),
         "repaired": int((b & ~a).sum()),
         "spoiled": int((a & ~b).sum()),
     }
 
 
 def _adjust(tables: Sequence[Mapping[str, Figures]]) -> None:
-    """Adds Holm's p over all methods of all these tables, `holm`, from `p_clips`."""
+    """Adds Holm's p over all methods of all these tables, `holm`, from `p_clips`.
+
+    A comparison in which too few clips differ has no `p_clips` and is no test.
+    """
     cells = [f for table in tables for f in table.values() if "p_clips" in f]
     for cell, adjusted in zip(cells, holm([c["p_clips"] for c in cells]), strict=True):
         cell["holm"] = adjusted

@@ -42,7 +42,7 @@ def draw_clip(seed: int, folder: Path) -> RandomClip:
     The same seed gives the same clip, question and truth.
     """
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
-    from macd_studio.evals.benchmarks.toyworld import random_item
+    from macd_studio.evals.benchmarks.toyworld_crossed import random_item
     from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
     from macd_studio.toyworld.scenes import MASTER
     from macd_studio.toyworld.world import frame_times, render

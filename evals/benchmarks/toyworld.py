@@ -74,11 +74,17 @@ class DrawnBenchmark:
         found, index = 0, 0
         while found < n:
             key = f"{split}/{regime}/{index}"
-            level = self.levels[index % len(self.levels)]
-            for i, asked in enumerate(self._made(key)[1]):
+            for which in range(len(self._made(key)[1])):
                 found += 1
-                yield Item(id=f"{key}/{i}", clip=key, regime=regime, level=level, **vars(asked))
+                yield self.item(key, which)
             index += 1
+
+    def item(self, key: str, which: int = 0) -> Item:
+        """One of the questions about the clip of that key, "SPLIT/REGIME/INDEX"."""
+        _, regime, index = key.split("/")
+        level = self.levels[int(index) % len(self.levels)]
+        asked = self._made(key)[1][which]
+        return Item(id=f"{key}/{which}", clip=key, regime=regime, level=level, **vars(asked))
 
     def _make(self, key: str) -> tuple[ClipSpec, list[Asked]]:
         split, regime, index = key.split("/")
@@ -160,21 +166,6 @@ class ToyWorld(DrawnBenchmark):
             "captions": _captions,
         }
         super().__init__("toyworld", makers, dict.fromkeys(makers, "unbalanced"))
-
-
-PER_REGIME = 9
-"""Questions that `random_item` draws of each regime; it takes one of all of them."""
-
-
-def random_item(seed: int) -> tuple[ToyWorld, Item]:
-    """A question about a clip that nobody chose, and the world that holds the clip.
-
-    One of PER_REGIME questions of each regime of ToyWorld, each as likely; captions are left out.
-    """
-    world = ToyWorld()
-    world.seeds = MappingProxyType({"test": seed})
-    items = [item for item in world.items("test", PER_REGIME) if item.kind != "caption"]
-    return world, items[int(np.random.default_rng(seed).integers(len(items)))]
 
 
 def _draw(rng: Rng, scene: str, labels: list[str], opacity: Opacity, **how: object) -> ClipSpec:

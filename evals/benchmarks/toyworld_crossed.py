@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from itertools import product
 from types import MappingProxyType
 
+import numpy as np
+
+from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import YES_NO, Asked, DrawnBenchmark, Maker, Opacity, Rng
 from macd_studio.evals.benchmarks.toyworld_balanced import (
     Drawn,
@@ -127,6 +130,22 @@ def _captions(rng: Rng, index: int, opacity: Opacity) -> Drawn:
     return spec, [Asked("word", ask.DESCRIBE, ask.caption(spec), about=faint)]
 
 
+# Which way does it move?
+
+MOTION_CELLS = list(product(P.motions, P.motions))
+"""(motion, usual motion of what moves so)"""
+
+
+def _motion(rng: Rng, index: int, opacity: Opacity) -> Drawn:
+    motion, usual = cell_of(MOTION_CELLS, index, levels=1)
+    asked = one_of(rng, [c for c in P.classes if P.usual_motion[c] == usual])
+    scene = one_of(rng, P.scenes)
+    clear = [c for c in rng.permutation(P.of_kind("thing")).tolist() if c != asked][:COMPANIONS]
+    motions = {c: one_of(rng, P.motions) for c in clear} | {asked: motion}
+    spec = draw_faint_and_clear(rng, scene, [asked], clear, opacity, motions)
+    return spec, [Asked("word", ask.which_way(asked), motion, usual, asked, P.motions)]
+
+
 MAKERS: dict[str, Maker] = {
     "options": _options,
     "presence": _presence,
@@ -146,10 +165,15 @@ class CrossedToyWorld(DrawnBenchmark):
     """Four kinds of questions in which scene, companion and motion say nothing about the truth."""
 
     levels = (LEVEL,)
-    seeds = MappingProxyType({"choose": 11, "test": 12})
+    seeds = MappingProxyType({"choose": 11, "test": 13})
 
     def __init__(self) -> None:
         super().__init__("toyworld-crossed", MAKERS, dict.fromkeys(MAKERS, "balanced"))
+
+    def items(self, split: Split, n: int) -> list[Item]:
+        """See `Benchmark.items`; n is rounded up to whole cycles of a regime once it holds one."""
+        whole = {r: n if n < cycle else -(-n // cycle) * cycle for r, cycle in CYCLE.items()}
+        return [item for regime in self.regimes for item in self._of(regime, split, whole[regime])]
 
     def opacity(self, regime: str, level: str) -> Opacity:
         """See `DrawnBenchmark.opacity`."""
@@ -170,3 +194,42 @@ class CrossedToyWorld(DrawnBenchmark):
         }
         by_companion = [a for a in PAIRED_ANIMALS if P.partner[a] in spec.labels]
         return habits | ({"companion": by_companion[0]} if by_companion else {})
+
+
+RANDOM: dict[str, tuple[Maker, int]] = {
+    "presence": (_presence, len(PRESENCE_CELLS)),
+    "order": (_order, len(ORDER_CELLS)),
+    "motion": (_motion, len(MOTION_CELLS)),
+}
+"""What a random draw asks about: kind of question → how a clip is drawn, and how many cells."""
+RANDOM_OPACITY = (0.05, 0.12)
+
+
+class RandomDraws(DrawnBenchmark):
+    """Clips that nobody chose, by a seed: one of `RANDOM`, its asked object hardly to be seen."""
+
+    levels = (LEVEL,)
+
+    def __init__(self, seed: int) -> None:
+        makers = {name: maker for name, (maker, _) in RANDOM.items()}
+        super().__init__("toyworld-random", makers, dict.fromkeys(makers, "unbalanced"))
+        self.seeds = MappingProxyType({"test": seed})
+
+    def opacity(self, regime: str, level: str) -> Opacity:
+        """See `DrawnBenchmark.opacity`."""
+        return RANDOM_OPACITY
+
+
+def random_item(seed: int) -> tuple[RandomDraws, Item]:
+    """A question about a clip that nobody chose, and the world that holds the clip.
+
+    A kind of question, and a cell of it in which a habit suggests a wrong answer, each as likely as
+    any other: what is usual beside it, what is named first, how such a thing usually moves.
+    """
+    world = RandomDraws(seed)
+    rng = np.random.default_rng(seed)
+    regime = one_of(rng, world.regimes)
+    while True:
+        item = world.item(f"test/{regime}/{rng.integers(RANDOM[regime][1])}")
+        if item.prior_answer != item.truth:
+            return world, item

@@ -6,7 +6,7 @@ import pytest
 
 from macd_studio.evals import habits
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.benchmarks.toyworld import random_item
+from macd_studio.evals.benchmarks.toyworld_crossed import random_item
 from macd_studio.toyworld.world import ClipSpec, ObjectSpec
 
 
@@ -22,6 +22,8 @@ def item(question, truth, prior_answer=""):
 @pytest.mark.parametrize(("asked", "clip", "suggested"), [
     (item("Is there a kite in the video?", "no", "yes"), spec("park", dog="still"), {"yes"}),
     (item("Is there a dog in the video?", "yes", "yes"), spec("beach", dog="still"), set()),
+    (item("Is there a ball in the video?", "no"), spec("street", dog="still"), {"yes"}),
+    (item("Is there a ball in the video?", "yes"), spec("street", ball="still"), {"no"}),
     # the beach suggests the dog, a move upwards the bird, a book the cat
     (item("Which animal is in the video?", "horse"), spec("beach", horse="up", book="up"),
      {"dog", "bird", "cat"}),

@@ -23,7 +23,14 @@ from macd_studio.evals.first_token import (
     read_options,
     stack,
 )
-from macd_studio.evals.headroom import Answers, can_judge_selection, compare, main, tune_constants
+from macd_studio.evals.headroom import (
+    Answers,
+    adjust,
+    can_judge_selection,
+    compare,
+    main,
+    tune_constants,
+)
 
 WORDS = ("dog", "cat", "bird", "horse")
 RUN = ("toyworld-balanced", "--regimes", "against motion", "--methods", "mask-all", "--n", "3",
@@ -75,6 +82,19 @@ def test_no_headroom_where_hiding_everything_does_the_same():
 
 def test_no_headroom_where_the_oracle_gains_nothing():
     assert not figures(**{"mask-all": 0.0, ORACLE: 0.0})["can_judge_selection"]
+
+
+def test_holm_counts_what_could_differ_and_nothing_that_knows_the_truth():
+    part = figures(**{"macd": 1.0, "mask-all": 0.0, ORACLE: 1.0})
+    methods = part["methods"]
+    assert adjust({"r": part}) == {"gains": 1, "choices": 1}  # hiding nothing changes nothing
+    assert "p" not in methods["mask-all"]
+    assert methods["macd"]["holm"] == methods["macd"]["p"] < 0.001
+    assert methods["macd"]["over"]["mask-all"]["holm"] < 0.001
+    assert "holm" not in methods[ORACLE]
+    twice = {"a": part, "b": figures(**{"macd": 0.3, "mask-all": 0.0})}
+    assert adjust(twice)["gains"] == 2
+    assert methods["macd"]["holm"] == pytest.approx(2 * methods["macd"]["p"])
 
 
 @pytest.mark.parametrize(
@@ -199,13 +219,22 @@ def test_the_tool_resumes_and_reports(tmp_path, capsys, monkeypatch):
     assert part["n"] == 3
     assert part["balance"] == "balanced"
     assert set(part["methods"]) == {"baseline", "constant", "mask-all", ORACLE, REMOVED}
-    assert "against motion (balanced)" in capsys.readouterr().out
+    assert "against motion (balanced, cannot)" in capsys.readouterr().out
+    assert "Oracle" in (tmp_path / "gains.svg").read_text()
     size = (tmp_path / "logits.jsonl").stat().st_size
     with (tmp_path / "logits.jsonl").open("a") as file:
         file.write('{"torn')
+    stored = report | {"regimes": {"elsewhere": part}}
+    (tmp_path / "report.json").write_text(json.dumps(stored))
     monkeypatch.setattr(first_token, "read_options", None)  # nothing is computed again
     assert main([*RUN, *out]) == 0
     assert (tmp_path / "logits.jsonl").stat().st_size == size + len('{"torn')
+    merged = json.loads((tmp_path / "report.json").read_text())
+    assert list(merged["regimes"]) == ["elsewhere", "against motion"]
+    assert merged["regimes"]["against motion"] == part
+    stored["methods"] = []
+    (tmp_path / "report.json").write_text(json.dumps(stored))
+    assert main([*RUN, *out]) == 0
     assert json.loads((tmp_path / "report.json").read_text()) == report
 
 

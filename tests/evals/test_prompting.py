@@ -1,12 +1,16 @@
 """The published prompt around a question: what the model reads, and what the query loss is over."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from macd_studio.core.answering import run_method
 from macd_studio.core.context import MethodContext
+from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
-from macd_studio.core.types import Clip
-from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip
+from macd_studio.core.types import Clip, Track
+from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip, item_seed
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.run import first_words
@@ -65,6 +69,20 @@ def test_letters_get_their_own_scores(toyworld, clip):
     letters = [float(logits[toyworld.tokens(z)[0]]) for z in "AB"]
     assert row.letters == pytest.approx(letters, abs=1e-4)
     assert _letters(toyworld, item, None, None) == [None, None]
+
+
+@pytest.mark.parametrize("method", ["macd-answer", "macd-margin"])
+def test_an_ascent_that_needs_the_own_answer_runs_in_an_evaluation(toyworld, clip, method):
+    boxes = np.tile(np.array([0.2, 0.2, 0.6, 0.6]), (4, 1))
+    track = Track(1, "dog", 1.0, boxes, np.full(4, 2, np.int8), 4)
+    item = Item("q", "v", "r", "", "yes-no", QUESTION, "no", options=("yes", "no"))
+    (row,) = answer_clip([PendingAnswer(item, method, (1.0, 0.1), "k")], toyworld, clip, (track,),
+                         RunOptions())  # fmt: skip
+    own = replace(RunOptions(), seed=item_seed(item.id))
+    alone = MethodContext(toyworld, toyworld.encode(clip, QUESTION), (track,), own)
+    answer = run_method(alone, find_method(method))
+    assert not row.error
+    assert row.text == answer.text
 
 
 def test_a_choice_may_begin_with_its_letter_or_its_option():
