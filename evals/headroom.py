@@ -211,7 +211,8 @@ def adjust(regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     What knows the truth, and the constants, are measures and in no family. Returns the tests of
     each family: comparisons in which fewer than `COULD_DIFFER` clips differ are none.
     """
-    gains, choices = [], []
+    gains: list[dict[str, Any]] = []
+    choices: list[dict[str, Any]] = []
     for part in regimes.values():
         for name, figures in part["methods"].items():
             if name not in (VIDEO, CONSTANT, *TRUTHS):

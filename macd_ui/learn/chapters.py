@@ -374,7 +374,7 @@ def fill(content: Any, values: Mapping[str, Value]) -> Any:
         if key not in values:
             raise OptionError(
                 f"{{{{{key}}}}} is not known",
-                "See macd_ui/learn/roles.py; for a figure run python -m macd_ui.learn.figures",
+                "See macd_ui/learn/lessons.py; for a figure run python -m macd_ui.learn.figures",
             )
         value = values[key]
         if match[2] is None:

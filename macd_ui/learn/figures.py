@@ -1,9 +1,8 @@
 """The figures of the lessons' text: `python -m macd_ui.learn.figures` writes figures.json.
 
-From docs/toyworld-results (the report and what masking a companion does) and from the paper's main
-table, put to the metric doctor. The file holds the values that the chapters name by their keys; a
-test holds it to its sources. Run it after a chapter names another one, or the report was made
-again.
+From docs/toyworld-results/report.json and from the paper's main table, put to the metric doctor.
+The file holds the values that the chapters name by their keys; a test holds it to its sources. Run
+it after a chapter names another one, or the report was made again.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import json
 import re
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from macd_studio.macd_ui.learn.chapters import CHAPTERS, HERE, Value, placeholders
 
@@ -26,8 +27,6 @@ ROWS = (
 )
 """Of the paper's table, by their labels: one of each verdict."""
 PRINTED = ("precision", "recall", "f1", "accuracy")
-FORMER = "co-occurrence"
-"""The regime of the former backbone's report that the lessons speak of."""
 UNCLEAR = 0.005
 """A change of AUROC below this is called none."""
 
@@ -42,10 +41,7 @@ def figures() -> dict[str, Any]:
 def compute() -> dict[str, Any]:
     """The file's content, from its sources."""
     report = json.loads((RESULTS / "report.json").read_text(encoding="utf-8"))
-    companion = json.loads((RESULTS / "companion.json").read_text(encoding="utf-8"))
-    former = json.loads((RESULTS / "former-backbone.json").read_text(encoding="utf-8"))
-    values = report_values(report) | companion_values(companion) | table_values()
-    values |= former_values(former)
+    values = report_values(report) | table_values()
     named = set[str]().union(*map(placeholders, CHAPTERS.rglob("*.toml")))
     return {
         "values": {key: value for key, value in values.items() if key in named},
@@ -69,6 +65,7 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
         for method, figure in methods.items():
             key = f"report.{name}.{method}"
             values[f"{key}.right"] = percent(figure["right"][0])
+            values[f"{key}.count"] = f"{_count(row, method):.0f}"
             if "delta" in figure:
                 values[f"{key}.delta"] = change(figure["delta"])
                 values[f"{key}.sign"] = sign(figure["delta"])
@@ -91,6 +88,9 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
                 values[f"report.{name}.yes-share"] = percent(both["always_yes"])
         for other, delta in paired(report).get(regime, {}).items():
             values[f"report.{name}.paired.{other}"] = change(delta)
+            if other in methods:  # whole answers, so that what is printed adds up
+                more = _count(row, "macd") - _count(row, other)
+                values[f"report.{name}.more.{other}"] = signed(more, 0)
             if other == "random-mask":
                 values[f"report.{name}.against-random"] = sign(delta)
     for level, row in report["gradient_auc"].items():
@@ -102,18 +102,16 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
     return values
 
 
-def former_values(report: dict[str, Any]) -> dict[str, Value]:
-    """`former.REGIME.…`: the same of the backbone that shipped before, where it shows a shift."""
-    part = report | {"regimes": {FORMER: report["regimes"][FORMER]}}
-    name = f"report.{FORMER}."
-    return {
-        "former." + key.removeprefix("report."): value
-        for key, value in report_values(part).items()
-        if key.startswith(name)
-    }
+def _count(row: dict[str, Any], method: str) -> float:
+    """How many questions of a regime a method answers rightly."""
+    count: float = row["n"] * row["methods"][method]["right"][0]
+    return float(np.round(count))
 
 
-METHODS = ("macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank")
+METHODS = (
+    "macd", "macd-swept", "vcd", "mask-all", "random-mask", "random-average-2", "random-average-4",
+    "random-average-8", "reversed", "blank",
+)  # fmt: skip
 """Those that are compared on the page, in its order."""
 
 
@@ -137,18 +135,6 @@ def paired(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
     return {
         regime: {c["against"]: c["delta"] for c in cells if c["method"] == "macd"}
         for regime, cells in report.get("paired", {}).items()
-    }
-
-
-def companion_values(companion: dict[str, Any]) -> dict[str, Value]:
-    """What masking the companion does to the lead of yes over no."""
-    all_of = companion["all"]
-    middle, low, high = all_of["change"]
-    return {
-        "companion.clips": str(companion["clips"]),
-        "companion.change": f"{_signed(middle, 2)} [{_minus(low, 2)}, {_minus(high, 2)}]",
-        "companion.rises": percent(all_of["rises"][0], 0),
-        "companion.sign": sign(all_of["change"]),
     }
 
 
@@ -216,7 +202,7 @@ def change(delta: list[float]) -> str:
     '+7.8 [5.9, 9.8]'
     """
     middle, low, high = (100 * x for x in delta)
-    return f"{_signed(middle)} [{_minus(low)}, {_minus(high)}]"
+    return f"{signed(middle, 1)} [{_minus(low)}, {_minus(high)}]"
 
 
 def sign(delta: list[float]) -> int:
@@ -238,7 +224,12 @@ def _minus(x: float, digits: int = 1) -> str:
     return f"{x:.{digits}f}".replace("-", "−")
 
 
-def _signed(x: float, digits: int = 1) -> str:
+def signed(x: float, digits: int = 2) -> str:
+    """A number with its sign.
+
+    >>> signed(-0.5)
+    '−0.50'
+    """
     return ("−" if x < 0 else "+") + f"{abs(x):.{digits}f}"
 
 

@@ -3,39 +3,45 @@
 A role takes an example by its `kind` in the index.json of its folder. The folder that
 MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind is preferred.
 
-The placeholders of the chapters stand for this: key → text, or the number of a wording.
-
-report.…, former.…, companion.…, table.…   committed figures, see `figures`
-example.ROLE.…                   of the example in that role
-frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` computed, below
+What chapters may say of it is `example.ROLE.…`, see `example_values`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from macd_studio.core.decoding.contrast import flip_points
 from macd_studio.core.errors import TraceError
-from macd_studio.core.shipped import assets
+from macd_studio.core.evidence.records import ControlReport
 from macd_studio.core.truth import is_right
-from macd_studio.core.types import TokenStep, Trace
+from macd_studio.core.types import Answer, TokenStep, Trace, Track
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
 from macd_studio.macd_ui.learn.chapters import Value
-from macd_studio.macd_ui.learn.figures import figures, percent
+from macd_studio.macd_ui.learn.figures import signed
 from macd_studio.viewer.constants import ALPHA_MAX
 
 ROLES = {
-    "opening": ("repaired", "small", "background"),
-    "habit": ("co-occurrence", "background", "repaired"),
+    "opening": ("repaired", "controls", "small"),
+    "habit": ("co-occurrence", "background", "question-prior"),
     "harmed": ("harmed", "unchanged"),
-    "motion": ("motion-leak", "harmed"),
+    "controls": ("controls", "repaired"),
+    "not-looked": ("not-looked", "unchanged"),
 }
 """Role → the kinds of example that fit it, the best first; without one, any example is taken."""
+NEEDS: dict[str, Callable[[Trace], bool]] = {
+    "controls": lambda trace: bool(trace.controls and same_random(trace.controls)[1]),
+    "not-looked": lambda trace: trace.occlusion is not None and _asked(trace) is not None,
+}
+"""Role → what a trace must hold for it, where the sentences rest on more than two answers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +58,11 @@ def examples_by_role(folders: list[Path] | None = None) -> dict[str, RoleExample
     """An example for every role. Raises TraceError where no example can be read at all."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
     places = folders or [*([Path(extra)] if extra else []), SHIPPED]
-    candidates = [(kind, example) for place in places for kind, example in _kinds(place)]
+    candidates = [(kind, example) for place in places for kind, example in with_kinds(place)]
     return {role: _example_for(role, kinds, candidates) for role, kinds in ROLES.items()}
 
 
-def _kinds(folder: Path) -> list[tuple[str, Example]]:
+def with_kinds(folder: Path) -> list[tuple[str, Example]]:
     """The folder's examples with their kind."""
     listed = examples_in(folder)  # none where the index cannot be read
     rows = json.loads((folder / "index.json").read_text(encoding="utf-8")) if listed else []
@@ -76,9 +82,26 @@ def _example_for(
             trace = example.load_trace()
         except TraceError:
             continue
-        if {"baseline", "macd"} <= set(trace.answers) and trace.answers["macd"].tokens:
+        whole = {"baseline", "macd"} <= set(trace.answers) and trace.answers["macd"].tokens
+        if whole and (role not in NEEDS or NEEDS[role](trace)):
             return RoleExample(role, kind, example, trace)
-    raise TraceError("no example has a readable trace", "Run python -m toyworld.make_examples")
+    raise TraceError(
+        f"no example has a trace that can be shown as {role!r}",
+        "Run python -m toyworld.make_examples",
+    )
+
+
+def _says(trace: Trace, change: float, hidden: bool) -> int:
+    """What hiding the asked object says: 0 the answer stays, 1 nothing, for parts of it stay in
+    sight, 2 the answer rests on it.
+
+    change: of the answer's log odds. hidden: whether it is, on every frame.
+    """
+    first = trace.answers["baseline"].tokens[0]
+    p = float(np.exp(first.base.max() - first.base_log_z))
+    if np.log(p / (1 - p)) + change <= 0:
+        return 2
+    return 0 if hidden else 1
 
 
 def example_values(shown: RoleExample) -> dict[str, Value]:
@@ -88,10 +111,14 @@ def example_values(shown: RoleExample) -> dict[str, Value]:
     truth = shown.example.answer
     right = [bool(is_right(a.text, truth)) for a in (base, macd)]
     levels = trace.counterfactual
-    labels = [t.label for t in trace.tracks]
-    masked = [n for n, v in zip(labels, levels.level, strict=True) if v] if levels else []
+    names = track_names(trace)
+    hidden = levels.level > 0 if levels else np.zeros(len(names), bool)
+    masked = [n for n, v in zip(names, hidden, strict=True) if v]
+    kept = [n for n, v in zip(names, hidden, strict=True) if not v]
+    named = [t.label == truth for t in trace.tracks]
+    masks = [_found(t) for t, v, n in zip(trace.tracks, hidden, named, strict=True) if v and n]
     flips = flips_of(macd.tokens[0], macd.beta)
-    return {
+    values: dict[str, Value] = {
         f"{key}.question": trace.question,
         f"{key}.truth": truth,
         f"{key}.drawn": shown.example.truth,
@@ -99,14 +126,126 @@ def example_values(shown: RoleExample) -> dict[str, Value]:
         f"{key}.macd": macd.text,
         f"{key}.alpha": f"{macd.alpha:g}",
         f"{key}.beta": f"{macd.beta:g}",
-        f"{key}.objects": _listed([f"“{n}”" for n in labels]) if labels else "no object",
-        f"{key}.masked": _listed([f"“{n}”" for n in masked]) if masked else "none of them",
+        f"{key}.steps": str(len(trace.steps)),
+        f"{key}.one-step": int(len(trace.steps) != 1),
+        f"{key}.objects": _quoted(names) if names else "no object",
+        f"{key}.masked": _quoted(masked) if masked else "none of them",
+        f"{key}.kept": _quoted(kept) if kept else "none of them",
+        f"{key}.frames": str(len(trace.frames)),
+        f"{key}.truth-found": int(not any(named)),  # 0: an object is called as the true answer
+        f"{key}.truth-hidden": str(sum(map(any, zip(*masks, strict=True)))),
+        f"{key}.groups": str(len(trace.groups)),
+        f"{key}.hidden-groups": str(int((levels.frame_level > 0).sum())) if levels else "0",
         f"{key}.outcome": {(False, True): 0, (True, False): 1, (True, True): 2}.get(
             (right[0], right[1]), 3
         ),
         f"{key}.flips": min(len(flips), 2),
         f"{key}.flip": f"{flips[0]:.2f}" if flips else "none",
     }
+    return values | _lead_values(key, macd) | _report_values(key, trace)
+
+
+def _lead_values(key: str, macd: Answer) -> dict[str, Value]:
+    """How far the plain answer leads its rival in both views, from logits with two digits.
+
+    grows: 0 where the lead is larger behind the masks, 1 where smaller, 2 where neither.
+    """
+    first, rival = _rivals(macd)
+    step = macd.tokens[0]
+    views = [step.base, *step.others[:1]]
+    leads = [round(float(z[first]), 2) - round(float(z[rival]), 2) for z in views]
+    change = round(leads[-1] - leads[0], 2)
+    return {
+        f"{key}.first": step.texts[first].strip(),
+        f"{key}.rival": step.texts[rival].strip(),
+        f"{key}.lead": signed(leads[0]),
+        f"{key}.behind": signed(leads[-1]),
+        f"{key}.score-lead": signed(leads[0] - macd.alpha * change, 2),
+        f"{key}.grows": 0 if change > 0 else 1 if change < 0 else 2,
+    }
+
+
+def _rivals(macd: Answer) -> tuple[int, int]:
+    """Places of the plain answer's token and, by the score, of its strongest plausible rival.
+
+    Where nothing else is plausible: the second by the logits.
+    """
+    step = macd.tokens[0]
+    base = np.asarray(step.base, float)
+    other = np.asarray(step.others[0], float) if step.others else base
+    first = int(base.argmax())
+    inside = base >= base[first] + np.log(max(macd.beta, 1e-9))
+    inside[first] = False
+    score = np.where(inside, base + macd.alpha * (base - other), -np.inf)
+    second = int(np.argsort(-base)[1])
+    return first, int(score.argmax()) if inside.any() else second
+
+
+def _report_values(key: str, trace: Trace) -> dict[str, Value]:
+    """What the example's controls and its measured effects say, as far as they were measured.
+
+    random-bin: 0 where at most a quarter of the random masks do as MACD does, 1 at most three
+    quarters, 2 more. asked-says: of hiding what the question asks for: 0 hardly any effect,
+    1 that too, but it was not found on every frame, 2 an effect.
+    """
+    values: dict[str, Value] = {}
+    if trace.controls:
+        same, of = same_random(trace.controls)
+        others = same_controls(trace.controls)
+        share = same / max(1, of)
+        values |= {
+            f"{key}.random": f"{same} of {of}",
+            f"{key}.random-n": str(of),
+            f"{key}.random-bin": 0 if share <= 0.25 else 1 if share <= 0.75 else 2,
+            f"{key}.others": listed([CONTROLS[name] for name in others]) or "none of them",
+        }
+    if trace.occlusion and (k := _asked(trace)) is not None:
+        names, odds = track_names(trace), trace.occlusion.odds_change
+        seen, most = [_found(t).sum() for t in trace.tracks], int(np.abs(odds).argmax())
+        values |= {
+            f"{key}.asked": names[k],
+            f"{key}.asked-effect": signed(float(odds[k])),
+            f"{key}.asked-most": int(most != k),
+            f"{key}.asked-frames": str(seen[k]),
+            f"{key}.asked-says": _says(trace, float(odds[k]), seen[k] == len(trace.frames)),
+            f"{key}.most": names[most],
+            f"{key}.most-effect": signed(float(odds[most])),
+        }
+    return values
+
+
+CONTROLS = {
+    "mask-all": "every object masked", "reversed": "reversed signs", "blank": "a blank video",
+}  # fmt: skip
+
+
+def same_random(controls: ControlReport) -> tuple[int, int]:
+    """How many random masks do what MACD does, and how many were drawn."""
+    same = [o.same for o in controls.outcomes if o.name == "random"]
+    return sum(same), len(same)
+
+
+def same_controls(controls: ControlReport) -> list[str]:
+    """The controls besides random masks that do what MACD does."""
+    return [o.name for o in controls.outcomes if o.same and o.name in CONTROLS]
+
+
+def _asked(trace: Trace) -> int | None:
+    """The only track whose label the question names; None where there is none, or several."""
+    words = re.sub(r"\W+", " ", trace.question).lower().split()
+    named = [k for k, t in enumerate(trace.tracks) if set(t.label.lower().split()) <= set(words)]
+    return named[0] if len(named) == 1 else None
+
+
+def _found(track: Track) -> NDArray[np.bool_]:
+    """(T,) whether the detector has it on a frame."""
+    lost: NDArray[np.bool_] = np.isnan(track.boxes[:, 0])
+    return ~lost
+
+
+def track_names(trace: Trace) -> list[str]:
+    """The objects as the viewer calls them, by number and label."""
+    return [f"{t.id} {t.label}" for t in trace.tracks]
 
 
 def flips_of(step: TokenStep, beta: float) -> list[float]:
@@ -120,136 +259,33 @@ def flips_of(step: TokenStep, beta: float) -> list[float]:
     return [float(alpha) for alpha, _ in points[1:] if alpha <= ALPHA_MAX]
 
 
-def _listed(words: list[str]) -> str:
+def listed(words: Sequence[str]) -> str:
     """Words as a list in a sentence.
 
-    >>> _listed(["a", "b", "c"])
-    'a, b and c'
+    >>> listed(["a", "b", "c"]), listed([])
+    ('a, b and c', '')
     """
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-LESSONS = assets() / "learn"
-PARTS = ("habits", "frames", "fade", "lean", "caption", "quiz")
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-BINS = (0.05, 0.2, 0.5)
-"""Bounds of the answers to the question of how much probability is left."""
+def _quoted(names: Sequence[str]) -> str:
+    return listed([f"“{n}”" for n in names])
 
 
-@cache
-def lesson(name: str) -> dict[str, Any]:
-    """What `toyworld.make_lessons` computed for a widget. Raises TraceError where it is missing."""
-    try:
-        content: dict[str, Any] = json.loads((LESSONS / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TraceError(
-            f"the lessons' data {name}.json cannot be read", "Run python -m toyworld.make_lessons"
-        ) from error
-    return content
-
-
-def all_values(examples: dict[str, RoleExample]) -> dict[str, Value]:
-    """Every key that a chapter may name."""
-    values: dict[str, Value] = dict(figures()["values"])
-    for example in examples.values():
-        values |= example_values(example)
-    return values | frames_values() | fade_values() | other_values()
-
-
-def frames_values() -> dict[str, Value]:
-    """Of the clip whose motion is shown frame by frame."""
-    data = lesson("frames")
-    first, last = data["rows"][0], data["rows"][-1]
-    words = data["words"]
-    best = words[max(range(len(words)), key=lambda i: first[i])]
-    groups, high, wide = data["grid"]
-    return {
-        "frames.question": data["question"],
-        "frames.label": data["label"],
-        "frames.usual": data["usual"],
-        "frames.truth": data["truth"],
-        "frames.usually": _motion(data["usual"]),
-        "frames.truly": _motion(data["truth"]),
-        "frames.n": str(len(data["frames"])),
-        "frames.side": str(data["size"][0]),
-        "frames.groups": str(groups),
-        "frames.per-group": str(len(data["groups"][0])),
-        "frames.rows": str(high),
-        "frames.columns": str(wide),
-        "frames.tokens": str(groups * high * wide),
-        "frames.words": str(len(data["tokens"])),
-        "frames.vocabulary": str(data["vocabulary"]),
-        "frames.first": {data["usual"]: 0, data["truth"]: 1}.get(best, 2),
-        "frames.best": best,
-        "frames.first-p": percent(max(first), 0),
-        "frames.last-p": percent(last[words.index(data["truth"])], 0),
-    }
-
-
-def fade_values() -> dict[str, Value]:
-    """Of the object that fades, beside its companion and alone."""
-    data = lesson("fade")
-    together, alone = data["together"][-1], data["alone"][-1]
-    return {
-        "fade.asked": data["asked"],
-        "fade.companion": data["companion"],
-        "fade.question": data["question"],
-        "fade.clips": str(data["clips"]),
-        "fade.together": percent(together, 0),
-        "fade.alone": percent(alone, 0),
-        "fade.bin": sum(together >= bound for bound in BINS),
-        "fade.more": 0 if together > 2 * alone else 1,
-    }
-
-
-def lean_of(shown: RoleExample) -> dict[str, Any] | None:
+def lean_of(trace: Trace) -> dict[str, Any] | None:
     """The measured effects of an example's objects; None for one that was not measured."""
-    row: dict[str, Any] | None = lesson("lean").get(shown.kind)
-    matches = row is not None and row["labels"] == [t.label for t in shown.trace.tracks]
-    return row if matches else None
-
-
-def other_values() -> dict[str, Value]:
-    """Of the world's habits, the captions and the clips of the quizzes."""
-    habits, quiz, caption = lesson("habits"), lesson("quiz"), lesson("caption")
-    first, second = next(iter(habits["partner"].items()))
-    invented = caption["invented"]
-    fewer = len(invented["macd"]) < len(invented["baseline"])
+    report = trace.occlusion
+    if report is None or trace.counterfactual is None or not trace.tracks:
+        return None
     return {
-        "habits.first": first,
-        "habits.second": second,
-        "habits.partner": _fraction(habits["p_partner"]),
-        "habits.motion": percent(habits["p_motion"], 0),
-        "habits.yes": percent(habits["p_yes"], 0),
-        "habits.classes": str(habits["classes"]),
-        "habits.scenes": str(habits["scenes"]),
-        "quiz.before": NUMBERS[len(quiz["before"])],
-        "quiz.after": NUMBERS[len(quiz["after"])],
-        "quiz.before.clips": len(quiz["before"]),
-        "quiz.after.clips": len(quiz["after"]),
-        "caption.truth": caption["truth"],
-        "caption.baseline": caption["answers"]["baseline"]["text"],
-        "caption.macd": caption["answers"]["macd"]["text"],
-        "caption.outcome": 0 if fewer else 1 if invented["macd"] == invented["baseline"] else 2,
+        "labels": track_names(trace),
+        "answer": trace.answers["baseline"].text,
+        "gradient": rounded(report.gradient, 6),
+        "level": rounded(trace.counterfactual.level),
+        "odds": rounded(report.odds_change),
     }
 
 
-def _motion(word: str) -> str:
-    """A motion as the end of a sentence.
-
-    >>> _motion("left"), _motion("still")
-    ('moves left', 'stays still')
-    """
-    return "stays still" if word == "still" else f"moves {word}"
-
-
-def _fraction(share: float) -> str:
-    """A share as "3 of 4", else as percent.
-
-    >>> _fraction(0.75), _fraction(0.33)
-    ('3 of 4', '33 %')
-    """
-    for whole in (2, 3, 4, 5):
-        if abs(share * whole - round(share * whole)) < 1e-9:
-            return f"{round(share * whole)} of {whole}"
-    return percent(share, 0)
+def rounded(values: Any, digits: int = 4) -> list[float]:
+    """Numbers as a page gets them."""
+    return [round(float(x), digits) for x in values]

@@ -4,7 +4,7 @@ index.html, worksheet.html    the page, and a sheet to print
 learn.js, learn.css           the script, which holds the viewer, and the styles of both
 data/course.js                chapters, strings and figures
 data/part-ROLE.js             an example's trace for the viewer, see `roles`
-data/lesson-NAME.js           what a widget shows, see `toyworld.make_lessons`
+data/lesson-NAME.js           what a widget shows, see `toyworld.make_lessons` and `quiz`
 data/run-ROLE.json, engine/   the embedded model, where it is built, see `macd_ui.engine`
 
 Data are scripts that call `macdLearn(name, …)`: a page opened from disk may fetch nothing.
@@ -36,14 +36,8 @@ from macd_studio.macd_ui.learn.chapters import (
     read_strings,
 )
 from macd_studio.macd_ui.learn.figures import figures
-from macd_studio.macd_ui.learn.roles import (
-    ROLES,
-    RoleExample,
-    all_values,
-    examples_by_role,
-    lean_of,
-    lesson,
-)
+from macd_studio.macd_ui.learn.lessons import all_values, lesson, quiz
+from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.worksheet import worksheet
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.sites import (
@@ -147,7 +141,7 @@ class Site:
         data: dict[str, Callable[[], dict[str, Any]]] = {
             "course": self.course,
             "part": lambda: self._example(which),
-            "lesson": lambda: lesson(which),
+            "lesson": lambda: quiz() if which == "quiz" else lesson(which),
         }
         content = data[kind]()
         return f'macdLearn("{name}",{as_text(content)});\n'
@@ -193,7 +187,7 @@ class Site:
             "changes": figures()["changes"],
             "paired": figures()["paired"],
         }
-        tests = [content["chapters"], lesson("quiz")]
+        tests = [content["chapters"], quiz()]
         edition = hashlib.sha256(as_text({"": tests}).encode()).hexdigest()[:16]
         return content | {"edition": edition}
 
@@ -211,7 +205,7 @@ class Site:
         data["constants"]["glossary"] = read_glossary(self.language)
         if self.engine:
             data["engine"] = self.engine.about(shown.trace, f"data/run-{role}.json")
-        return {"payload": data, "lean": lean_of(shown)}
+        return {"payload": data, "lean": lean_of(shown.trace)}
 
 
 def write_site(site: Site, folder: Path) -> int:

@@ -18,7 +18,8 @@ from macd_studio.macd_ui.learn.chapters import (
     read_chapters,
     read_strings,
 )
-from macd_studio.macd_ui.learn.roles import all_values, examples_by_role
+from macd_studio.macd_ui.learn.lessons import all_values
+from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.macd_ui.sites import page_frame
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"

@@ -16,7 +16,7 @@ from macd_studio.core.pipeline import run
 from macd_studio.core.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench, read_edit
-from macd_studio.evals.benchmarks.toyworld import random_item
+from macd_studio.evals.benchmarks.toyworld_crossed import random_item
 from macd_studio.macd_ui.engine import EngineError, make, run_file
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import Site, write_site

@@ -3,13 +3,14 @@
 import json
 import re
 from decimal import Decimal
+from itertools import product
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE, read_strings
-from macd_studio.macd_ui.learn.roles import lesson
+from macd_studio.macd_ui.learn.lessons import quiz
 from macd_studio.macd_ui.learn.site import Site, write_site
 from macd_studio.viewer.bundle import bundle
 from tests.patience import PATIENCE_MS
@@ -106,8 +107,8 @@ def test_every_sum_of_the_quiz_adds_up_as_it_is_printed(bare):
     script = bundle(HERE / "js" / "quiz.js")
     texts = read_strings("en")
     sums = 0
-    for part in lesson("quiz").values():
-        for item in part:
+    for part in quiz().values():
+        for item in (row for row in part if row["kind"] == "contrast"):
             told = bare.evaluate(
                 f"([item, texts]) => ({script}).explain(item, (name, values = {{}}) =>"
                 " texts[name].replace(/\\{(\\w+)\\}/g, (all, key) => values[key] ?? all))",
@@ -198,6 +199,58 @@ def test_scores_of_predictions(bare):
         {"confidence": 0.99, "n": 1, "right": 1},
     ]
     assert found[3] == [0.5, 0.5]
+
+
+def test_what_guessing_gets(bare):
+    """Against all outcomes counted one by one: two questions of three answers, one of two."""
+    options = [3, 3, 2]
+    outcomes = [sum(x == 0 for x in row) for row in product(*map(range, options))]
+    for right in range(4):
+        found = bare.evaluate(
+            f"([o, n]) => ({bundle(HERE / 'js' / 'score.js')}).guessing(o, n)", [options, right]
+        )
+        assert found["mean"] == pytest.approx(sum(outcomes) / len(outcomes))
+        as_many = sum(n >= right for n in outcomes) / len(outcomes)
+        assert found["share"] == pytest.approx(as_many)
+
+
+def test_a_quiz_plays_and_tells_the_truth_once_it_is_answered(open_course):
+    page = open_course(at="#08-new-clips", reduced_motion="reduce")
+    items = page.locator(".ln-item")
+    items.first.wait_for()
+    kinds = [item["kind"] for item in quiz()["after"]]
+    assert items.count() == len(kinds)
+    first = items.first
+    picture = first.locator("img").first
+    assert picture.get_attribute("src") == quiz()["after"][0]["frames"][0]
+    first.get_by_role("button", name="Play").click()
+    page.wait_for_function(
+        "(src) => document.querySelector('.ln-item img').src !== src",
+        arg=picture.get_attribute("src"),
+    )
+    first.get_by_role("button", name="Pause").click()
+    clear = first.locator(".ln-edge-clear")
+    assert clear.is_hidden()
+    first.get_by_role("button", name="Show what is drawn").click()
+    assert clear.is_visible()
+    levels = items.nth(kinds.index("levels"))
+    assert levels.locator(".ln-boxes-over b").count() == 3
+    assert levels.locator(".ln-edge-counter").is_hidden()
+    assert "True answer" not in page.inner_text("main")
+    for _ in kinds:
+        predict(page)
+    assert levels.locator(".ln-edge-counter").is_visible()
+    assert page.locator(".ln-edge-clear:visible").count() == kinds.count("contrast")
+    told = page.locator(".ln-explanation")
+    for i, item in enumerate(quiz()["after"]):
+        assert told.nth(i).inner_text().startswith(item["drawn"])
+    page.evaluate("() => { location.hash = 'results'; }")
+    page.get_by_text("Guessing gets").first.wait_for()
+    tile = page.locator(".ln-scores > div").last.inner_text()
+    right = [a["right"] for a in stored(page)["answers"].values()]
+    mean = 6 / 3 + 1 / 3 + 1 / 4 + 1 / 3
+    assert f"{sum(right)} of {len(kinds)} right" in tile
+    assert f"Guessing gets {mean:.1f} right on average; {sum(right)} or more in" in tile
 
 
 @pytest.mark.parametrize(
@@ -329,6 +382,8 @@ def test_a_chapter_is_fit_for_a_phone_in_the_dark(open_course):
     settled(page)
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[0][0]
+    for plot in page.locator(".ln-plot:visible").all():
+        assert plot.bounding_box()["width"] > 300
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(27, 31, 36)"
     for target in page.locator("main button:visible:not(.mv-term), main select:visible").all():
         assert target.bounding_box()["height"] >= 44
@@ -348,10 +403,7 @@ def test_a_term_explains_itself_by_keyboard(open_course):
 
 @pytest.mark.long
 def test_the_app_serves_it_and_links_both_ways(page, server):
-    with page.context.expect_page() as opened:  # it opens in a tab of its own
-        page.click("#lead a[href='learn/']")
-    page = opened.value
-    page.set_default_timeout(PATIENCE_MS)
+    page.click("#lead a[href='learn/']")
     page.wait_for_url(f"{server}learn/**")
     page.evaluate("() => { location.hash = '04-lean'; }")
     page.wait_for_selector(".ln-predict")

@@ -62,7 +62,7 @@ def test_the_report_is_about_where_the_answers_diverge(toyworld):
 
 
 def test_answers_that_agree_need_no_constant(toyworld):
-    trace, _ = opened("question-prior", toyworld)
+    trace, _ = opened("unchanged", toyworld)
     answers = trace.answers
     assert first_divergence(answers["baseline"], answers["macd"]) is None
     assert smallest_constant(answers["baseline"], answers["macd"]) == 0

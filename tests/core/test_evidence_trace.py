@@ -17,7 +17,7 @@ from macd_studio.core.evidence.report import as_json, as_text, extent
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.whatif.workbench import Edit, Workbench
-from tests.opening import AFTER, BEFORE
+from tests.opening import AFTER
 from tests.small_trace import npy, put_together, small_trace, taken_apart
 
 ROOT = Path(__file__).parents[2]
@@ -187,12 +187,16 @@ def test_json_and_text_say_what_the_record_holds():
         assert part in text
 
 
+SEEN, MISSED = "bird", "none"
+"""What MACD and the baseline say of that clip, in which the bird is tracked."""
+
+
 @pytest.fixture(scope="module")
 def measured(toyworld):
-    trace = macd.load(EXAMPLE)
-    asked = next(t.id for t in trace.tracks if t.label == AFTER)
+    trace = macd.load(EXAMPLE.with_name("frames.macd"))
+    asked = next(t.id for t in trace.tracks if t.label == SEEN)
     return asked, macd.evidence(
-        trace, 1, backbone=toyworld, against=BEFORE, knock_out=asked, boxes=[[0, 0, 1, 1]],
+        trace, 1, backbone=toyworld, against=MISSED, knock_out=asked, boxes=[[0, 0, 1, 1]],
         kinds=("gradient", "attention", "occlusion"),
     )  # fmt: skip
 
@@ -200,7 +204,7 @@ def measured(toyworld):
 def test_a_call_measures_what_was_asked(measured):
     asked, trace = measured
     (found,) = trace.evidence
-    assert (found.target.text, found.target.against_text) == (AFTER, BEFORE)
+    assert (found.target.text, found.target.against_text) == (SEEN, MISSED)
     assert [m.kind for m in found.maps] == [
         k for k in ("gradient", "attention", "occlusion") for _ in range(2)
     ]
@@ -223,7 +227,7 @@ def test_a_call_measures_what_was_asked(measured):
 
 def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyworld):
     _, trace = measured
-    again = macd.evidence(trace, backbone=toyworld, against=BEFORE, kinds="attention", lens=False)
+    again = macd.evidence(trace, backbone=toyworld, against=MISSED, kinds="attention", lens=False)
     assert [m.kind for m in again.evidence[0].maps] == ["attention"] * 2
     other = macd.evidence(again, backbone=toyworld, kinds="attention", lens=False)
     assert len(other.evidence) == 2

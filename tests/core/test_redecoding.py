@@ -20,7 +20,7 @@ from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.core.whatif.workbench import Workbench
 
-EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "repaired.macd"
+EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "small.macd"
 LINEAR = ["macd", "mask-all", "vcd"]
 SLOW = ["blank", "random-mask", "no-video+linear", "sid", "tcd"]
 OTHERS = ["vcd+crg", "head-only", "always-yes"]

@@ -76,7 +76,10 @@ def test_every_link_of_every_document_leads_somewhere(client, pages):
 
 def test_documents_are_listed_by_their_titles(client):
     page = client.get("/docs/trace-format.md").text
-    assert '<a href="why.md">Why it helps here and hurts there</a>' in page
+    assert (
+        '<a href="why.md">What a patch tells a model, and why that decides what contrast gains</a>'
+        in page
+    )
     assert '<a href="trace-format.md" aria-current="page">The .macd file</a>' in page
     assert "<title>The .macd file · MACD Studio</title>" in page
     deeper = client.get("/docs/toyworld-results/report.md").text

@@ -9,6 +9,7 @@ import pytest
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_studio.core.records import Edit
+from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import save
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
@@ -20,6 +21,10 @@ from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
+
+KINDS = [row["kind"] for row in json.loads((assets() / "examples" / "index.json").read_text())]
+SHORT, LEVELS = KINDS.index("background"), KINDS.index("levels")
+"""Examples with one step, as the form begins, and with ten."""
 
 
 @pytest.fixture
@@ -243,15 +248,17 @@ def test_a_tab_closed_during_a_run_is_no_error(handlers, store, make_video, capl
 
 def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, tmp_path):
     assert handlers.form.visit(None, "me")["note"]["text"] == ""
-    other = handlers.view.examples[2]
+    other = handlers.view.examples[SHORT]
     *_, out = handlers.form.open_trace(str(other.trace), "me")
-    assert (out["example"], out["question"], out["video"]) == (2, other.question, None)
+    assert (out["example"], out["question"], out["video"]) == (SHORT, other.question, None)
     assert out["note"]["text"] == ""
     assert out["viewer"]["trace"]["question"] == other.question
 
     def asked(question, **more):
         form = {**FIELDS, "methods": [], "backbone": "toyworld", "detector": "toyworld"}
-        return handlers.form.edit_form({**form, "example": 2, "question": question, **more}, "me")
+        return handlers.form.edit_form(
+            {**form, "example": SHORT, "question": question, **more}, "me"
+        )
 
     out = asked("Is there a cup?")
     assert f"Shown: {other.video.name}" in out["note"]["text"]
@@ -289,7 +296,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
 
 
 def test_a_tab_that_was_reloaded_keeps_the_trace_that_it_has_opened(handlers):
-    form, other = handlers.form, handlers.view.examples[2]
+    form, other = handlers.form, handlers.view.examples[SHORT]
     list(form.open_trace(str(other.trace), "me"))
     session = handlers.store.sessions.open("me")
     held, before = session.form, session.current
@@ -301,10 +308,10 @@ def test_a_tab_that_was_reloaded_keeps_the_trace_that_it_has_opened(handlers):
 
 
 def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
-    example = handlers.view.examples[2]
+    example = handlers.view.examples[SHORT]
     run = identity(example.load_trace())
     out = handlers.form.visit(f"run:{run}", "new")
-    assert out["example"] == 2
+    assert out["example"] == SHORT
     assert out["viewer"]["trace"]["run"] == run
     out = handlers.form.visit("run:0123456789abcdef", "new")
     assert out["viewer"]["status"]["where"] == "open"
@@ -328,10 +335,10 @@ def test_choosing_an_example_takes_all_its_settings(handlers, tmp_path):
         assert differing(trace.options, run_options(form | {"sampling": out["sampling"]})) == []
         assert set(out["methods"]) == set(trace.answers) - {"baseline", "macd"}
         assert (out["backbone"], out["detector"]) == ("toyworld", "toyworld")
-    assert {"steps": 10, "tau": 0.005}.items() <= handlers.form.choose(3, "me").items()
+    assert {"steps": 10, "tau": 0.005}.items() <= handlers.form.choose(LEVELS, "me").items()
     # an opened file: its settings, and no model that is loaded for it
     handlers.form.edit_form(odd | {"example": 0}, "me")
-    trace = handlers.view.examples[3].load_trace()
+    trace = handlers.view.examples[LEVELS].load_trace()
     ascent = replace(trace.options.ascent, r0=0.5)
     path = save(replace(trace, options=replace(trace.options, ascent=ascent)), tmp_path / "a.macd")
     *_, out = handlers.form.open_trace(str(path), "me")

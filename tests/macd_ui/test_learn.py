@@ -5,6 +5,7 @@ import re
 import tomllib
 import zipfile
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.traces.bundle import save
-from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.examples import SHIPPED, examples_in
 from macd_studio.macd_ui.learn import chapters as reading
 from macd_studio.macd_ui.learn.__main__ import main
 from macd_studio.macd_ui.learn.chapters import (
@@ -23,6 +24,7 @@ from macd_studio.macd_ui.learn.chapters import (
     STRINGS,
     blocks,
     minutes_of,
+    plain,
     read_chapter,
     read_glossary,
     read_strings,
@@ -37,15 +39,8 @@ from macd_studio.macd_ui.learn.figures import (
     report_values,
     sign,
 )
-from macd_studio.macd_ui.learn.roles import (
-    LESSONS,
-    PARTS,
-    ROLES,
-    all_values,
-    example_values,
-    examples_by_role,
-    lesson,
-)
+from macd_studio.macd_ui.learn.lessons import LESSONS, PARTS, all_values, lesson, quiz
+from macd_studio.macd_ui.learn.roles import ROLES, example_values, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.site import Site, routes, write_site
 from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
 from macd_studio.macd_ui.serving.routes import Doors
@@ -174,7 +169,7 @@ def test_there_are_eight_chapters_that_ask_first(site):
 
 def test_minutes_follow_from_what_there_is_to_read_and_to_do(site):
     chapters = {c.name[:2]: c for c in site.chapters()}
-    quizzes = lesson("quiz")
+    quizzes = quiz()
     assert chapters["00"].minutes >= len(quizzes["before"])
     assert chapters["08"].minutes >= len(quizzes["after"])
     for chapter in chapters.values():
@@ -223,12 +218,12 @@ def test_a_choice_that_is_not_foreseen_in_a_figure_is_noticed(site, tmp_path):
 
 
 def test_the_quiz_shows_clips_that_no_chapter_shows():
-    quiz = lesson("quiz")
-    items = quiz["before"] + quiz["after"]
+    sets = lesson("quiz")
+    items = sets["before"] + sets["after"]
     pictures = [picture for item in items for picture in item["frames"]]
     assert len(set(pictures)) == len(pictures)
-    assert len(quiz["before"]) >= 2 and len(quiz["after"]) >= 3  # noqa: PT018
-    assert len({item["outcome"] for item in quiz["after"]}) >= 2
+    assert len(sets["before"]) >= 2 and len(sets["after"]) >= 3  # noqa: PT018
+    assert len({item["outcome"] for item in sets["after"]}) >= 2
     for item in items:
         said = [item["answers"][m]["text"] == item["truth"] for m in ("baseline", "macd")]
         assert item["outcome"] == {(False, True): "right", (True, False): "wrong"}.get(
@@ -246,10 +241,93 @@ def test_the_habits_are_those_of_the_world():
 
 def test_measured_effects_are_of_the_shipped_traces(site):
     for example in examples_by_role([SHIPPED]).values():
-        if example.trace.tracks:
-            row = lesson("lean")[example.kind]
-            assert row["labels"] == [t.label for t in example.trace.tracks]
-            assert np.allclose(row["gradient"], example.trace.steps[0].gradient, atol=1e-4)
+        row = lean_of(example.trace)
+        assert row["labels"] == [f"{t.id} {t.label}" for t in example.trace.tracks]
+        assert np.allclose(row["gradient"], example.trace.steps[0].gradient, atol=1e-4)
+        assert np.allclose(row["odds"], example.trace.occlusion.odds_change, atol=1e-4)
+    assert lean_of(replace(small_trace(), occlusion=None)) is None
+
+
+def test_the_roles_are_taken_by_the_kinds_they_are_named_for(site):
+    """Each chapter shows what its text names."""
+    kinds = {role: example.kind for role, example in site.examples.items()}
+    assert kinds == {
+        "opening": "repaired", "habit": "co-occurrence", "harmed": "harmed",
+        "controls": "controls", "not-looked": "not-looked",
+    }  # fmt: skip
+    values = all_values(site.examples)
+    assert values["example.opening.outcome"] == values["example.controls.outcome"] == 0
+    assert (values["example.harmed.outcome"], values["example.harmed.grows"]) == (1, 0)
+    assert (values["example.habit.outcome"], values["example.habit.grows"]) == (3, 1)
+    assert values["example.controls.random-bin"] == 2
+    assert values["example.not-looked.asked-says"] == 0  # with it hidden the answer stays
+    assert values["example.not-looked.asked-frames"] == "8"
+
+
+def test_what_a_role_rests_on_must_be_measured(tmp_path):
+    """A clip without controls is not taken where a sentence is about them."""
+    trace = replace(small_trace(), controls=None, occlusion=None)
+    rows = []
+    for kind in ("controls", "not-looked", "harmed"):
+        save(trace, tmp_path / f"{kind}.macd")
+        (tmp_path / f"{kind}.mp4").write_bytes(b"not read here")
+        rows.append({"video": f"{kind}.mp4", "title": "Own", "kind": kind, "truth": "",
+                     "question": trace.question, "answer": "no"})  # fmt: skip
+    (tmp_path / "index.json").write_text(json.dumps(rows))
+    folders = {r: e.example.video.parent for r, e in examples_by_role([tmp_path, SHIPPED]).items()}
+    assert folders["harmed"] == tmp_path
+    assert folders["controls"] == folders["not-looked"] == SHIPPED
+
+
+def test_leads_add_up_as_they_are_printed(site):
+    """In chapter 6: lead + α · (lead − behind) = score, and the sign is that of the answer."""
+    chapter = site.chapters()[6]
+    texts = [plain(spans) for step in chapter.steps for _, spans in step.text]
+    found = [re.search(r"by (\S+) \+ (\S+) · \((\S+) − (\S+)\) = (\S+)\.", t) for t in texts]
+    sums = [[Decimal(x.replace("−", "-")) for x in match.groups()] for match in found if match]
+    assert len(sums) == 2
+    for lead, alpha, again, behind, score_lead in sums:
+        assert lead == again
+        assert score_lead == lead + alpha * (lead - behind)
+    values = all_values(site.examples)
+    for role, (*_, score_lead) in zip(("harmed", "habit"), sums, strict=True):
+        key = f"example.{role}"
+        assert (score_lead < 0) == (values[f"{key}.macd"] != values[f"{key}.baseline"])
+    count = {m: int(values[f"report.co-occurrence.{m}.count"])
+             for m in ("macd", "random-mask", "mask-all")}  # fmt: skip
+    for other in ("random-mask", "mask-all"):
+        more = str(values[f"report.co-occurrence.more.{other}"]).replace("−", "-")
+        assert int(more) == count["macd"] - count[other]
+
+
+def test_the_last_quiz_asks_about_gradient_levels_and_controls():
+    """Each about an example that no chapter shows, with the answer that its trace gives."""
+    items = {item["kind"]: item for item in quiz()["after"]}
+    assert set(items) == {"contrast", "gradient", "levels", "controls"}
+    rows = {row["video"]: row for row in json.loads((SHIPPED / "index.json").read_text())}
+    traces = {rows[e.video.name]["truth"]: e.load_trace() for e in examples_in(SHIPPED)}
+    shown = {e.example.truth for e in examples_by_role([SHIPPED]).values()}
+    for kind, item in items.items():
+        assert item["drawn"].startswith(f"True answer: {item['truth']}. Drawn ")
+        assert len(item["frames"]) == len(item["behind"]) >= 4
+        if kind == "contrast":
+            assert len(item["clear"]) == len(item["frames"])
+            continue
+        trace = traces[item["drawn"]]
+        assert item["drawn"] not in shown
+        assert len(item["frames"]) == len(trace.frames)
+        assert len(item["boxes"]) == len(item["objects"]) == len(trace.tracks)
+        right = item["options"][item["right"]]
+        if kind == "gradient":
+            assert right == [int(np.abs(trace.occlusion.odds_change).argmax())]
+        if kind == "levels":
+            assert right == [k for k, v in enumerate(trace.counterfactual.level) if v]
+            assert right == [k for k, g in enumerate(item["gradient"]) if g > 0]
+            assert len({tuple(option) for option in item["options"]}) == 4
+        if kind == "controls":
+            same = [o.same for o in trace.controls.outcomes if o.name == "random"]
+            assert item["random"] == [sum(same), len(same)]
+            assert item["right"] == int(2 * sum(same) > len(same))
 
 
 def test_every_string_is_used_and_every_used_one_is_there():
@@ -313,7 +391,7 @@ def test_a_teachers_example_takes_its_part(tmp_path):
     examples = examples_by_role([tmp_path, SHIPPED])
     assert set(examples) == set(ROLES)
     assert examples["opening"].example.name == "own"
-    assert examples["motion"].example.name != "own"
+    assert examples["harmed"].example.name != "own"
     assert example_values(examples["opening"])["example.opening.question"] == trace.question
     assert Site(folders=[tmp_path, SHIPPED]).chapters()
     with pytest.raises(TraceError, match="no example"):

@@ -135,8 +135,9 @@ export function fade({ root, data, say, done }) {
  *
  * @param {Place} place
  */
-export function lean({ root, data, say, done }) {
-  const row = /** @type {Lean | null} */ ((/** @type {PartData} */ (data["part-opening"])).lean);
+export function lean({ root, step, data, say, done }) {
+  const [role] = step.settings.roles;
+  const row = /** @type {Lean | null} */ ((/** @type {PartData} */ (data[`part-${role}`])).lean);
   if (!row) {
     root.append(el("p", { class: "ln-note" }, say("lean_none")));
     done();
@@ -144,7 +145,7 @@ export function lean({ root, data, say, done }) {
   }
   const levels = (/** @type {number} */ v) => say(v === 1 ? "hidden" : v === 0 ? "kept_level" : "partly");
   const top = Math.max(...row.gradient.map(Math.abs)), steepest = argmax(row.gradient);
-  const inputs = row.labels.map((_, i) => el("input", { type: "radio", name: "lean", value: i }));
+  const inputs = row.labels.map((_, i) => el("input", { type: "radio", name: `lean-${role}`, value: i }));
   const effects = row.labels.map(() => el("span", { class: "ln-effect" }));
   const note = el("p", { class: "ln-result", role: "status" });
   const most = argmax(row.odds.map(Math.abs));

@@ -4,7 +4,8 @@
 import { el, saveFile } from "../../../viewer/js/dom.js";
 import { polyline, svg } from "../../../viewer/js/plots.js";
 import { chart, percent } from "./plots.js";
-import { brier, mean, reliability } from "./score.js";
+import { optionsOf } from "./quiz.js";
+import { brier, guessing, mean, reliability } from "./score.js";
 
 /** @import { Course, Locked, Quiz, Say } from "./types" */
 /** @import { Store } from "./store.js" */
@@ -17,18 +18,24 @@ export function showResults({ root, course, quiz, store, say, restart }) {
   // what was predicted before the course is kept back until the same was asked after it
   const over = all.filter(([id]) => id.startsWith("after/")).length === quiz.after.length;
   const answers = all.filter(([id]) => over || !id.startsWith("before/"));
-  const of = (/** @type {string} */ set) => answers.filter(([id]) => id.startsWith(`${set}/`)).map(([, a]) => a);
-  const before = of("before"), after = of("after");
-  const inside = answers.filter(([id]) => !/^(before|after)\//.test(id)).map(([, a]) => a);
+  const of = (/** @type {string} */ set) => answers.filter(([id]) => id.startsWith(`${set}/`));
+  const inside = answers.filter(([id]) => !/^(before|after)\//.test(id));
+  const options = (/** @type {string} */ id) => {
+    const [set, number] = id.split("/");
+    if (number === undefined) return course.chapters.find((c) => c.name === id)?.prediction?.options.length || 1;
+    return optionsOf(quiz[/** @type {"before" | "after"} */ (set)][Number(number)], say);
+  };
+  const score = (/** @type {string} */ name, /** @type {[string, Locked][]} */ locked, /** @type {number} */ total) =>
+    tile(name, locked.map(([, a]) => a), locked.map(([id]) => options(id)), total, say);
   root.append(el("p", { class: "ln-note" }, say("private")));
   if (!answers.length) root.append(el("p", {}, say("results_empty")));
   else {
     root.append(
       el("h2", {}, say("before_after")),
       el("dl", { class: "ln-scores" },
-        tile(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, before, quiz.before.length, say),
-        tile(say("score_chapters"), inside, course.chapters.filter((c) => c.prediction).length, say),
-        tile(say("score_after"), after, quiz.after.length, say)),
+        score(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, of("before"), quiz.before.length),
+        score(say("score_chapters"), inside, course.chapters.filter((c) => c.prediction).length),
+        score(say("score_after"), of("after"), quiz.after.length)),
       el("p", { class: "ln-note" }, say("few")),
       el("h2", {}, say("calibration")), ...calibration(answers.map(([, a]) => a), say),
       el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, answers, say)));
@@ -50,13 +57,16 @@ export function showResults({ root, course, quiz, store, say, restart }) {
 /**
  * @param {string} name
  * @param {Locked[]} locked
+ * @param {number[]} options how many answers each of these questions offers
  * @param {number} total
  * @param {Say} say
  */
-function tile(name, locked, total, say) {
+function tile(name, locked, options, total, say) {
   const n = locked.filter((l) => l.right).length;
+  const guess = guessing(options, n);
   return el("div", {}, el("dt", {}, name), el("dd", {}, locked.length ? say("score_of", { n, of: locked.length }) : "–"),
-    el("span", { class: "ln-meter", "aria-hidden": "true" }, el("span", { style: { width: `${(100 * n) / Math.max(1, total)}%` } })));
+    el("span", { class: "ln-meter", "aria-hidden": "true" }, el("span", { style: { width: `${(100 * n) / Math.max(1, total)}%` } })),
+    locked.length ? el("dd", { class: "ln-guess" }, say("guessing", { mean: guess.mean.toFixed(1), share: percent(guess.share), n })) : null);
 }
 
 /**

@@ -26,6 +26,20 @@ export function reliability(locked) {
   });
 }
 
+/**
+ * What guessing gets: the mean of right answers, and the share of guessers with as many or more.
+ *
+ * @param {number[]} options how many answers each question offers
+ * @param {number} right
+ */
+export function guessing(options, right) {
+  let shares = [1]; // at n: the share of guessers with n right answers so far
+  for (const k of options) {
+    shares = [...shares, 0].map((share, n) => share * (1 - 1 / k) + (n ? shares[n - 1] / k : 0));
+  }
+  return { mean: options.reduce((sum, k) => sum + 1 / k, 0), share: shares.slice(right).reduce((sum, x) => sum + x, 0) };
+}
+
 /** @param {number[]} values */
 export function mean(values) {
   return values.reduce((sum, x) => sum + x, 0) / values.length;

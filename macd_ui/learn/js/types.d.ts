@@ -36,7 +36,7 @@ export interface Course {
 export interface PartData { payload: Payload; lean: Lean | null }
 
 export interface Lean {
-  labels: string[]; answer: string; gradient: number[]; level: number[]; loss: number[]; odds: number[];
+  labels: string[]; answer: string; gradient: number[]; level: number[]; odds: number[];
 }
 
 export interface Frames {
@@ -51,9 +51,16 @@ export interface Fade {
 
 export interface Word { text: string; texts: string[]; base: number[]; counter: number[] | null }
 export interface Said { text: string; tokens: Word[] }
+/** Of the quizzes. drawn: the truth in a sentence; clear: frames in which every object is easy to see. */
 export interface Item {
+  kind: "contrast" | "gradient" | "levels" | "controls";
   question: string; frames: string[]; behind: string[]; objects: string[]; alpha: number; beta: number;
-  answers: Record<string, Said>; truth: string; outcome: "right" | "same" | "wrong";
+  answers: Record<string, Said>; truth: string; drawn: string;
+  /** Of "contrast" alone. */
+  clear?: string[]; outcome: "right" | "same" | "wrong";
+  /** Of the others: boxes by object and frame, what was measured, and the options as places of objects. */
+  boxes?: (number[] | null)[][]; gradient: number[]; level: number[]; odds: number[]; random: [number, number];
+  controls: string[]; options: number[][]; right: number;
 }
 export interface Quiz { before: Item[]; after: Item[] }
 

@@ -14,7 +14,7 @@ const WIDGETS = {
   fade: { mount: fade, data: ["lesson-fade"] },
   contrast: { mount: contrast, data: [] },
   softmax: { mount: pull, data: [] },
-  lean: { mount: lean, data: ["part-opening"] },
+  lean: { mount: lean, data: [] },
   words: { mount: words, data: ["lesson-caption"] },
   shift: { mount: bias, data: [] },
   table: { mount: table, data: [] },
