@@ -292,10 +292,10 @@ def markdown(report: dict[str, Any]) -> str:
             one = figures[method]
             reads = f"{one['reads']:.1f}" if "reads" in one else "–"
             contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
-            right = interval_text(one["right"]) if method == VIDEO else _gain(one)
+            right = interval_text(one["right"]) if method == VIDEO else gain_text(one)
             gains.append([name, part["n"], title(method), contrast, reads, right])
             if "over" in one:
-                over = [_gain(one["over"].get(z)) for z in references]
+                over = [gain_text(one["over"].get(z)) for z in references]
                 paired.append([regime, title(method), *over])
                 pairs = (interval_text(z, "+.1f") for z in one["equal"])
                 equal.append([regime, title(method), *pairs])
@@ -317,12 +317,18 @@ def search_table(report: dict[str, Any]) -> str:
             figures = part["methods"][rule]
             for other, over in figures["over"].items():
                 p, adjusted = (f"{over[z]:.3g}" if z in over else "–" for z in ("p", "holm"))
-                rows.append([title(rule), title(other), _gain(figures), _gain(over), p, adjusted])
+                rows.append(
+                    [title(rule), title(other), gain_text(figures), gain_text(over), p, adjusted]
+                )
     heads = ["rule", "reference", "over the baseline", "over the reference", "p", "Holm"]
     return table(heads, rows)
 
 
-def _gain(figures: Mapping[str, Any] | None) -> str:
+def gain_text(figures: Mapping[str, Any] | None) -> str:
+    """A gain in points with its interval, bold where it survives Holm's correction; a dash if None.
+
+    figures: with `delta`, and `holm` where `adjust` has tested it.
+    """
     return "–" if figures is None else change(figures["delta"], survives(dict(figures)))
 
 
@@ -393,7 +399,8 @@ def _parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Reads what is missing and writes report.json. Raises MacdError.
 
-    Regimes that the folder's report holds already, of the same methods and setting, are kept.
+    Regimes that the folder's report holds already, of the same methods, setting, models and code,
+    are kept.
     """
     for name in ("n", "split"):
         Number(1, 100_000, whole=True).read(getattr(args, name), name)
@@ -435,6 +442,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "boxes": args.boxes,
         "fill": args.fill,
         "methods": methods,
+        "content": setting.content(benchmark),
     }
     by_regime = _others(args.out / "report.json", setting_of_all) | by_regime
     families = adjust(by_regime)

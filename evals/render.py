@@ -17,8 +17,8 @@ from pathlib import Path
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.evals.figures import Report, area, change, percent, points, survives
+from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
-from macd_studio.evals.headroom import search_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import spread, spread_table
 
@@ -49,10 +49,6 @@ def _ranking(report: Report, regime: str, method: str) -> str:
 def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
     figures: Report = report[part]["regimes"][regime]["methods"][method]
     return figures
-
-
-def _gain(figures: Report) -> str:
-    return change(figures["delta"], survives(figures))
 
 
 def _logits(interval: list[float]) -> str:
@@ -88,8 +84,8 @@ KINDS: dict[str, Callable[..., str]] = {
     "crossed-table": lambda r: headroom_table(r["crossed"]),
     "crossed-right": lambda r, regime: percent(_crossed(r, "crossed", regime, "baseline")["right"]),
     "crossed-n": lambda r, regime: str(r["crossed"]["regimes"][regime]["n"]),
-    "crossed": lambda r, regime, method: _gain(_crossed(r, "crossed", regime, method)),
-    "crossed-over": lambda r, regime, method, other: _gain(
+    "crossed": lambda r, regime, method: gain_text(_crossed(r, "crossed", regime, method)),
+    "crossed-over": lambda r, regime, method, other: gain_text(
         _crossed(r, "crossed", regime, method)["over"][other]
     ),
     "search-table": lambda r: search_table(r["search"]),

@@ -232,7 +232,7 @@ def test_the_tool_resumes_and_reports(tmp_path, capsys, monkeypatch):
     merged = json.loads((tmp_path / "report.json").read_text())
     assert list(merged["regimes"]) == ["elsewhere", "against motion"]
     assert merged["regimes"]["against motion"] == part
-    stored["methods"] = []
+    stored["content"] = "other weights"
     (tmp_path / "report.json").write_text(json.dumps(stored))
     assert main([*RUN, *out]) == 0
     assert json.loads((tmp_path / "report.json").read_text()) == report
