@@ -37,6 +37,8 @@ export class Steps {
     this.playing = false;
     this.shownAt = 0;
     this.drawn = "";
+    /** @type {Trace | null} whose rows these are */
+    this.builtOf = null;
     /** @type {Drawn[]} */
     this.rows = [];
     /** @type {SVGElement[]} */
@@ -95,6 +97,7 @@ export class Steps {
     this.drawn = "";
     this.rows = [];
     this.cursors = [];
+    this.builtOf = trace;
     const objects = objectRows(trace), groups = groupRows(trace);
     const shown = [objects.length || !groups.length ? this.strengthPlot(trace, objects, "objects") : null,
       groups.length ? this.strengthPlot(trace, groups, "frames") : null];
@@ -139,7 +142,7 @@ export class Steps {
 
   draw() {
     const { loaded: trace, step, contrast, track, hover } = this.state;
-    if (!trace.steps.length || !trace.final) return;
+    if (!trace.steps.length || !trace.final || this.builtOf !== trace) return; // another part draws while this one is not loaded yet
     this.root.hidden = this.more.hidden = !hasLevelsOf(trace, contrast);
     const key = `${step} ${this.playing} ${track} ${hover}`;
     if (this.root.hidden || key === this.drawn) return;
