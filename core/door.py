@@ -257,7 +257,7 @@ def run_video(
         for event in run(
             clip.result,
             question,
-            lambda: _backbone(backbone, device, loading, held or WeightsOptions()),
+            lambda: _backbone(backbone, device, loading, held or WeightsOptions(), question),
             lambda: _detector(detector, device, loading),
             options,
             methods=methods,
@@ -309,13 +309,17 @@ def check_backbone(name: str) -> None:
 
 
 def _backbone(
-    named: str | Path | VideoLM, device: str, loading: Progress, held: WeightsOptions
+    named: str | Path | VideoLM,
+    device: str,
+    loading: Progress,
+    held: WeightsOptions,
+    question: str = "",
 ) -> VideoLM:
     from macd_studio.core.backbones import load_backbone
 
     if not isinstance(named, str | Path):
         return named
-    return load_backbone(str(named), device, loading, held.weights, held.offload)
+    return load_backbone(str(named), device, loading, held.weights, held.offload, question)
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:

@@ -16,8 +16,9 @@ def load_backbone(
     progress: Progress | None = None,
     weights: Weights = "as-is",
     offload: bool = False,
+    question: str = "",
 ) -> VideoLM:
     """See `core.backbones.load.load_backbone`."""
     from macd_studio.core.backbones.load import load_backbone as load
 
-    return load(name, device, progress, weights, offload)
+    return load(name, device, progress, weights, offload, question)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from transformers import (
     AutoImageProcessor,
     AutoModelForMultimodalLM,
     AutoProcessor,
+    AutoTokenizer,
+    AutoVideoProcessor,
     PretrainedConfig,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
@@ -31,7 +35,7 @@ from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.prompt import media_part
+from macd_studio.core.backbones.prompt import check_template, media_part, refuse_controls
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
     check_installed,
@@ -55,6 +59,7 @@ from macd_studio.core.hub import reachable
 from macd_studio.core.options import Weights, WeightsOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
+from macd_studio.core.validation import shown
 
 disable_progress_bar()
 
@@ -116,10 +121,12 @@ class _Source:
             "trust_remote_code": False,
             "local_files_only": self.local or not self.online,
         }
+        if self.local and not (Path(self.source) / "config.json").is_file():
+            raise BackboneCorrupt(f"the folder {self.name!r} holds no config.json", COMPLETE)
         try:
             config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
         except ValueError:
-            self._refuse_own_code(safe)
+            self._refuse_family(safe)
             raise
         family = config.model_type
         if family not in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES:
@@ -133,6 +140,7 @@ class _Source:
         check_memory(self.name, gb, where, dtype)
         quantised = quantised_by(config)
         if self.local:
+            check_weight_files(self.source, self.name)
             return self.source, family
 
         def fits(listed: Sequence[Any]) -> None:
@@ -144,15 +152,23 @@ class _Source:
         folder = fetch(self.source, self.revision, progress, self.online, check=fits)
         return folder, family
 
-    def _refuse_own_code(self, safe: dict[str, Any]) -> None:
+    def _refuse_family(self, safe: dict[str, Any]) -> None:
         """Raises UnsupportedBackbone for a family that transformers does not hold itself."""
         revision = self.revision or None
         config, _ = PretrainedConfig.get_config_dict(self.source, revision=revision, **safe)
-        if "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING:
+        family = config.get("model_type")
+        if not family or family in CONFIG_MAPPING:
+            return
+        if "auto_map" in config:
             raise UnsupportedBackbone(
                 f"{self.name!r} needs code of its own from its repository, which is never run",
                 "Choose a model that transformers holds itself, mostly named with -hf",
             )
+        raise UnsupportedBackbone(
+            f"{self.name!r} is of the family {shown(family, 80)}, which transformers"
+            f" {transformers.__version__} does not know",
+            "Update transformers, or choose another backbone",
+        )
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -171,11 +187,10 @@ class _Source:
                     f"{name!r} asks for its licence to be accepted first",
                     "Accept it on the model's page, then log in with `hf auth login`",
                 ) from error
-            first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
+            first = re.split(r"(?<=\w)[.:]?\s*(?:\n|$)|(?<=[.!?])\s", str(error).strip())[0][:200]
             if self.local:
                 raise BackboneCorrupt(
-                    f"the folder {name!r} holds no complete model ({first})",
-                    "Complete it: config.json, *.safetensors, tokenizer and processor files",
+                    f"the folder {name!r} holds no complete model ({first.rstrip('.')})", COMPLETE
                 ) from error
             if not self.online:
                 raise BackboneNotFound(
@@ -186,6 +201,69 @@ class _Source:
                 f"{name!r} is neither a folder nor a model that the hub gave ({first})",
                 "Check the name, or use the embedded backbone: toyworld",
             ) from error
+
+
+COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor files"
+
+
+def check_weight_files(folder: str, name: str) -> None:
+    """Raises BackboneCorrupt where a folder lacks files of its weights, before any is read."""
+    place = Path(folder)
+    index = place / "model.safetensors.index.json"
+    if index.is_file() and not (place / "model.safetensors").is_file():
+        parts = set(json.loads(index.read_text())["weight_map"].values())
+        if missing := sorted(part for part in parts if not (place / part).is_file()):
+            raise BackboneCorrupt(
+                f"the folder {name!r} lacks {len(missing)} of the {len(parts)} files of its weights"
+                f" ({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''})",
+                "Copy or download the model again",
+            )
+    if any(place.glob("*.safetensors")):
+        return
+    if any(place.glob("*.bin")):
+        raise BackboneCorrupt(
+            f"the weights of {name!r} are pickled (*.bin), which is never read",
+            "Save the model anew as *.safetensors, with model.save_pretrained",
+        )
+    raise BackboneCorrupt(f"the folder {name!r} holds no weights (*.safetensors)", COMPLETE)
+
+
+def _read_processor(folder: str, name: str) -> Any:
+    """The processor of a folder. Raises UnsupportedBackbone, with what of it is missing."""
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        processor = AutoProcessor.from_pretrained(folder, **safe)
+    except (OSError, ValueError) as error:
+        readers = {
+            "tokenizer": AutoTokenizer,
+            "part for pictures": AutoImageProcessor,
+            "part for video": AutoVideoProcessor,
+        }
+        missing = [part for part, reader in readers.items() if not _reads(reader, folder, safe)]
+        if not missing:
+            raise
+        raise UnsupportedBackbone(
+            f"the processor of {name!r} has no {' and no '.join(missing)}",
+            "Complete its folder with the tokenizer's files, processor_config.json,"
+            " preprocessor_config.json and video_preprocessor_config.json, as far as it has them",
+        ) from error
+    pictures = getattr(processor, "image_processor", None)
+    if getattr(pictures, "backend", "torchvision") != "torchvision":
+        # PIL would round pictures, and has no gradient; before 5.18 the whole processor hands the
+        # choice to its part for videos, too, which has none
+        fast = AutoImageProcessor.from_pretrained(folder, backend="torchvision", **safe)
+        processor.image_processor = fast
+    media_part(processor, name)
+    check_template(processor)
+    return processor
+
+
+def _reads(reader: Any, folder: str, safe: dict[str, Any]) -> bool:
+    try:
+        reader.from_pretrained(folder, **safe)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _dtype(name: str, where: torch.device) -> torch.dtype:
@@ -214,13 +292,15 @@ def load_backbone(
     progress: Progress | None = None,
     weights: Weights = "as-is",
     offload: bool = False,
+    question: str = "",
 ) -> VideoLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
     before anything is downloaded. progress: updated with how far download and reading are.
-    weights, offload: see `core.options.WeightsOptions`; they need the extra "quantised". Raises
+    weights, offload: see `core.options.WeightsOptions`; they need the extra "quantised". question:
+    refused before weights are read where the model will refuse it, with QuestionError. Raises
     BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
     that is not there; Cancelled once `progress` was stopped.
     """
@@ -234,15 +314,9 @@ def load_backbone(
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
-        safe = {"trust_remote_code": False, "local_files_only": True}
-        processor = AutoProcessor.from_pretrained(folder, **safe)
-        pictures = getattr(processor, "image_processor", None)
-        if getattr(pictures, "backend", "torchvision") != "torchvision":
-            # PIL would round pictures, and has no gradient; before 5.18 the whole processor hands
-            # the choice to its part for videos, too, which has none
-            fast = AutoImageProcessor.from_pretrained(folder, backend="torchvision", **safe)
-            processor.image_processor = fast
-        media_part(processor, name)
+        processor = _read_processor(folder, name)
+        if question:
+            refuse_controls(processor, question)
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         how = how_to_read(held, where, dtype, config, model_class)

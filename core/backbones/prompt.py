@@ -42,19 +42,33 @@ def media_part(processor: Any, name: str) -> Any:
     return video
 
 
+def controls_of(processor: Any) -> tuple[tuple[str, ...], dict[int, str]]:
+    """Strings that no question may hold, and ids with their text that none may become."""
+    words = processor.tokenizer
+    strings = control_strings(
+        words.all_special_tokens, words.get_added_vocab(), placeholders(processor)
+    )
+    ids = {t: words.convert_tokens_to_ids(t) for t in strings}
+    unknown = words.unk_token_id  # the unknown token is not an error
+    return strings, {i: t for t, i in ids.items() if i is not None and i != unknown}
+
+
+def refuse_controls(processor: Any, text: str) -> None:
+    """Raises QuestionError for text that is, or becomes, anything but plain text."""
+    ids = processor.tokenizer(text, add_special_tokens=False)["input_ids"]
+    strings, control_ids = controls_of(processor)
+    refuse_special(text, strings, ids, control_ids)
+
+
 class TokenizerLM(VideoLM):
     """A model whose words are those of a processor's tokenizer."""
 
     def __init__(self, processor: Any, generation_config: Any) -> None:
         self.processor, self.tokenizer = processor, processor.tokenizer
         self._ends = end_tokens(generation_config, self.tokenizer.eos_token_id)
+        self._controls, self._control_ids = controls_of(processor)
         added = self.tokenizer.get_added_vocab()
-        special = self.tokenizer.all_special_tokens
-        self._controls = control_strings(special, added, placeholders(processor))
-        ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
-        unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
-        self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
-        known = added | {t: i for t, i in ids.items() if i != unknown}
+        known = added | {text: i for i, text in self._control_ids.items()}
         marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
         self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
 
@@ -108,6 +122,12 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
     if text.strip() not in prompt:
         raise UnsupportedBackbone("the backbone's chat template leaves the question out", REPAIR)
     return prompt
+
+
+def check_template(processor: Any) -> None:
+    """Raises UnsupportedBackbone for a processor without a chat template that can be used."""
+    kind = "video" if getattr(processor, "video_processor", None) else "image"
+    render_prompt(processor, [{"type": kind}, {"type": "text", "text": "?"}])
 
 
 def _without_thinking(processor: Any) -> dict[str, bool]:
