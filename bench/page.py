@@ -160,6 +160,7 @@ def _real(page: Page) -> dict[str, float]:
         video = cut(REAL / "clips" / "bottle.mp4", Path(folder) / "bottle12.mp4", seconds=12)
         page.reload()
         page.wait_for_selector(".mv-token")
+        open_form(page)
         page.click("#settings button >> nth=0")
         detector = page.locator("#detector input, #detector textarea")
         detector.fill(str(REAL / "detector" / "yolo11n_fused.pt"))

@@ -71,8 +71,17 @@ class Setting:
     @property
     def default(self) -> Any:
         """The widget's value for the option's default."""
-        value = self._field.default
-        return value == self.word if self.word is not None else value
+        return self._shown(self._field.default)
+
+    def _shown(self, value: Any) -> Any:
+        """The widget's value: 0 for a number that is left out, as an empty field sends it."""
+        if self.word is not None:
+            return value == self.word
+        return 0 if value is None and self._may_be_empty else value
+
+    @property
+    def _may_be_empty(self) -> bool:
+        return isinstance(self.rule, Number) and self.rule.optional
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -86,7 +95,7 @@ class Setting:
             return self.word if value else self._field.default
         if isinstance(self.rule, Flag):
             return bool(value)
-        if isinstance(self.rule, Number) and self.rule.optional and value is None:
+        if self._may_be_empty and (value is None or value == 0):
             return None
         if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
             raise OptionError(f"{self.name.replace('_', ' ')} is empty", "Type a number")
@@ -94,8 +103,8 @@ class Setting:
 
     def value_of(self, options: RunOptions) -> Any:
         """The widget's value for the option as it is in `options`; `read` gives it back."""
-        value = getattr(getattr(options, self.part) if self.part else options, self.field)
-        return value == self.word if self.word is not None else value
+        part = getattr(options, self.part) if self.part else options
+        return self._shown(getattr(part, self.field))
 
 
 _SEARCHES = {

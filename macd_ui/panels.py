@@ -185,7 +185,8 @@ class AskPanel:
                 elem_id="tracks",
             )
             with gr.Row():
-                widgets |= {n: widget(n) for n in ("tracks_fps", "tracks_start")}
+                widgets["tracks_fps"] = widget("tracks_fps", sentences.TRACKS_FPS_HELP)
+                widgets["tracks_start"] = widget("tracks_start")
         self.fields = {
             "example": self.examples,
             "video": self.video,

@@ -40,6 +40,7 @@ DETECTOR_HELP = f"{listed()}, or a file"
 WORDS = "Look for"
 WORDS_HELP = "what the question names; take words out, or type others and press Enter"
 TRACKS = "Objects from a file (COCO, CVAT, Label Studio, YOLO, PNG masks)"
+TRACKS_FPS_HELP = "0: as the file says, else the clip's own frames"
 SHAPE_HELP = "outlines come from a detector that segments, such as yolo11n-seg"
 GRADIENT_HELP = "≈ costs less and often gives other signs; MACD is defined by the exact one"
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from macd_studio.macd_ui.examples import examples
-from macd_studio.viewer import payload
+from macd_studio.viewer import JS, bundle, payload
 from macd_studio.viewer.glossary import terms
 from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
@@ -136,8 +136,30 @@ def test_the_winner_changes_as_alpha_moves(bare):
     best = page.locator("[data-part=answers] .mv-bars-score .mv-bar-best .mv-bar-name")
     assert best.inner_text() == AFTER
     assert page.locator(".mv-bars-video .mv-bar-best .mv-bar-name").inner_text() == BEFORE
+    page.evaluate("window.viewer.stage.draw = () => { throw new Error('drawn again'); }; 0")
+    page.evaluate("window.kept = document.querySelector('.mv-bars-score li')")
     page.locator(".mv-live input").first.fill("0")
     assert best.inner_text() == BEFORE
+    assert page.locator(".mv-candidates .mv-top .mv-piece").inner_text().startswith(BEFORE)
+    assert page.evaluate("window.kept.isConnected")  # what has changed is laid out again, no more
+
+
+def test_renewed_children_are_those_that_were_given(bare):
+    kept = bare.evaluate(
+        """([dom, before, after]) => {
+          const place = document.createElement("div"), fresh = document.createElement("div");
+          [place.innerHTML, fresh.innerHTML] = [before, after];
+          const first = place.firstElementChild;
+          (0, eval)(`(${dom})`).renew(place, [...fresh.childNodes]);
+          return [place.innerHTML, place.firstElementChild === first];
+        }""",
+        [
+            bundle(JS / "dom.js"),
+            '<p class="a" hidden>one <b>two</b></p><i>three</i>four<u>five</u>',
+            after := '<p title="t">one<b class="c">2</b> six</p>three<i>four</i>',
+        ],
+    )
+    assert kept == [after, True]
 
 
 def test_the_clip_plays_by_itself_until_it_is_touched(browser, bare):

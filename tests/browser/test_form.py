@@ -192,3 +192,4 @@ def test_words_are_chips_that_one_edits_before_the_run(page):
     page.locator("#question textarea").fill("Is there an elk?")
     page.wait_for_timeout(1000)
     assert [t.strip() for t in chips.all_inner_texts()] == ["red jacket", "owl", "smoke plume"]
+    assert "cannot be run" not in page.locator("#differs").inner_text()  # the settings are open

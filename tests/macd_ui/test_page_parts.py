@@ -68,6 +68,7 @@ def test_the_forms_defaults_are_the_cores():
     assert set(FIELDS) >= set(SETTINGS)
     defaults = {name: setting.default for name, setting in SETTINGS.items()}
     assert run_options(FIELDS | defaults) == RunOptions()
+    assert None not in defaults.values()  # an empty field of numbers comes back as 0
 
 
 def test_every_setting_reaches_its_option():

@@ -2,7 +2,7 @@
 // Both answers as bars: for one token the best candidates given the video and given the masked video, and
 // the score that results. Moving α scores them again.
 
-import { button, el } from "./dom.js";
+import { button, el, renew, setText } from "./dom.js";
 import { rescore } from "./rescore.js";
 import { TEXT, barLabel, barsName } from "./strings.js";
 import { fixed, percent, visible } from "./text.js";
@@ -67,7 +67,7 @@ export class Bars {
     const key = [this.tokens.version, method, token, alpha, beta].join(" ");
     if (key === this.drawn) return;
     this.drawn = key;
-    this.name.textContent = barsName(answer, token);
+    setText(this.name, barsName(answer, token));
     this.before.disabled = token === 0;
     this.after.disabled = token >= this.tokens.lastShown(answer);
     this.fill(answer, step, alpha, beta);
@@ -87,9 +87,9 @@ export class Bars {
       id: row.id, text: row.text, share: row.after,
       value: row.inside ? `${exact ? "" : "≤ "}${percent(row.after)} · ${fixed(row.score)}` : TEXT.belowCutoff,
     }));
-    this.views.replaceChildren(barsOf(TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : []));
+    renew(this.views, [barsOf(TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : [])]);
     this.views.classList.toggle("mv-bars-one", !two);
-    this.score.replaceChildren(...(two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []));
+    renew(this.score, two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []);
   }
 }
 

@@ -62,6 +62,30 @@ export function all(root, selector) {
   return root.querySelectorAll(selector);
 }
 
+/** Writes a text where it differs: what is written again is laid out again. @param {Node} node @param {string} text */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * Makes these the children of a place. What is alike stays as it is and is not laid out again. The children
+ * must have no event handlers: those of a child that takes the place of another would be lost.
+ * @param {Node} place @param {Node[]} children
+ */
+export function renew(place, children) {
+  const before = [...place.childNodes];
+  children.forEach((child, i) => {
+    const old = before[i];
+    if (!old) place.appendChild(child);
+    else if (old instanceof Element && child instanceof Element && old.tagName === child.tagName) {
+      for (const name of old.getAttributeNames()) if (!child.hasAttribute(name)) old.removeAttribute(name);
+      for (const { name, value } of child.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+      renew(old, [...child.childNodes]);
+    } else if (!old.isEqualNode(child)) place.replaceChild(child, old);
+  });
+  for (const rest of before.slice(children.length)) rest.remove();
+}
+
 /** A canvas' context; every browser that can run this has one. @param {HTMLCanvasElement} canvas */
 export function contextOf(canvas) {
   return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));

@@ -169,10 +169,11 @@ export class Legend {
   explain(root) {
     this.tips.check();
     for (const part of all(root, PLACES)) {
+      if (part.childElementCount || part.hasAttribute("aria-describedby")) continue;
       const text = (part.textContent || "").trim();
       const name = TERMS[text] || text.toLowerCase();
       const meaning = this.meanings[name];
-      if (!meaning || part.childElementCount || part.hasAttribute("aria-describedby")) continue;
+      if (!meaning) continue;
       if (part.matches("summary, button")) this.tips.explain(part, name, meaning);
       else part.replaceChildren(this.tips.term(text, name, meaning));
     }

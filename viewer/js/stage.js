@@ -2,7 +2,7 @@
 // The canvas: one frame with its layers, what moves through the frames, and the timeline under it with a
 // lane for each object and one for the frame mask.
 
-import { all, button, contextOf, el, saveFile, savePicture } from "./dom.js";
+import { all, button, contextOf, el, saveFile, savePicture, setText } from "./dom.js";
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
@@ -422,11 +422,11 @@ export class Stage {
     const beside = shown === "both" ? this.paintOn(this.twin, true, levels) : "";
     this.twin.hidden = shown !== "both";
     this.pictures.classList.toggle("mv-two-views", shown === "both");
-    this.note.textContent = note || beside;
+    setText(this.note, note || beside);
     this.note.hidden = !this.note.textContent || (contrast?.method === "macd" && step === null);
     this.describe(levels);
     this.scrub.value = String(frame);
-    this.play.textContent = playing ? "❚❚" : "▶";
+    setText(this.play, playing ? "❚❚" : "▶");
     this.play.setAttribute("aria-label", playing ? TEXT.pause : TEXT.play);
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [view, button] of this.views) {
@@ -442,7 +442,7 @@ export class Stage {
       button.title = why;
     }
     const name = contrast && contrast.method !== "macd" ? TEXT.secondView : TEXT.maskedView;
-    /** @type {HTMLElement} */ (this.views.get("masked")).textContent = name;
+    setText(/** @type {HTMLElement} */ (this.views.get("masked")), name);
     this.lanes.draw();
   }
 

@@ -2,7 +2,7 @@
 // Answers as aligned token strips, and what stood behind one token under both views.
 
 import { differenceBar } from "./controls.js";
-import { all, button, el, errorLine, scrolled } from "./dom.js";
+import { all, button, el, errorLine, renew, scrolled, setText } from "./dom.js";
 import { Flips } from "./flips.js";
 import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
@@ -13,9 +13,10 @@ import { fixed, percent, signed, visible } from "./text.js";
 /** @import { State } from "./state.js" */
 
 export class Tokens {
-  /** @param {State} state @param {Send} send */
-  constructor(state, send) {
+  /** @param {State} state @param {Send} send @param {() => void} rescored called when α or β moved: nothing else did */
+  constructor(state, send, rescored) {
     this.state = state;
+    this.rescored = rescored;
     /** @type {Rule | null} */
     this.rule = null;
     this.scored = ""; // the answer that `rule` scores
@@ -32,6 +33,9 @@ export class Tokens {
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
+    this.note = el("p", { class: "mv-note" });
+    this.candidates = el("tbody", { role: "rowgroup" });
+    this.heads = ""; // the columns that the table was made for
     this.sliders = {
       alpha: this.slider("alpha", "α"),
       beta: this.slider("beta", "β"),
@@ -40,7 +44,7 @@ export class Tokens {
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
     this.error = errorLine();
-    this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
+    this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; rescored(); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
       el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.thoughts, this.verdict, this.strips, this.table, this.flips.root);
   }
@@ -83,7 +87,7 @@ export class Tokens {
    */
   move(name, value) {
     if (this.rule) this.rule = { ...this.rule, [name]: value };
-    this.state.set({});
+    this.rescored();
   }
 
   /** @param {Answer} answer @returns {Rule} */
@@ -186,7 +190,7 @@ export class Tokens {
     if (!answer || !rule) return;
     for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
       this.sliders[name].input.value = String(rule[name]);
-      this.sliders[name].shown.textContent = rule[name].toFixed(2);
+      setText(this.sliders[name].shown, rule[name].toFixed(2));
     }
     let left = -1, instead = "", ended = false;
     const ends = endTokens(this.state.loaded);
@@ -204,17 +208,17 @@ export class Tokens {
       button.classList.toggle("mv-turned", turned);
       button.classList.toggle("mv-beyond", moved && left >= 0 && i > left);
       const text = visible(answer.tokens[i].text);
-      button.textContent = turned ? `${text} → ${ended ? TEXT.endsHere : visible(instead)}` : text;
+      setText(button, turned ? `${text} → ${ended ? TEXT.endsHere : visible(instead)}` : text);
       if (turned) button.hidden = false; // an end token that becomes a word is worth seeing
     }
-    this.verdict.textContent = moved && left >= 0
+    setText(this.verdict, moved && left >= 0
       ? turnText(left, { ends: ended, ended: left === endOf(answer), text: instead })
-      : this.divergenceNote;
+      : this.divergenceNote);
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.can("redecode") || !moved;
-    this.again.textContent = left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues;
+    setText(this.again, left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues);
     this.again.disabled = Boolean(this.state.busy) || why !== "";
-    this.reason.textContent = this.again.hidden ? "" : why;
+    setText(this.reason, this.again.hidden ? "" : why);
   }
 
   // Marks the tokens that no contrast can change, under the β in hand.
@@ -289,7 +293,8 @@ export class Tokens {
     this.lightEffects();
     const answer = trace.answers[method];
     const step = answer && answer.tokens[token];
-    this.table.replaceChildren(...(step ? this.rows(answer, step) : []));
+    if (step) this.fillTable(answer, step);
+    else this.table.replaceChildren();
     this.flips.draw();
   }
 
@@ -309,7 +314,7 @@ export class Tokens {
   }
 
   /** @param {Answer} answer @param {TokenStep} step */
-  rows(answer, step) {
+  fillTable(answer, step) {
     const two = step.others.length > 0;
     const { alpha, beta } = this.ruleOf(answer);
     const { rows, chosen, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
@@ -318,16 +323,16 @@ export class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = HEADS.candidates(answer.method, step.others.length);
-    const note = candidatesNote(answer, step, { alpha, beta });
-    return [
-      el("p", { class: "mv-note" }, note),
-      scrolled(TEXT.candidates, "",
-        el("table", { class: "mv-candidates", role: "table" },
-          el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
-          el("tbody", { role: "rowgroup" }, shown.map((i) => candidateRow(rows[i], step, {
-            chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
-          }, head))))),
-    ];
+    setText(this.note, candidatesNote(answer, step, { alpha, beta }));
+    renew(this.candidates, shown.map((i) => candidateRow(rows[i], step, {
+      chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
+    }, head)));
+    if (this.table.firstChild && this.heads === head.join()) return;
+    this.heads = head.join();
+    this.table.replaceChildren(this.note, scrolled(TEXT.candidates, "",
+      el("table", { class: "mv-candidates", role: "table" },
+        el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
+        this.candidates)));
   }
 }
 

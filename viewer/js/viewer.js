@@ -40,7 +40,7 @@ export class Viewer {
     this.stage = new Stage(this.state);
     this.steps = new Steps(this.state);
     this.rail = new Rail(this.state);
-    this.tokens = new Tokens(this.state, commit);
+    this.tokens = new Tokens(this.state, commit, () => this.drawRule());
     this.bars = new Bars(this.state, this.tokens, host.anyway ?? null);
     this.compare = new Compare(this.state, this.stage, (method) => this.open(method));
     this.occlusion = new OcclusionPanel(this.state, commit);
@@ -299,6 +299,14 @@ export class Viewer {
     this.address.draw();
     this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
+  }
+
+  // Moving α or β changes answers and scores alone: the pictures need not be drawn again.
+  drawRule() {
+    this.tokens.draw();
+    this.bars.draw();
+    this.address.draw();
+    this.legend.explain(this.tokens.root);
   }
 
   /** @param {KeyboardEvent} event */
