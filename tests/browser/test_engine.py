@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import pytest
 
+from macd_studio.core.backbones import load_backbone
 from macd_studio.core.pipeline import run
 from macd_studio.core.shipped import shipped
 from macd_studio.core.traces.bundle import load
@@ -30,6 +31,11 @@ from tests.samples import sampled
 
 pytestmark = pytest.mark.browser
 CLOSE = 1e-4
+ROUNDING = 8
+"""How many times the rounding of PyTorch itself two ways to compute in float32 may differ."""
+SLOPE = 2e-5
+SLOPE_SHARE = 1e-4
+"""How far slopes may differ: absolute, or as a share of the largest one of the step."""
 QUESTIONS, FEW = range(200), (0,)
 EXAMPLES = sorted(path.stem for path in SHIPPED.glob("*.macd"))
 EXAMPLE = "repaired"
@@ -172,25 +178,46 @@ def logits(step, tokens, key):
     return np.array([dict(zip(step["candidates"], row, strict=True))[int(t)] for t in tokens])
 
 
-def assert_agree(found, expected):
-    """What the browser answered, and the trace of the workbench: levels and answers are equal."""
+@pytest.fixture(scope="module")
+def exact(toyworld):
+    """The embedded model in float64."""
+    model = load_backbone("toyworld", "cpu")
+    model.model.double()
+    return model
+
+
+def allowed(toyworld, exact, trace):
+    """How far logits of this clip may differ: CLOSE, or more where the model amplifies rounding."""
+    encoded = toyworld.encode_frames(trace.model_frames, trace.question)
+    own = toyworld.prefill(encoded, encoded.video).logits
+    better = exact.prefill(encoded, encoded.video.double()).logits
+    return max(CLOSE, ROUNDING * float((own - better).abs().max()))
+
+
+def assert_agree(found, expected, close=CLOSE):
+    """What the browser answered, and the trace of the workbench: levels and answers are equal.
+
+    close: how far logits and losses may differ.
+    """
     levels = expected.counterfactual
     assert [t["label"] for t in found["tracks"]] == [t.label for t in expected.tracks]
     assert found["final"]["level"] == levels.level.tolist()
     assert found["final"]["frame_level"] == levels.frame_level.tolist()
     for name in ("base_loss", "loss"):
-        assert found["final"][name] == pytest.approx(getattr(levels, name), abs=CLOSE)
+        assert found["final"][name] == pytest.approx(getattr(levels, name), abs=close)
     assert len(found["steps"]) == len(expected.steps)
     for there, here in zip(found["steps"], expected.steps, strict=True):
         for name in ("strength", "gradient", "frame_strength", "frame_gradient"):
-            assert there[name] == pytest.approx(getattr(here, name).tolist(), abs=2e-5)
+            own = getattr(here, name)
+            limit = max(SLOPE, SLOPE_SHARE * float(np.abs(own).max(initial=0)))
+            assert there[name] == pytest.approx(own.tolist(), abs=limit)
     answer, own = found["answers"]["macd"], expected.answers["macd"]
     assert (answer["text"], answer["finished"]) == (own.text, own.finished)
     for there, here in zip(answer["tokens"], own.tokens, strict=True):
         assert (there["token"], there["text"]) == (here.token, here.text)
-        assert np.abs(logits(there, here.candidates, "base") - here.base).max() < CLOSE
-        assert np.abs(logits(there, here.candidates, "others") - here.others[0]).max() < CLOSE
-        assert there["base_log_z"] == pytest.approx(here.base_log_z, abs=CLOSE)
+        assert np.abs(logits(there, here.candidates, "base") - here.base).max() < close
+        assert np.abs(logits(there, here.candidates, "others") - here.others[0]).max() < close
+        assert there["base_log_z"] == pytest.approx(here.base_log_z, abs=close)
     whole = payload(expected)["trace"]
     assert set(whole) <= set(found)  # the answer has the same form
     for name in ("evidence", "enough", "shared"):
@@ -223,16 +250,18 @@ def edits_of(trace):
         yield {"kind": "drop", "track": ids[0]}
 
 
-def compare(page, bench, edits):
+def compare(page, bench, edits, close=CLOSE):
     for edit in edits:
         list(bench.change(read_edit(edit, bench.trace)))
         answer = page.evaluate("(edit) => ask({ do: 'edit', edit })", edit)
         assert not answer["status"]["error"], edit
-        assert_agree(answer["trace"], bench.trace)
+        assert_agree(answer["trace"], bench.trace, close)
 
 
 @pytest.mark.parametrize("seed", sampled(QUESTIONS, FEW))
-def test_a_new_question_gets_the_same_logits_levels_and_answers(alone, toyworld, tmp_path, seed):
+def test_a_new_question_gets_the_same_logits_levels_and_answers(
+    alone, toyworld, exact, tmp_path, seed
+):
     """Two boxes lie where they fall: finding objects is not what a browser does."""
     world, item = random_item(38_000 + seed)
     clip = tmp_path / "clip.mp4"
@@ -247,7 +276,8 @@ def test_a_new_question_gets_the_same_logits_levels_and_answers(alone, toyworld,
     bench = Workbench(trace, toyworld)
     new = max((t.id for t in trace.tracks), default=0) + 1
     edits = [{"kind": "add", "label": "drawn", "box": [0.2, 0.2, 0.6, 0.7]}]
-    compare(alone, bench, [*edits, {"kind": "level", "track": new, "level": 0.5}])
+    edits.append({"kind": "level", "track": new, "level": 0.5})
+    compare(alone, bench, edits, allowed(toyworld, exact, trace))
 
 
 @pytest.mark.parametrize("name", sampled(EXAMPLES, [EXAMPLE]))
