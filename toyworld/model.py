@@ -238,8 +238,7 @@ class Language:
         sees = torch.ones(n + length, n + length, dtype=torch.bool, device=device).tril()
         sees = sees[None].repeat(b, 1, 1)
         sees[:, n:, n:] &= packed.segment[:, :, None] == packed.segment[:, None, :]
-        spatial = bool(getattr(model.config, "spatial_advance", False))
-        prefix = self._prefix_positions(seconds, spatial).to(device)
+        prefix = self._prefix_positions(seconds).to(device)
         after = prefix[0, -1] + 1 + packed.position
         position = torch.cat([prefix[:, None].expand(3, b, n), after.expand(3, b, length)], 2)
         states = text_model(
@@ -251,8 +250,8 @@ class Language:
         index = packed.predictor[..., None].expand(-1, -1, states.shape[-1])
         return model.lm_head(states.gather(1, index))
 
-    def _prefix_positions(self, seconds: float, spatial: bool) -> Tensor:
+    def _prefix_positions(self, seconds: float) -> Tensor:
         video = np.zeros(self.prefix_length, bool)
         video[len(self.before) : len(self.before) + GROUPS * CELLS**2] = True
         grid = (GROUPS, CELLS, CELLS)
-        return positions_of(video, grid, seconds * TOKENS_PER_SECOND, spatial)
+        return positions_of(video, grid, seconds * TOKENS_PER_SECOND)

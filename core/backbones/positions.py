@@ -20,14 +20,12 @@ def positions_of(
     is_video: NDArray[np.bool_],
     grid: tuple[int, int, int],
     step: float = 1.0,
-    spatial_advance: bool = False,
 ) -> Tensor:
     """(3, L) positions of a prompt with one video in one or more unbroken blocks.
 
     is_video: (L,) bool, which tokens stand for pixels. grid: (t, h, w) of the video in tokens; with
     several blocks, each holds the same share of t. step: positions from one temporal patch to the
-    next; a fraction is kept and the product rounded down. spatial_advance: the text after a block
-    begins after its rows and columns, and its times do not count; see the module.
+    next; a fraction is kept and the product rounded down.
 
     >>> positions_of(np.array([False, True, True, True, False]), (3, 1, 1), step=2.5)[0].tolist()
     [0, 1, 3, 6, 7]
@@ -43,7 +41,7 @@ def positions_of(
         indexing="ij",
     )
     block = torch.stack(axes).reshape(3, -1)
-    after_block = max(rows, columns) if spatial_advance else int(block.max()) + 1
+    after_block = int(block.max()) + 1
     runs, start = [], 0
     for video, length in zip(is_video[ends], lengths, strict=True):
         runs.append(start + (block if video else torch.arange(int(length)).expand(3, -1)))

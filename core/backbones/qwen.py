@@ -114,7 +114,7 @@ class Qwen2VL(HfVideoLM):
         text = encoded.input_ids.shape[1] - encoded.vision_tokens
         theirs = text + blocks * (max(frames.size) // self.unit) - 1
         # no other program runs the weights of the demo, whose info names its narrow domain
-        if self.spatial_advance or self.info.domain or end == theirs:
+        if self.info.domain or end == theirs:
             return encoded
         note = (
             f"the prompt ends at position {end}, as it did in training; transformers 5.3 and"
@@ -130,17 +130,8 @@ class Qwen2VL(HfVideoLM):
             to_host(ids[0] == self.vision_token),
             (frames, height // merge, width // merge),
             self.time_step(out),
-            self.spatial_advance,
         )
         return {"video_grid_thw": out["video_grid_thw"], "position_ids": positions[:, None]}
-
-    @property
-    def spatial_advance(self) -> bool:
-        """Whether the weights were trained with the positions of transformers 5.3 and later.
-
-        A field of their config.json says so; see `core.backbones.positions`.
-        """
-        return bool(getattr(self.model.config, "spatial_advance", False))
 
     def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
         """See `HfVideoLM.positions`: time, row and column, (3, B, L − first)."""

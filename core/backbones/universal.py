@@ -251,8 +251,7 @@ class UniversalVLM(TokenizerLM):
                 seconds = kwargs.get("second_per_grid_ts")
                 step = float(seconds[0] if seconds is not None else 1.0) * per_second
             is_video = to_host(torch.isin(ids[0], self._vision_ids))
-            advance = bool(getattr(self.model.config, "spatial_advance", False))
-            three = positions_of(is_video, (t, h // merge, w // merge), step, advance)
+            three = positions_of(is_video, (t, h // merge, w // merge), step)
             return three[:, None].to(self.device)
         own: Tensor = self.model._prepare_position_ids_for_generation(
             ids, kwargs | {"input_ids": ids}

@@ -59,9 +59,6 @@ def test_text_goes_on_after_the_times_of_a_video(grid, step, last_time, text):
     ours = positions_of(blocks(15, tokens, 20), grid, step)
     assert int(ours[0, 14 + tokens]) == last_time
     assert ours[:, 15 + tokens].tolist() == [text] * 3
-    spatial = positions_of(blocks(15, tokens, 20), grid, step, spatial_advance=True)
-    assert spatial[:, 15 + tokens].tolist() == [25] * 3
-    assert torch.equal(spatial[:, : 15 + tokens], ours[:, : 15 + tokens])
 
 
 def test_a_fraction_of_a_step_is_kept_until_the_product_is_rounded():
