@@ -40,7 +40,9 @@ from macd_studio.toyworld.world import ClipSpec, ObjectSpec, frame_times, sample
 SEED = 9
 """Of these clips; no other module draws from it."""
 OPACITY = 0.15, 0.7
-FILLS: tuple[Fill, ...] = ("mean", "black", "blur", "noise")
+FLAT: tuple[Fill, ...] = ("mean", "black", "blur", "noise")
+"""Fills that the model saw in training, which have to be neutral."""
+FILLS: tuple[Fill, ...] = (*FLAT, "plate")
 WITHIN = 0.5
 """Logits by which a mask may differ from true removal, interval included; docs/toyworld.md."""
 
@@ -118,9 +120,10 @@ def measure(lm: VideoLM, n: int, seed: int = SEED) -> dict[str, Any]:
         figures["views"][name] = {
             "over_redrawn": bootstrap_ratio(margin - columns["redrawn"], ones, keys),
             "false_yes": clustered_share(margin > 0, keys),
+            "answers_as_redrawn": clustered_share((margin > 0) == (columns["redrawn"] > 0), keys),
         }
     figures["masks_are_neutral"] = all(
-        max(map(abs, figures["views"][fill]["over_redrawn"][1:])) <= WITHIN for fill in FILLS
+        max(map(abs, figures["views"][fill]["over_redrawn"][1:])) <= WITHIN for fill in FLAT
     )
     return figures
 
