@@ -195,15 +195,14 @@ def compare(
     told = test if isinstance(test, Captions) else test(contrasts)
     ones = np.ones(len(told.clips))
     base = told.counts(told.named(VIDEO, None))
-    pairs = {"errors": ones, "invented": "named", "found": "there", "faint": ones}
+    under = {"errors": "", "invented": "named", "found": "there", "faint": ""}
     figures: dict[str, Any] = {}
     for name in (VIDEO, FEWER, *names):
         own = told.counts(told.named(name, contrasts.get(name)))
         one: dict[str, Any] = {}
-        for top, under in pairs.items():
-            bottoms = [c[under] if isinstance(under, str) else under for c in (own, base)]
-            minus = None if name == VIDEO else (base[top], bottoms[1])
-            one[top] = bootstrap_ratio(own[top], bottoms[0], told.clips, minus=minus)
+        for top, bottom in under.items():
+            minus = None if name == VIDEO else (base[top], base.get(bottom, ones))
+            one[top] = bootstrap_ratio(own[top], own.get(bottom, ones), told.clips, minus=minus)
         if name in contrasts:
             one["contrast"] = list(contrasts[name])
             one["reads"] = float(np.mean([row["reads"][name] for row in told.rows]))
