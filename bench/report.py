@@ -152,6 +152,14 @@ TABLES: dict[str, Rows] = {
                 "memory that all of it takes, MB": "memory_mb",
             }.items()
         },
+        **{
+            f"first paint of {what}": f"browser_{name}_first_paint_{unit}"
+            for name, page in (("gallery", "a run in the gallery"), ("course", "the course"))
+            for what, unit in (
+                (f"{page}, ms", "ms"),
+                (f"{page}, over the same without the model", "over_without"),
+            )
+        },
     },
 }  # fmt: skip
 WHOLE: Rows = {
