@@ -13,10 +13,13 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
-from macd_studio.evals.figures import Report, area, change, percent, points, survives
+from macd_studio.evals.captions import markdown as captions_table
+from macd_studio.evals.figures import Report, area, change, percent, points, survives, table
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
@@ -55,6 +58,23 @@ def _logits(interval: list[float]) -> str:
     return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
 
 
+def _fills_table(report: Report) -> str:
+    """Each fill against true removal, and what methods gain with it; see docs/why.md."""
+    rows = []
+    for fill, part in report["fills"].items():
+        views = report["redrawn"]["views"]
+        methods = part["regimes"]["options"]["methods"]
+        gains = [gain_text(methods[name]) for name in ("macd", "random-mask", "mask-all")]
+        equal = change(methods["macd"]["equal"][0])
+        behind = [percent(views[fill][key]) for key in ("false_yes", "answers_as_redrawn")]
+        nothing = _logits(views[f"{fill} over nothing"]["over_redrawn"])
+        rows.append([fill, _logits(views[fill]["over_redrawn"]), nothing, *behind, *gains, equal])
+    heads = ["fill", "margin over the redrawn clip", "over nothing", "false yes, %",
+             "answers as of the redrawn clip, %", "MACD", "random places", "every object masked",
+             "MACD at α 1, β 0.1"]  # fmt: skip
+    return table(heads, rows)
+
+
 KINDS: dict[str, Callable[..., str]] = {
     "table": readme_tables,
     "full-table": honest_table,
@@ -89,6 +109,12 @@ KINDS: dict[str, Callable[..., str]] = {
         _crossed(r, "crossed", regime, method)["over"][other]
     ),
     "search-table": lambda r: search_table(r["search"]),
+    "captions-table": lambda r: captions_table(r["captions"]),
+    "captions": lambda r, what: str(r["captions"][what]),
+    "fills-table": _fills_table,
+    "fills": lambda r, fill, method: gain_text(
+        r["fills"][fill]["regimes"]["options"]["methods"][method]
+    ),
     "redrawn": lambda r, view: _logits(r["redrawn"]["views"][view]["over_redrawn"]),
     "redrawn-yes": lambda r, view: percent(r["redrawn"]["views"][view]["false_yes"]),
     "former-redrawn": lambda r, view: _logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
@@ -113,6 +139,10 @@ SECTIONS = {
     "crossed": "crossed",
     "crossed-over": "crossed",
     "search-table": "search",
+    "captions-table": "captions",
+    "captions": "captions",
+    "fills-table": "fills",
+    "fills": "fills",
     "redrawn": "redrawn",
     "redrawn-yes": "redrawn",
     "former-redrawn": "former_redrawn",
@@ -166,6 +196,7 @@ def rendered(text: str, report: Report) -> str:
 BESIDE = {
     "crossed": "crossed.json",
     "search": "search.json",
+    "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",
     "draws": "draws.json",
@@ -182,7 +213,9 @@ def with_files(report: Report, folder: Path) -> Report:
         for name, path in parts.items()
         if path.is_file()
     }
-    return report | read
+    fills = {path.stem: json.loads(path.read_text()) for path in folder.glob("fills/*.json")}
+    named = {fill: fills[fill] for fill in get_args(Fill) if fill in fills}
+    return report | read | ({"fills": named} if named else {})
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -38,6 +38,7 @@ async function answer(run, action) {
     benches.set(run, bench);
     const trace = await (await bench).act(action, (message) => tell({ running: true, message }));
     post(run, { status: status({}), trace });
+    last = last.then(() => model?.session("gradient")).catch(() => {}); // while the visitor looks, so that no later change waits for it
   } catch (error) {
     if (!(error instanceof Refused)) benches.delete(run);
     tell({ error: sentence(error), where: PANELS[action.do] });
