@@ -186,6 +186,10 @@ def figures(rows: Sequence[Row], key: str) -> dict[str, Any]:
         "needs_video": len(right),
         "without_video": _share(asked, [r["empty"] for r in asked]),
         "keep_asked": _share(right, [r["keep"]["asked"] for r in right]),
+        "keep_others": sum(not r["keep"]["asked"] for r in right),
+        "keep_background_alone": sum(
+            r["keep"]["background"] and not r["keep"]["asked"] for r in right
+        ),
         "keep_background": _share(right, [r["keep"]["background"] for r in right]),
         "keep_size": _quantiles([r["keep"]["size"] for r in right]),
         "keep_certified": _share(right, [r["keep"]["certified"] for r in right]),
@@ -246,7 +250,10 @@ def sections(report: dict[str, Any]) -> Iterator[str]:
         f" the median ({low} to {high} in 90 %) and holds the asked object in"
         f" {interval_text(report['keep_asked'])} %, the background in"
         f" {interval_text(report['keep_background'])} %;"
-        f" {interval_text(report['keep_certified'])} % are certified. Removing the smallest set"
+        f" {interval_text(report['keep_certified'])} % are certified. Of the"
+        f" {report['keep_others']} sets without the asked object"
+        f" {report['keep_background_alone']} hold the background: there scene or a hole where the"
+        " object was is enough, the others are of another object. Removing the smallest set"
         f" that changes the answer ({(report['remove_size'] or [0])[0]:g} pieces in the median)"
         f" removes a piece of the asked object in {interval_text(report['remove_asked'])} %. Sets"
         " are not unique: of several of one size the one with the largest margin, or loss of it,"
