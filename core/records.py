@@ -191,6 +191,7 @@ EDIT_FIELDS = {
     "label": ("track", "label"),
     "brush": ("track", "frame", "points", "radius", "erase"),
     "add": ("label", "box"),
+    "point": ("label", "frame", "points", "segmenter"),
 }
 """The kinds of changes by hand, and the fields of an `Edit` that each of them uses."""
 
@@ -202,7 +203,8 @@ class Edit:
     level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
     `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
     `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
-    `box`, called `label`. Tracks are named by their id.
+    `box`, called `label`. point: the object under `points` on frame `frame`, called `label`, as
+    `segmenter` sees and follows it. Tracks are named by their id.
     """
 
     kind: str
@@ -215,6 +217,7 @@ class Edit:
     radius: float = 0.05
     erase: bool = False
     box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    segmenter: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as `core.whatif.edits.read_edit` takes them."""

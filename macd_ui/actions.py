@@ -38,6 +38,7 @@ VIEW = 0.6
 """Readings of a view among many in a batch, which share frames."""
 PLACES = {
     "edit": "whatif",
+    "point": "whatif",
     "undo": "whatif",
     "redo": "whatif",
     "redecode": "tokens",
@@ -48,6 +49,13 @@ PLACES = {
 }
 """Action → the part of the page where it is made, and where its error is shown."""
 NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
+
+
+def action_of_point(action: Mapping[str, Any], segmenter: str) -> dict[str, Any]:
+    """A click on an object as the change by hand that adds it, seen by that segmenter."""
+    chosen = {name: action.get(name) for name in ("frame", "points", "label")}
+    edit = {"kind": "point", **chosen, "segmenter": segmenter}
+    return {"do": "edit", "run": action.get("run"), "edit": edit}
 
 
 def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +174,16 @@ def expected_s(
     kind = str(action["edit"].get("kind")) if what == "edit" else what
     if what == "redecode" and action["method"] != "macd":
         kind = "level"  # as after one: another second view is read, and an answer decoded
-    return estimator.change(work, kind, len(trace.tracks))
+    seconds = estimator.change(work, kind, len(trace.tracks))
+    if kind != "point" or seconds is None:
+        return seconds
+    followed = estimator.measured(work, point_stage(action["edit"]), 1)
+    return None if followed is None else seconds + followed
+
+
+def point_stage(edit: Mapping[str, Any]) -> str:
+    """Under what the time is kept that following an object takes."""
+    return f"point {edit.get('segmenter')}"
 
 
 def learn_measurement(

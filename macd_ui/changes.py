@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, TraceError
+from macd_studio.core.objects.registry import COLOURS
 from macd_studio.core.records import Edit
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.redecodable import redecodable
@@ -15,10 +16,12 @@ from macd_studio.macd_ui.actions import (
     MEASUREMENTS,
     NO_CHANGE,
     PLACES,
+    action_of_point,
     change_events,
     expected_s,
     learn_measurement,
     plain_action,
+    point_stage,
 )
 from macd_studio.macd_ui.estimate import STAGES, work_of_trace
 from macd_studio.macd_ui.jobs import Jobs
@@ -37,10 +40,12 @@ class Changes:
     def __init__(self, jobs: Jobs) -> None:
         self.jobs, self.store, self.view = jobs, jobs.store, jobs.view
 
-    def act(self, action: Any, backbone: str | None, key: str) -> Iterator[Updates]:
+    def act(
+        self, action: Any, backbone: str | None, segmenter: str | None, key: str
+    ) -> Iterator[Updates]:
         """A commit of the viewer: a change by hand, undo, redo, decoding on, or measuring.
 
-        backbone: as the form names it.
+        backbone, segmenter: as the form names them.
         """
         session = self.store.sessions.open(key)
         if isinstance(action, Mapping) and action.get("do") == "ledger":
@@ -48,14 +53,16 @@ class Changes:
         where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
         yield from self.jobs.alone(
             session,
-            self._act(session, action, (backbone or "").strip()),
+            self._act(session, action, (backbone or "").strip(), (segmenter or COLOURS).strip()),
             self.view.restore_after_change,
             "change",
             where,
             lambda: self.store.rebalance(session),
         )
 
-    def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
+    def _act(
+        self, session: Session, action: Any, backbone: str, segmenter: str
+    ) -> Iterator[Updates]:
         if not isinstance(action, Mapping):
             raise NO_CHANGE
         what = action.get("do")
@@ -75,6 +82,9 @@ class Changes:
             return
         if what not in PLACES:
             raise NO_CHANGE
+        if what == "point":
+            self.store.settings.check_segmenter(segmenter)
+            action = action_of_point(action, segmenter)
         state = status(message=sentences.STARTING, running=True)
         yield running(True) | self.view.show_state(session, state)
         changed_trace = yield from self._compute(session, action, backbone)
@@ -106,10 +116,24 @@ class Changes:
             began = turn.seconds  # without what loading the model took
             changes = change_events(bench, plain, edit, turn.is_over)
             with closing(changes) as events:  # closing it takes an edit back
-                yield from self._stream(session, events, trace, turn)
+                timed = self._timed(events, turn, trace, plain)
+                yield from self._stream(session, timed, trace, turn)
             spent = turn.seconds - began
             learn_measurement(self.store.estimator, trace, plain, spent, bench.trace)
         return bench.trace
+
+    def _timed(
+        self, events: Iterator[Event], turn: DeviceTurn, trace: Trace, plain: Mapping[str, Any]
+    ) -> Iterator[Event]:
+        """The same events; learns how long an object was followed."""
+        began: float | None = None
+        for event in events:
+            if event.stage == "track":
+                began = turn.seconds if began is None else began
+                if event.fraction == 1:
+                    stage, seconds = point_stage(plain["edit"]), turn.seconds - began
+                    self.store.estimator.learn_action(work_of_trace(trace), stage, 1, seconds)
+            yield event
 
     def _checked(
         self, trace: Trace | None, action: Mapping[str, Any]
@@ -120,6 +144,8 @@ class Changes:
         assert trace is not None
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
+        if edit is not None and edit.kind == "point":  # whoever sent it
+            self.store.settings.check_segmenter(edit.segmenter)
         plain = plain_action(action)
         if what == "redecode":
             redecodable(trace, plain["method"])

@@ -98,5 +98,5 @@ class Jobs:
             from macd_studio.core.whatif.workbench import Workbench
 
             lm = self.store.models.backbone(self.check_maker(trace, backbone))
-            session.bench = Workbench(trace, lm)
+            session.bench = Workbench(trace, lm, self.store.models.segmenter)
         return session.bench

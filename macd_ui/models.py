@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
-from macd_studio.core.objects.registry import DETECTORS, named
+from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
@@ -26,6 +26,7 @@ from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
 if TYPE_CHECKING:
     from macd_studio.core.backbones import VideoLM
     from macd_studio.core.objects.detect import Detector
+    from macd_studio.core.objects.segment import Segmenter
 
 MAX_LOADED = 2
 """Models of each kind that stay loaded."""
@@ -148,6 +149,21 @@ def fetchable_detector(settings: ServerSettings) -> str | None:
     return _detector(settings, None)
 
 
+def first_segmenter(settings: ServerSettings) -> str:
+    """What the page looks at points with at first, without any download.
+
+    What the operator listed or, on one's own machine, what is on its disk; else what needs no
+    weights.
+    """
+    from macd_studio.core.objects.detect import is_on_disk
+
+    listed = [name for name in settings.segmenters if name != COLOURS]
+    if settings.public:
+        return listed[0] if listed else COLOURS
+    known = [*listed, *(name for name in named("points") if name != COLOURS)]
+    return next((name for name in known if is_on_disk(name)), COLOURS)
+
+
 def _name(detector: str) -> str:
     return _facts(detector).partition(" · ")[0]
 
@@ -225,6 +241,18 @@ class Models:
 
         detector: Detector = self.get(("detector", name), load)
         return detector
+
+    def segmenter(self, name: str, frames: int = 0) -> Segmenter:
+        """A loaded segmenter. frames: see `core.objects.segment.load_segmenter`."""
+
+        def load() -> Segmenter:
+            from macd_studio.core.backbones.base import device_of
+            from macd_studio.core.objects.segment import load_segmenter
+
+            return load_segmenter(name, device_of().type, frames=frames)
+
+        segmenter: Segmenter = self.get(("segmenter", name), load)
+        return segmenter
 
     def get(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
         """The model of a (kind, name): at once where it is loaded, else when `load` has ended.

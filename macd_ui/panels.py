@@ -14,7 +14,7 @@ import gradio as gr
 
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.methods import METHODS
-from macd_studio.core.objects.registry import reads_words
+from macd_studio.core.objects.registry import DETECTORS, named, reads_words
 from macd_studio.core.phrases import noun_phrases
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number
@@ -28,6 +28,7 @@ from macd_studio.macd_ui.forms import (
     Setting,
     form_values,
 )
+from macd_studio.macd_ui.models import first_segmenter
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
@@ -187,6 +188,7 @@ class AskPanel:
             with gr.Row():
                 widgets["tracks_fps"] = widget("tracks_fps", sentences.TRACKS_FPS_HELP)
                 widgets["tracks_start"] = widget("tracks_start")
+            self.segmenter = _segmenters(settings)
         self.fields = {
             "example": self.examples,
             "video": self.video,
@@ -315,6 +317,19 @@ def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
         list(settings.detectors), value=EMBEDDED, label=sentences.DETECTOR, elem_id="detector"
     )
     return backbone, detector
+
+
+def _segmenters(settings: ServerSettings) -> gr.Dropdown:
+    """Those that a public page offers; elsewhere any that can be loaded."""
+    names = settings.segmenters if settings.public else named("points")
+    return gr.Dropdown(
+        [(DETECTORS[n].facts if n in DETECTORS else n, n) for n in names],
+        value=first_segmenter(settings),
+        allow_custom_value=not settings.public,
+        label=sentences.SEGMENTER,
+        info=sentences.SEGMENTER_HELP,
+        elem_id="segmenter",
+    )
 
 
 def _paper(name: str) -> str | None:

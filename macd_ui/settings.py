@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
-from macd_studio.core.objects.registry import named
+from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, Weights, WeightsOptions
 
 PORT = 7860
@@ -105,8 +105,9 @@ class ServerSettings:
     public: strangers use it: models are chosen from a list, options and time are bounded. space:
     it runs as a Hugging Face Space, whose pages are shown inside those of huggingface.co.
     hosts: names and addresses beside loopback that the page may be asked for by. backbones,
-    detectors: what visitors of a public server may choose. run_seconds: the longest that one
-    public run may compute. log_content: whether questions, file names and error texts are logged.
+    detectors, segmenters: what visitors of a public server may choose. run_seconds: the longest
+    that one public run may compute. log_content: whether questions, file names and error texts are
+    logged.
     study: a study file whose raters are served; everything but /rate is then the organiser's.
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
     gallery_dataset: a dataset on the hub whose traces are that folder.
@@ -130,6 +131,7 @@ class ServerSettings:
     auth: str | None = None
     backbones: tuple[str, ...] = (EMBEDDED,)
     detectors: tuple[str, ...] = (EMBEDDED, *named("nothing"))
+    segmenters: tuple[str, ...] = (COLOURS,)
     run_seconds: float = 120.0
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
@@ -182,10 +184,20 @@ class ServerSettings:
             ("detector", detector, self.detectors),
         ):
             if name not in offered:
-                raise OptionError(
-                    f"this public page does not offer the {kind} {name[:80]!r}",
-                    f"Choose {' or '.join(offered)}, or run the project on a machine of your own",
-                )
+                raise self._not_offered(kind, name, offered)
+
+    def check_segmenter(self, name: str) -> None:
+        """Likewise for a segmenter. Also raises DetectorError for what is none."""
+        check_segmenter(name)
+        if self.public and name not in self.segmenters:
+            raise self._not_offered("segmenter", name, self.segmenters)
+
+    @staticmethod
+    def _not_offered(kind: str, name: str, offered: Sequence[str]) -> OptionError:
+        return OptionError(
+            f"this public page does not offer the {kind} {name[:80]!r}",
+            f"Choose {' or '.join(offered)}, or run the project on a machine of your own",
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -263,10 +275,12 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
         action="append", type=_network_of)
     add("--auth", "FILE", env.get("MACD_AUTH"), "only users of this file may log in; `python -m"
         " macd_ui.serving.passwords FILE USER` adds one")
-    for kind in ("backbone", "detector"):
+    for kind, beside in (
+        ("backbone", EMBEDDED), ("detector", EMBEDDED), ("segmenter", COLOURS)
+    ):
         listed = f"MACD_{kind.upper()}S"
         add(f"--{kind}", "NAME", _listed(env.get(listed)), f"a {kind} that visitors of a public"
-            f" page may choose beside {EMBEDDED}; repeatable (default: {listed}, separated by"
+            f" page may choose beside {beside}; repeatable (default: {listed}, separated by"
             " commas)", action="append")
     add("--weights", "HOW", env.get("MACD_WEIGHTS") or "as-is", "quantise backbones with"
         " bitsandbytes while they are read: nf4, int8 or as-is (default: MACD_WEIGHTS, else as-is)",
@@ -344,6 +358,7 @@ def read_settings(
         hosts=tuple(h.lower().strip("[]") for h in hosts),
         backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
         detectors=tuple(dict.fromkeys([EMBEDDED, *named("nothing"), *args.detector])),
+        segmenters=tuple(dict.fromkeys([COLOURS, *args.segmenter])),
         study_login=args.study is not None and args.study_login,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,

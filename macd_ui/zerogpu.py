@@ -147,6 +147,8 @@ def load_models(store: Store) -> None:
         MODELS["backbone", name] = store.models.backbone(name)
     for name in store.settings.detectors:
         MODELS["detector", name] = store.models.detector(name)
+    for name in store.settings.segmenters:
+        MODELS["segmenter", name] = store.models.segmenter(name)
 
 
 def allowance(work: Work) -> float:
@@ -234,7 +236,8 @@ def _change_in_worker(job: ChangeJob) -> Iterator[Event | MacdError]:
     from macd_studio.core.whatif.workbench import Workbench, read_edit
 
     try:
-        bench = Workbench(job.trace, _model("backbone", job.backbone))
+        lm = _model("backbone", job.backbone)
+        bench = Workbench(job.trace, lm, lambda name, _: _model("segmenter", name))
         action = job.action
         edit = read_edit(action["edit"], job.trace) if action["do"] == "edit" else None
         yield from _lighter(change_events(bench, action, edit))

@@ -1,4 +1,4 @@
-"""Detectors of every structure with random weights; docs/detectors.md is written from what they do.
+"""Every structure with random weights; docs/detectors.md is written from what they do.
 
 `python -m tests.detectors` runs each through a whole run and writes the table.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +17,11 @@ import torch
 
 from macd_studio.core.objects.detect import Yolo, load_detector
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.segment import load_segmenter
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.pipeline import run
 from macd_studio.core.types import Trace
+from macd_studio.core.whatif.workbench import Workbench, read_edit
 from tests.fakes import ByteLM
 from tests.fakes import clip as random_clip
 
@@ -173,6 +175,67 @@ def omdet_turbo() -> tuple[Any, Any]:
     return tf.OmDetTurboForObjectDetection(config), processor
 
 
+_SAM: dict[str, Any] = dict(
+    prompt_encoder_config=dict(hidden_size=128, image_size=64),
+    mask_decoder_config=dict(
+        hidden_size=128, mlp_dim=32, num_attention_heads=2, iou_head_hidden_dim=32
+    ),
+    image_size=64, memory_attention_hidden_size=128, memory_attention_num_layers=1,
+    memory_attention_rope_feat_sizes=[4, 4], memory_encoder_hidden_size=128,
+    mask_downsampler_embed_dim=128, memory_fuser_embed_dim=128, memory_fuser_intermediate_dim=32,
+    memory_fuser_num_layers=1,
+)  # fmt: skip
+
+
+def _tracker(model: Any) -> tuple[Any, Any]:
+    """With a processor; the model always sees an object, whose mask is neither all nor nothing."""
+    import transformers as tf
+
+    decoder, size = model.mask_decoder, {"height": 64, "width": 64}
+    with torch.no_grad():
+        decoder.pred_obj_score_head.proj_out.bias.fill_(5)
+        for network in decoder.output_hypernetworks_mlps:
+            network.proj_out.weight.mul_(50)
+    images = tf.Sam2ImageProcessor(size=size, mask_size={"height": 16, "width": 16})
+    return model, tf.Sam2VideoProcessor(images, tf.Sam2VideoVideoProcessor(size=size))
+
+
+def _hiera() -> Any:
+    import transformers as tf
+
+    return tf.Sam2VisionConfig(
+        backbone_config=tf.Sam2HieraDetConfig(
+            hidden_size=8, image_size=[64, 64], embed_dim_per_stage=[8, 16, 32, 64],
+            num_attention_heads_per_stage=[1, 1, 2, 2], blocks_per_stage=[1, 1, 2, 1],
+            global_attention_blocks=[3], window_size_per_stage=[8, 4, 8, 4],
+            window_positional_embedding_background_size=[4, 4],
+        ),
+        backbone_channel_list=[64, 32, 16, 8], fpn_hidden_size=128,
+        backbone_feature_sizes=[[16, 16], [8, 8], [4, 4]],
+    )  # fmt: skip
+
+
+def sam2() -> tuple[Any, Any]:
+    import transformers as tf
+
+    config = tf.Sam2VideoConfig(
+        vision_config=_hiera(), memory_attention_feed_forward_hidden_size=32, **_SAM
+    )
+    return _tracker(tf.Sam2VideoModel(config))
+
+
+def edgetam() -> tuple[Any, Any]:
+    import transformers as tf
+
+    config = tf.EdgeTamVideoConfig(
+        vision_config=_hiera(), memory_attention_mlp_hidden_size=32,
+        memory_attention_rope_k_sizes=[4, 4], perceiver_resampler_num_latents=16,
+        perceiver_resampler_num_latents_2d=16, perceiver_resampler_mlp_intermediate_size=16,
+        perceiver_resampler_num_layers=1, **_SAM,
+    )  # fmt: skip
+    return _tracker(tf.EdgeTamVideoModel(config))
+
+
 @dataclass(frozen=True)
 class Structure:
     """A structure of the table. entry: of the registry that stands for it; make: with random
@@ -205,6 +268,9 @@ STRUCTURES = {
         Structure("OmDet-Turbo", "omdet-turbo", omdet_turbo),
         Structure("YOLOE-11-seg", "yoloe-11s-seg", yolo="yoloe-11s-seg.yaml", quick=False),
         Structure("YOLOE-26-seg", "yoloe-26n-seg", yolo="yoloe-26n-seg.yaml"),
+        Structure("GrabCut", "grabcut"),
+        Structure("SAM 2", "sam2-tiny", sam2),
+        Structure("EdgeTAM", "edgetam", edgetam),
     )
 }
 
@@ -247,18 +313,25 @@ def _yolo_file(config: str, folder: Path) -> Path:
 
 @cache
 def built(title: str) -> Any:
-    """The detector of a structure, loaded as a user's own is."""
+    """The detector or segmenter of a structure, loaded as a user's own is."""
     one = STRUCTURES[title]
+    load = load_segmenter if follows(title) else load_detector
     if one.yolo:  # its file is read again for other words
         return Yolo(one.entry, _yolo_file(one.yolo, Path(KEPT.name)), embed=embeddings)
     with TemporaryDirectory() as folder:
         if one.make is None:
-            return load_detector(one.entry)
+            return load(one.entry)
         torch.manual_seed(0)
         model, processor = one.make()
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
-        return load_detector(folder)
+        return load(folder)
+
+
+def follows(title: str) -> bool:
+    """Whether it follows points instead of finding objects."""
+    entry = DETECTORS.get(STRUCTURES[title].entry)
+    return entry is not None and entry.reads == "points"
 
 
 def traced(title: str) -> Trace:
@@ -267,7 +340,8 @@ def traced(title: str) -> Trace:
     clip.dense_frames[:] = clip.dense_frames[0] // 4
     for i, frame in enumerate(clip.dense_frames):
         frame[8:24, 4 * i : 4 * i + 16] = (255, 0, 0)
-    detector, lm = built(title), ByteLM()
+    clip.frames[:] = clip.dense_frames[: len(clip.frames)]
+    detector, lm = built("grid" if follows(title) else title), ByteLM()
     options = RunOptions(
         video=VideoOptions(frames=4),
         detect=DetectOptions(confidence=0.01, low=0.01, image_size=64, max_per_frame=20),
@@ -275,7 +349,12 @@ def traced(title: str) -> Trace:
     )
     question = "Is the dog near the red jacket?"
     *_, last = run(lambda: clip, question, lambda: lm, lambda: detector, options)
-    return last.trace
+    if not follows(title):
+        return last.trace
+    bench = Workbench(last.trace, lm, lambda name, frames: built(title))
+    click = {"kind": "point", "frame": 1, "points": [[0.2, 0.25]], "label": "kite"}
+    *_, last = bench.change(read_edit(click, bench.trace))
+    return replace(last.trace, tracks=last.trace.tracks[-1:])
 
 
 def row(title: str) -> list[str]:
@@ -289,14 +368,20 @@ def row(title: str) -> list[str]:
         title,
         "a folder or hub id" if entry is None else f"`{STRUCTURES[title].entry}`",
         "yes" if whole else "no",
-        "yes" if detector.open_vocabulary else "no",
+        "points"
+        if follows(title)
+        else "words"
+        if detector.open_vocabulary
+        else "nothing"
+        if entry is not None and entry.reads == "nothing"
+        else "classes",
         "yes" if outlined else "no",
         "–" if entry is None else entry.licence or "–",
         "–" if size is None else f"{size:.0f} MB",
     ]
 
 
-HEADER = ["structure", "for example", "whole run", "takes words", "outlines", "licence",
+HEADER = ["structure", "for example", "whole run", "reads", "outlines", "licence",
           "weights in memory"]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from macd_studio import __version__
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.registry import COLOURS, listed
 from macd_studio.core.options import (
     OWN_CONTRAST,
     PRESETS,
@@ -253,7 +254,12 @@ FORMS = {
     "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
     "--frames": ("GROUP=LEVEL", "the same for a frame group, counted from 0 as in `groups`"),
     "--drop": ("ID", "takes an object out"),
-    "--edit": ("JSON", "one change as the trace stores it: brush, add, merge, label"),
+    "--point": (
+        "FRAME,X,Y[,NAME]",
+        "adds the object at a point, followed through the clip: frames are counted from 0, X and Y"
+        " are shares of the picture",
+    ),
+    "--edit": ("JSON", "one change as the trace stores it: brush, add, merge, label, point"),
 }
 """How each change is written, and what it does."""
 
@@ -261,12 +267,16 @@ _EXAMPLES = {
     "--level": "2=0.5",
     "--frames": "0=1",
     "--drop": "2",
+    "--point": "3,0.5,0.4,kite",
     "--edit": '\'{"kind": "label", "track": 1, "label": "dog"}\'',
 }
 
 
 def add_edit_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags; the parsed `edits` are pairs of flag and text in the order they came in."""
+    """Adds the flags; the parsed `edits` are pairs of flag and text in the order they came in.
+
+    segmenter: what sees and follows the objects of --point.
+    """
     for flag, (form, text) in FORMS.items():
         parser.add_argument(
             flag,
@@ -277,6 +287,13 @@ def add_edit_flags(parser: argparse.ArgumentParser) -> None:
             default=[],
             help=text,
         )
+    parser.add_argument(
+        "--segmenter",
+        default=COLOURS,
+        metavar="NAME",
+        help=f"sees and follows the objects of --point: {listed(segmenters=True)}, a folder or a"
+        " hub id (default: %(default)s, which needs no weights)",
+    )
 
 
 def _flag_and_text(flag: str, text: str) -> tuple[str, str]:
@@ -294,6 +311,10 @@ def read_edit_flag(flag: str, text: str) -> Any:
             return json.loads(text)
         if flag == "--drop":
             return {"kind": "drop", "track": int(text)}
+        if flag == "--point":
+            place, (x, y, *label) = text.partition(",")[0], text.split(",", 3)[1:]
+            point = {"kind": "point", "frame": int(place), "points": [[float(x), float(y)]]}
+            return point | ({"label": label[0].strip()} if label else {})
         name, _, level = text.partition("=")
         return {"kind": flag.lstrip("-"), "track": int(name), "level": float(level)}
     except (ValueError, RecursionError):

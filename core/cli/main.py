@@ -36,7 +36,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS, contrast_of
 from macd_studio.core.objects.export import FORMATS, What, export_tracks
-from macd_studio.core.objects.registry import listed
+from macd_studio.core.objects.registry import check_segmenter, listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.traces.bundle import check_target, load, save
@@ -253,7 +253,13 @@ def _edit(args: argparse.Namespace) -> Trace:
     check_backbone(backbone)
     check_changeable(trace)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
+    for (flag, _), raw in zip(args.edits, raw_edits, strict=True):
+        if flag == "--point":
+            raw["segmenter"] = args.segmenter
     edits = read_edits(raw_edits, trace)
+    for edit in edits:
+        if edit.kind == "point":
+            check_segmenter(edit.segmenter)
     contrast = _contrast(args, trace, edits)
     from macd_studio.core.backbones import load_backbone
     from macd_studio.core.whatif.workbench import Workbench

@@ -19,7 +19,7 @@ import numpy as np
 
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.hub import is_closed
-from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed
+from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed, named
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.phrases import words_of
 from macd_studio.core.shipped import shipped
@@ -256,6 +256,11 @@ def check_detector(name: str) -> None:
                 f"there is no detector file {shown(name, 200)}",
                 "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
             )
+    elif name in named("points"):
+        raise DetectorError(
+            f"{name} finds no objects by itself: it follows a point",
+            f"Choose one of {listed()}, and add objects to the finished run by points",
+        )
     elif name not in DETECTORS and not os.path.isdir(name) and not HUB_ID.fullmatch(name):
         raise DetectorError(
             f"{shown(name, 200)} is not a known detector",

@@ -1,4 +1,4 @@
-"""Every detector that has a name: what it reads, what it gives, and what makes it.
+"""Every detector and segmenter that has a name: what it reads, what it gives, and what makes it.
 
 One row a detector; the command line, the page, errors and the loading of weights follow from it.
 Importing this module imports no detector.
@@ -7,12 +7,16 @@ Importing this module imports no detector.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Reads = Literal["classes", "words", "nothing"]
+from macd_studio.core.errors import DetectorError
+from macd_studio.core.validation import shown
+
+Reads = Literal["classes", "words", "points", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,10 @@ class DetectorEntry:
 
     make: module of `core.objects` and a function in it, called with the name, the device and the
     progress of a download. title, parameters (in millions, where known), licence: for people.
-    reads: fixed classes, the words of the question, or nothing, for regions without a class.
-    outlines: whether it gives the outlines of objects beside their boxes. hub: id and revision of
-    its weights, where they come from the hub. megabytes: of their download, where known.
+    reads: fixed classes, the words of the question, points on an object, which a segmenter
+    follows, or nothing, for regions without a class. outlines: whether it gives the outlines of
+    objects beside their boxes. hub: id and revision of its weights, where they come from the hub;
+    without a revision they are the newest. megabytes: of their download, where known.
     """
 
     make: str
@@ -50,6 +55,8 @@ class DetectorEntry:
 SIZES = "nsmlx"
 ZERO_SHOT = ("grounding-dino", "mm-grounding-dino", "omdet-turbo", "owlv2", "owlvit")
 """Model types of transformers that look for words; the others are of fixed classes."""
+COLOURS = "grabcut"
+"""The segmenter that needs no weights."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w./-]{1,200})?")
 
 
@@ -106,6 +113,23 @@ DETECTORS: dict[str, DetectorEntry] = {
         "detect_hf:load_hf_detector", "OmDet-Turbo tiny", "Apache-2.0", reads="words",
         hub=("omlab/omdet-turbo-swin-tiny-hf", None),
     ),
+    COLOURS: DetectorEntry(
+        "segment:ColourRegion", "Region of one colour (GrabCut of OpenCV)", "Apache-2.0",
+        reads="points", outlines=True,
+    ),
+    **{
+        name: DetectorEntry(
+            "segment_hf:load_tracker", title, licence, millions, "points", True, hub=(hub_id, None)
+        )
+        for name, title, licence, millions, hub_id in (
+            ("sam2-tiny", "SAM 2.1 tiny", "Apache-2.0", 38.9, "facebook/sam2.1-hiera-tiny"),
+            ("sam2-small", "SAM 2.1 small", "Apache-2.0", 46.0, "facebook/sam2.1-hiera-small"),
+            ("sam2-base", "SAM 2.1 base+", "Apache-2.0", 80.8, "facebook/sam2.1-hiera-base-plus"),
+            ("sam2-large", "SAM 2.1 large", "Apache-2.0", 224.4, "facebook/sam2.1-hiera-large"),
+            ("edgetam", "EdgeTAM", "Apache-2.0", 13.9, "yonigozlan/EdgeTAM-hf"),
+            ("sam3", "SAM 3", "SAM License", None, "facebook/sam3"),
+        )
+    },
     **{
         f"{family.removesuffix('-seg')}{size}{'-seg' * family.endswith('-seg')}":
             _yolo(family, size, millions)
@@ -149,16 +173,29 @@ def reads_words(name: str) -> bool:
         return False
 
 
-def listed() -> str:
-    """All names in a few words; those that come in sizes as a range.
+def listed(segmenters: bool = False) -> str:
+    """The detectors' names in a few words, those in sizes as a range; or the segmenters' names.
 
     >>> listed().split(", ")[-4:]
     ['yolo11n … yolo11x-seg', 'yolo26n … yolo26x-seg', 'yoloe-11s-seg … yoloe-11l-seg', \
 'yoloe-26n-seg … yoloe-26x-seg']
     """
+    if segmenters:
+        return ", ".join(named("points"))
     ranges = []
     for family in FAMILIES:
         sizes = [n for n in DETECTORS if n.startswith(family)]
         ranges.append(f"{sizes[0]} … {sizes[-1]}")
-    others = [n for n in DETECTORS if not n.startswith(FAMILIES)]
+    points = named("points")
+    others = [n for n in DETECTORS if not n.startswith(FAMILIES) and n not in points]
     return ", ".join([*others, *ranges])
+
+
+def check_segmenter(name: str) -> None:
+    """Raises DetectorError for what is not a segmenter's name, folder or hub id; loads nothing."""
+    known = name in named("points") or (name not in DETECTORS and HUB_ID.fullmatch(name))
+    if not known and not os.path.isdir(name):
+        raise DetectorError(
+            f"{shown(name, 200)} is not a known segmenter",
+            f"Choose one of {listed(segmenters=True)}, a folder or a hub id",
+        )

@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.registry import COLOURS, listed
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.types import LOST, SEEN, Stroke, Trace, Track
 from macd_studio.core.validation import Flag, Number, shown
 
-MAX_POINTS, MAX_EDITS = 400, 200
+MAX_POINTS, MAX_EDITS, MAX_CLICKS = 400, 200, 8
 LABEL_CHARACTERS = 60
+LONGEST_NAME = 300
+NEW = ("add", "point")
+"""Kinds of changes that make an object."""
 SMALLEST_SIDE = 0.01
 """Of a box that is drawn, in shares of the frame."""
 
@@ -32,11 +36,11 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
     kind = _kind(raw)
     if kind == "frames":
         _check_group(raw.get("track"), len(trace.groups))
-    elif kind != "add":
+    elif kind not in NEW:
         _check_track(raw.get("track"), trace)
     if kind == "merge":
         _check_track(raw.get("other"), trace)
-    if kind == "brush":
+    if kind in ("brush", "point"):
         Number(0, len(trace.frames) - 1, whole=True).read(raw.get("frame"), "frame")
     return sound_edit(raw)
 
@@ -45,7 +49,7 @@ def sound_edit(raw: Any) -> Edit:
     """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
     kind = _kind(raw)
     fields: dict[str, Any] = {}
-    if kind != "add":
+    if kind not in NEW:
         fields["track"] = _NAMED.read(raw.get("track"), "track")
     if kind in ("level", "frames"):
         fields["level"] = _LEVEL.read(raw.get("level"), "level")
@@ -62,6 +66,8 @@ def sound_edit(raw: Any) -> Edit:
         fields["label"] = _label(raw.get("label") or "drawn")
     elif kind == "brush":
         fields |= _stroke(raw)
+    elif kind == "point":
+        fields |= _clicks(raw)
     return Edit(kind, **fields)
 
 
@@ -75,6 +81,26 @@ def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
         "points": tuple(_shares(p, 2, -1, 2) for p in points),
         "radius": _RADIUS.read(raw.get("radius"), "radius"),
         "erase": erase is not None and Flag().read(erase, "erase"),
+    }
+
+
+def _clicks(raw: Mapping[str, Any]) -> dict[str, Any]:
+    points, name = raw.get("points"), raw.get("segmenter") or COLOURS
+    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_CLICKS:
+        raise OptionError("there is no point, or too many", f"Give 1 to {MAX_CLICKS} points")
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
+        raise OptionError("this is not the name of a segmenter", f"Choose {listed(True)}")
+    try:
+        places = tuple(_shares(p, 2, 0, 1) for p in points)
+    except OptionError:
+        raise OptionError(
+            "the point lies outside of the picture", "Give x and y as shares of it, from 0 to 1"
+        ) from None
+    return {
+        "frame": _COUNTED.read(raw.get("frame"), "frame"),
+        "points": places,
+        "label": _label(raw.get("label") or "object"),
+        "segmenter": name,
     }
 
 
@@ -197,13 +223,21 @@ def _shares(value: Any, n: int, low: float, high: float) -> tuple[float, ...]:
     return tuple(float(x) for x in value)
 
 
-def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
-    """The trace's tracks after one change; those it does not touch are the same objects."""
-    if edit.kind == "add":
-        box = np.tile(np.array(edit.box, np.float32), (len(trace.frames), 1))
-        state = np.full(len(trace.frames), SEEN, np.int8)
+def edited_tracks(trace: Trace, edit: Edit, found: Track | None = None) -> tuple[Track, ...]:
+    """The trace's tracks after one change; those it does not touch are the same objects.
+
+    found: what a segmenter found under the points of a change of that kind; without it, one that is
+    nowhere seen takes its place, for checking the changes that follow.
+    """
+    if edit.kind in NEW:
         new = 1 + max(_used_ids(trace), default=0)
-        return (*trace.tracks, Track(new, edit.label, 1.0, box, state, 0))
+        if found is None:
+            drawn = edit.kind == "add"
+            box = np.array(edit.box if drawn else (np.nan,) * 4, np.float32)
+            boxes = np.tile(box, (len(trace.frames), 1))
+            state = np.full(len(boxes), SEEN if drawn else LOST, np.int8)
+            found = Track(0, "", 1.0, boxes, state, 0)
+        return (*trace.tracks, replace(found, id=new, label=edit.label))
     by_id = {t.id: t for t in trace.tracks}
     if edit.kind == "drop":
         del by_id[edit.track]

@@ -8,7 +8,7 @@ side: so the first prefill compares logits.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.macd import Float64Array
 from macd_studio.core.masking.ascent import BasePrefill
+from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.pipeline import Event
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
@@ -45,6 +46,7 @@ from macd_studio.core.whatif.redecoding import Redecoder
 __all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
 
+LoadSegmenter = Callable[[str, int], Segmenter]
 CANDIDATES = 10
 TOLERANCE = 0.75
 """Mean difference, in logits, of the best `CANDIDATES` that may come from rounding.
@@ -57,11 +59,12 @@ present one by 0.000. The room is for half precision and other devices, which we
 class Workbench:
     """A trace with the model that made it, ready for changes; keeps prefills and caches.
 
+    segmenter: gives a segmenter by name, for so many frames; loads it where there is no such call.
     Raises OptionError where the trace was not finished, its options cannot be read, or, at the
     first use of the model, other weights made it.
     """
 
-    def __init__(self, trace: Trace, lm: VideoLM) -> None:
+    def __init__(self, trace: Trace, lm: VideoLM, segmenter: LoadSegmenter | None = None) -> None:
         check_changeable(trace)
         assert trace.model_frames is not None
         lm = lm.reading(trace.is_picture)
@@ -78,6 +81,7 @@ class Workbench:
             )
         self.context: MethodContext = TraceContext(trace, lm, self.encoded)
         self._redecoder = Redecoder(self.context)
+        self._segmenter = segmenter or self._load_segmenter
 
     def check_weights(self) -> None:
         """Raises OptionError where other weights made the trace; reads the video once for it."""
@@ -97,7 +101,8 @@ class Workbench:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
         if edit.kind != "label":
             self.lm.need("gradient")
-        tracks = edited_tracks(self.trace, edit)
+        found = (yield from self._segment(edit)) if edit.kind == "point" else None
+        tracks = edited_tracks(self.trace, edit, found)
         before, case = self.trace, self.context
         try:
             yield from self._change(edit, tracks, before)
@@ -107,6 +112,27 @@ class Workbench:
             self._redecoder = Redecoder(case)
             raise
         yield Event("done", 1.0, "complete", self.trace)
+
+    def _segment(self, edit: Edit) -> Generator[Event, None, Track]:
+        """What is under the points of a change, followed through the trace's frames."""
+        trace = self.trace
+        yield Event("detect", 0.0, f"Loading {edit.segmenter}", trace)
+        segmenter = self._segmenter(edit.segmenter, len(trace.frames))
+        yield Event("track", 0.0, "Looking at the point", trace)
+        following = follow(
+            segmenter, trace.frames, trace.times, edit.frame, edit.points, trace.clip.cuts
+        )
+        while True:
+            try:
+                done, of = next(following)
+            except StopIteration as end:
+                found: Track = end.value
+                return found
+            message = f"Following {edit.label}: frame {done} of {of}"
+            yield Event("track", done / of, message, trace)
+
+    def _load_segmenter(self, name: str, frames: int) -> Segmenter:
+        return load_segmenter(name, self.lm.info.device.partition(":")[0], frames=frames)
 
     def _is_so_already(self, edit: Edit) -> str | None:
         """Says so where the edit sets a level that its object or frame group has."""

@@ -100,6 +100,7 @@ def with_models(settings: ServerSettings) -> ServerSettings:
     from macd_studio.core import hub
     from macd_studio.core.backbones.load import fetch_backbone
     from macd_studio.core.objects.detect import load_detector
+    from macd_studio.core.objects.segment import load_segmenter
 
     def had(kind: str, names: Sequence[str], fetch: Callable[[str], Any]) -> Iterator[str]:
         for name in names:
@@ -117,8 +118,9 @@ def with_models(settings: ServerSettings) -> ServerSettings:
 
     backbones = tuple(had("backbone", settings.backbones, fetch_held))
     detectors = tuple(had("detector", settings.detectors, load_detector))
+    segmenters = tuple(had("segmenter", settings.segmenters, load_segmenter))
     hub.close()
-    return replace(settings, backbones=backbones, detectors=detectors)
+    return replace(settings, backbones=backbones, detectors=detectors, segmenters=segmenters)
 
 
 def warnings_of(settings: ServerSettings) -> list[str]:

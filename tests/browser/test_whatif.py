@@ -1,15 +1,19 @@
 """Taking a run apart by hand, in the real page."""
 
 import json
+import os
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.types import SEEN
 from macd_studio.viewer import JS, bundle
 from tests.browser.test_page import canvas_pixels, run, upload
 from tests.opening import EXAMPLE
+from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 SCRIPT = bundle(JS / "rescore.js", JS / "tokens.js")
@@ -105,6 +109,84 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
         settled(page, count)
     assert levels(page)[0] == other[0]
     assert page.locator(".mv-object-name").first.inner_text().startswith("wolf")
+
+
+def click_at(page, x, y):
+    canvas = page.locator("[data-part=picture]")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+
+def segment_at(page, x, y):
+    """Clicks a place with the tool, and waits for the object that is there."""
+    before = page.locator(".mv-object").count()
+    page.get_by_role("button", name="Segment", exact=True).click()
+    click_at(page, x, y)
+    settled(page, 1 + page.locator(".mv-edits li").count())
+    assert page.locator(".mv-object").count() == before + 1
+
+
+def test_a_click_finds_an_object_and_follows_it(page, tmp_path):
+    """By colour, as no weights are there; named, masked, undone, saved, and told where it fails."""
+    page.wait_for_selector(".mv-token")
+    known = load(EXAMPLE)
+    low, high = known.tracks[0].boxes[0, :2], known.tracks[0].boxes[0, 2:]
+    x, y = map(float, (low + high) / 2)
+    open_what_if(page)
+    segment_at(page, x, y)
+    new = page.locator(".mv-object").last
+    assert new.get_attribute("aria-pressed") == "true"
+    page.get_by_label("Name of the object", exact=True).fill("kite")
+    page.keyboard.press("Enter")
+    settled(page, 2)
+    other = "0 kept" if levels(page)[-1] == "1" else "1 masked"
+    page.locator(".mv-edit-object").get_by_role("button", name=other).click()
+    settled(page, 3)
+    assert levels(page)[-1] == other[0]
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "clicked.macd")
+    saved = load(tmp_path / "clicked.macd")
+    assert [e.kind for e in saved.edits] == ["point", "label", "level"]
+    point = saved.edits[0]
+    assert (point.frame, point.segmenter) == (0, "grabcut")
+    np.testing.assert_allclose(point.points[0], (x, y), atol=0.01)
+    track = saved.tracks[-1]
+    assert track.label == "kite"
+    assert track.state[0] == SEEN
+    assert track.outlines[0] is not None
+    assert (track.boxes[0, :2] < (x, y)).all()
+    assert (track.boxes[0, 2:] > (x, y)).all()
+    for left in (2, 1, 0):
+        page.get_by_role("button", name="Undo").click()
+        settled(page, left)
+    assert page.locator(".mv-object").count() == len(known.tracks)
+
+
+@pytest.mark.real
+@pytest.mark.long
+def test_a_click_on_a_real_clip(page, real, tmp_path):
+    """A man's jacket among shelves, which no detector names."""
+    question = "Is the man wearing a red jacket?"
+    page.wait_for_selector(".mv-token")
+    upload(page, real / "clips" / "store_aisle.mp4")
+    page.set_default_timeout(PATIENCE_MS)
+    run(page, question)
+    open_what_if(page)
+    segment_at(page, 0.62, 0.45)
+    if folder := os.environ.get("MACD_PICTURES"):
+        page.screenshot(path=f"{folder}/segmented.png")
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "clicked.macd")
+    track = load(tmp_path / "clicked.macd").tracks[-1]
+    assert (track.state == SEEN).sum() >= 6
+    assert all(0.02 < area(track.boxes[i]) < 0.15 for i in np.flatnonzero(track.state))
+
+
+def area(box):
+    return float((box[2:] - box[:2]).prod())
 
 
 @pytest.mark.long

@@ -105,7 +105,7 @@ def test_what_reads_words_is_known_before_it_is_loaded(tmp_path):
 def test_every_entry_has_its_facts():
     for name, entry in DETECTORS.items():
         assert entry.facts
-        assert name in listed() or name.startswith(("yolo11", "yolo26", "yoloe"))
+        assert name in listed(entry.reads == "points") or name.startswith(("yolo", "yoloe"))
         if entry.parameters is not None:
             assert entry.weights_mb == pytest.approx(4 * entry.parameters)
     assert DETECTORS["yoloe-11s-seg"].outlines

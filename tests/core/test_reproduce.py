@@ -91,6 +91,8 @@ def every_kind_of_edit(trace):
         {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.35, 0.4]},
         {"kind": "merge", "track": first, "other": second + 1},
         {"kind": "drop", "track": second},
+        {"kind": "point", "label": "kite", "frame": 0, "points": [[float(x) for x in middle]],
+         "segmenter": "grabcut"},
     ]  # fmt: skip
 
 

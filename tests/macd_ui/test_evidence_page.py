@@ -31,7 +31,7 @@ def asked(handlers, **options):
     trace = handlers.store.sessions.open("me").trace
     evidence = {"token": 1, "answer": "macd", "kinds": ["attention"], "lens": False} | options
     action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
-    return list(handlers.changes.act(action, "", "me"))
+    return list(handlers.changes.act(action, "", None, "me"))
 
 
 def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
@@ -79,7 +79,7 @@ def test_what_is_no_object_is_refused(handlers):
     trace = handlers.store.sessions.open("me").trace
     for evidence in (None, [], "x"):
         action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
-        *_, last = handlers.changes.act(action, "", "me")
+        *_, last = handlers.changes.act(action, "", None, "me")
         assert "not a change" in last["viewer"]["status"]["error"]
     with pytest.raises(OptionError):
         plain_action({"do": "evidence"})
@@ -152,7 +152,7 @@ def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
 def looked_for(handlers, **options):
     trace = handlers.store.sessions.open("me").trace
     action = {"do": "enough", "run": identity(trace), "enough": {"token": 1, "spans": 1} | options}
-    return list(handlers.changes.act(action, "", "me"))
+    return list(handlers.changes.act(action, "", None, "me"))
 
 
 def test_what_is_enough_is_streamed_shown_and_timed(handlers):

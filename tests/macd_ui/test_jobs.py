@@ -4,13 +4,16 @@ import json
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
+from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.records import Edit
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import save
+from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
 from macd_studio.macd_ui.handlers import make_handlers
@@ -121,14 +124,14 @@ def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, st
     run = shown["viewer"]["trace"]["run"]
     level = 1 - round(shown["viewer"]["trace"]["final"]["level"][0])  # not the one it has
     edit = {"do": "edit", "run": run, "edit": {"kind": "level", "track": 1, "level": level}}
-    change = handlers.changes.act(edit, "bytes", "me")
+    change = handlers.changes.act(edit, "bytes", None, "me")
     until(change, "Waiting: 1 run")
     handlers.form.stop("me")
     *_, last = change
     assert "Stopped while waiting" in last["viewer"]["status"]["message"]
     assert last["viewer"]["trace"]["edits"] == []
     other.close()
-    *_, last = handlers.changes.act(edit, "bytes", "me")
+    *_, last = handlers.changes.act(edit, "bytes", None, "me")
     assert [e["kind"] for e in last["viewer"]["trace"]["edits"]] == ["level"]
 
 
@@ -408,9 +411,64 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
 def test_an_error_says_where_it_belongs(handlers, make_video, action, where):
     *_, last = handlers.runs.run(values(make_video()), "me")
     action = {"run": last["viewer"]["trace"]["run"]} | action
-    *_, told = handlers.changes.act(action, "", "me")
+    *_, told = handlers.changes.act(action, "", None, "me")
     assert told["viewer"]["status"]["error"]
     assert told["viewer"]["status"]["where"] == where
+
+
+class Corner:
+    """Sees the upper left of each frame under whatever point."""
+
+    name = "corner"
+
+    def segment(self, frames, at, points):
+        for i in [at, *(i for i in range(len(frames)) if i != at)]:
+            mask = np.zeros(frames.shape[1:3], bool)
+            mask[: len(mask) // 2, : len(mask[0]) // 2] = True
+            yield Sighting(i, mask, 0.9)
+
+
+def test_a_click_adds_an_object_by_the_segmenter_of_the_form(
+    handlers, store, make_video, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(store.models, "segmenter", lambda *what: asked.append(what) or Corner())
+    *_, last = handlers.runs.run(values(make_video()), "me")
+    view = last["viewer"]["trace"]
+    click = {"do": "point", "run": view["run"], "frame": 1, "points": [[0.3, 0.3]],
+             "label": "kite", "segmenter": "not this"}  # fmt: skip
+    updates = list(handlers.changes.act(click, "bytes", "edgetam", "me"))
+    said = [state["message"] for state in states(updates)]
+    assert any("Following kite: frame 2 of" in message for message in said)
+    shown = updates[-1]["viewer"]["trace"]
+    assert asked == [("edgetam", len(view["times"]))]
+    assert [t["label"] for t in shown["tracks"]] == [*(t["label"] for t in view["tracks"]), "kite"]
+    (edit,) = shown["edits"]
+    assert (edit["kind"], edit["segmenter"], edit["points"]) == ("point", "edgetam", [[0.3, 0.3]])
+    trace = store.sessions.open("me").trace
+    assert store.estimator.measured(work_of_trace(trace), "point edgetam", 1) is not None
+
+    click["run"] = shown["run"]
+    for wrong, said in (({"points": [[2, 0]]}, "the point lies outside of the picture"),
+                        ({"points": "x"}, "outside of the picture"), ({"frame": 99}, "frame is 99"),
+                        ({"label": "\n"}, "not a name for an object")):  # fmt: skip
+        *_, told = handlers.changes.act(click | wrong, "bytes", "grabcut", "me")
+        assert said in told["viewer"]["status"]["error"], wrong
+        assert told["viewer"]["status"]["where"] == "whatif"
+    *_, told = handlers.changes.act(click, "bytes", "yolo11n", "me")
+    assert "'yolo11n' is not a known segmenter" in told["viewer"]["status"]["error"]
+    assert store.sessions.open("me").trace is trace
+
+    store.settings = ServerSettings(public=True, segmenters=("grabcut", "sam2-tiny"))
+    handlers = make_handlers(store, examples())
+    edit = {"kind": "point", "frame": 0, "points": [[0, 0]], "segmenter": "edgetam"}
+    by_edit = {"do": "edit", "run": shown["run"], "edit": edit}
+    for action, name in ((click, "edgetam"), (click, "/tmp"), (by_edit, "grabcut")):
+        *_, told = handlers.changes.act(action, "bytes", name, "me")
+        error = told["viewer"]["status"]["error"]
+        assert "does not offer the segmenter" in error
+        assert "Choose grabcut or sam2-tiny" in error
+    assert len(asked) == 1
 
 
 def test_every_update_is_json(handlers, make_video):

@@ -287,15 +287,16 @@ def test_the_page_works_when_nothing_stays_in_memory(store, make_video):
     answers = shown["viewer"]["trace"]["answers"]
     for name, level in (("first", 0.0), ("second", 1.0)):
         edit = {"kind": "level", "track": 1, "level": level}
-        *_, changed = handlers.changes.act({"do": "edit", "run": run, "edit": edit}, "bytes", "me")
+        action = {"do": "edit", "run": run, "edit": edit}
+        *_, changed = handlers.changes.act(action, "bytes", None, "me")
         assert not changed["viewer"]["status"]["error"], name
         put_away()
     edits = len(changed["viewer"]["trace"]["edits"])
     assert edits >= 1
-    *_, undone = handlers.changes.act({"do": "undo", "run": run}, "bytes", "me")
+    *_, undone = handlers.changes.act({"do": "undo", "run": run}, "bytes", None, "me")
     assert len(undone["viewer"]["trace"]["edits"]) == edits - 1
     put_away()
-    *_, again = handlers.changes.act({"do": "redo", "run": run}, "bytes", "me")
+    *_, again = handlers.changes.act({"do": "redo", "run": run}, "bytes", None, "me")
     assert again["viewer"]["trace"]["edits"] == changed["viewer"]["trace"]["edits"]
     put_away()
     assert handlers.form.unfold_plot(True, "me")["plot"] is not None
@@ -310,7 +311,7 @@ def test_the_page_works_when_nothing_stays_in_memory(store, make_video):
     put_away()
     *_, shown = handlers.runs.run(values(clip, **short), "me")  # the clip is read again
     assert shown["viewer"]["trace"]["answers"].keys() == answers.keys()
-    *_, measured = handlers.changes.act({"do": "occlusion", "run": run}, "bytes", "me")
+    *_, measured = handlers.changes.act({"do": "occlusion", "run": run}, "bytes", None, "me")
     assert measured["viewer"]["trace"]["occlusion"]
     put_away()
     store.sessions.forget("me")
@@ -328,8 +329,8 @@ def test_a_run_that_the_server_no_longer_keeps_is_told(store, make_video):
     session.drop_trace()
     action = {"do": "undo", "run": session.current.run}
     for told in (
-        *handlers.changes.act(action, "bytes", "me"),
-        *handlers.changes.act(action | {"do": "occlusion"}, "bytes", "me"),
+        *handlers.changes.act(action, "bytes", None, "me"),
+        *handlers.changes.act(action | {"do": "occlusion"}, "bytes", None, "me"),
     ):
         assert "trace" not in told["viewer"]  # what is on the page stays
     assert "no longer keeps the run" in told["viewer"]["status"]["error"]

@@ -252,13 +252,13 @@ def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
     shown = list(handlers.runs.run(values, "me"))[-1]["viewer"]["trace"]
     store.sessions.forget("me")  # as when the connection was lost
     edit = {"do": "edit", "edit": {"kind": "drop", "track": 1}, "run": shown["run"]}
-    (told,) = handlers.changes.act(edit, "", "me")
+    (told,) = handlers.changes.act(edit, "", None, "me")
     assert "no longer keeps" in told["viewer"]["status"]["error"]
 
 
 @pytest.mark.parametrize("action", [None, 3, {}, {"do": "undo"}, {"do": "explode", "run": "x"}])
 def test_actions_that_are_none_are_refused(store, action):
-    (told,) = make_handlers(store, examples()).changes.act(action, "", "me")
+    (told,) = make_handlers(store, examples()).changes.act(action, "", None, "me")
     assert told["viewer"]["status"]["error"]
 
 
@@ -274,7 +274,7 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
 
     def ask(what):
         action = {"do": what, "run": payload(session.trace, frames=False)["trace"]["run"]}
-        (shown,) = handlers.changes.act(action, "", "me")
+        (shown,) = handlers.changes.act(action, "", None, "me")
         assert not shown["viewer"]["status"]["error"]
         view = shown["viewer"]["trace"]
         return [edit["label"] for edit in view["edits"]], view["redo"], "previous" in view

@@ -208,9 +208,8 @@ def act(handlers, session, what, **more):
     from macd_studio.viewer import identity
 
     action = {"do": what, "run": identity(session.trace)} | more
-    return [
-        u["viewer"] for u in handlers.changes.act(action, "toyworld", session.key) if "viewer" in u
-    ]
+    updates = handlers.changes.act(action, "toyworld", None, session.key)
+    return [u["viewer"] for u in updates if "viewer" in u]
 
 
 @pytest.mark.long

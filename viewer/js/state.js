@@ -150,7 +150,7 @@ export class State {
 
   /** Whether a press on the picture draws. */
   get isDrawing() {
-    return this.tool !== null && this.tool !== "click";
+    return this.tool !== null && this.tool !== "click" && this.tool !== "point";
   }
 
   /** @returns {Trace} */

@@ -96,6 +96,8 @@ export const TEXT = {
   progress: "Progress", traceViewer: "Trace viewer",
   // whatif
   clickToMask: "Click to mask", drawMask: "Draw mask", eraseMask: "Erase mask", addObject: "Add object",
+  pointAtObject: "Segment",
+  pointHint: "Click an object on the picture that is not listed yet: its mask is found and followed through the clip. Choose the segmenter in the settings.",
   clickHint: "Click an object's outline on the picture: it is masked, or kept again.",
   drawHint: "Draw on the picture: the stroke is added to the object's mask and moves with it.",
   eraseHint: "Draw on the picture: the stroke is removed from the object's mask.",
@@ -918,6 +920,7 @@ export const editText = ({ tracks, groups }, edit) => {
     case "merge": return `object ${edit.other} merged into ${name(edit.track)}`;
     case "label": return `object ${edit.track} called ${edit.label}`;
     case "brush": return edit.erase ? `${name(edit.track)}: mask erased by hand` : `${name(edit.track)}: mask drawn by hand`;
+    case "point": return `${edit.label} segmented by ${edit.segmenter} from a point on frame ${(edit.frame || 0) + 1}`;
     default: return `added ${edit.label}`;
   }
 };

@@ -304,7 +304,7 @@ export interface EnoughRequest {
 
 /** A change by hand: core/whatif/edits.py says which of these belong to which kind. */
 export interface Edit {
-  kind: "level" | "frames" | "drop" | "merge" | "label" | "brush" | "add";
+  kind: "level" | "frames" | "drop" | "merge" | "label" | "brush" | "add" | "point";
   track?: number;
   other?: number;
   level?: number;
@@ -314,11 +314,13 @@ export interface Edit {
   radius?: number;
   erase?: boolean;
   box?: Box;
+  segmenter?: string;
 }
 
 /** What the viewer asks of the server, which is told the run as well. */
 export type Action =
   | { do: "edit"; edit: Edit }
+  | { do: "point"; frame: number; points: Point[]; label: string }
   | { do: "undo" }
   | { do: "redo" }
   | { do: "occlusion" }
@@ -382,7 +384,7 @@ export interface FrameLevels { objects: number[]; frame: number }
 /** What an element can hold; nothing where it is null, undefined or false. */
 export type Child = Node | string | number | null | undefined | false | Child[];
 
-export type Tool = "draw" | "erase" | "box" | "click";
+export type Tool = "draw" | "erase" | "box" | "click" | "point";
 export type Layer = "boxes" | "soft" | "levels" | "counter" | "model";
 
 declare global {

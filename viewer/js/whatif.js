@@ -11,10 +11,11 @@ import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, trackName, una
 /** @import { State } from "./state.js" */
 
 /** @type {[Tool, string][]} */
-const TOOLS = [["click", TEXT.clickToMask], ["draw", TEXT.drawMask], ["erase", TEXT.eraseMask], ["box", TEXT.addObject]];
+const TOOLS = [["click", TEXT.clickToMask], ["point", TEXT.pointAtObject], ["draw", TEXT.drawMask], ["erase", TEXT.eraseMask], ["box", TEXT.addObject]];
 /** @type {Record<Tool, string>} what to do on the picture */
 const HINTS = {
   click: TEXT.clickHint,
+  point: TEXT.pointHint,
   draw: TEXT.drawHint,
   erase: TEXT.eraseHint,
   box: TEXT.boxHint,
@@ -39,6 +40,10 @@ export class WhatIf {
     this.naming = this.prompt();
     /** @type {Box | null} a new object that waits for its name */
     this.pending = null;
+    /** @type {Point | null} where an object is being looked for */
+    this.pointed = null;
+    /** @type {number | null} how many changes there were before it */
+    this.before = null;
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
     this.where = el("p", { class: "mv-note mv-where", role: "status", hidden: true }); // the model runs, or why it cannot
@@ -107,6 +112,12 @@ export class WhatIf {
     this.hint.hidden = !this.able;
     if (this.root.hidden || !this.able) return;
     if (this.pending) this.name(null); // it was drawn on another state of the trace
+    const { edits } = trace;
+    if (this.before !== null && edits.length > this.before && edits[edits.length - 1].kind === "point") {
+      this.before = null;
+      this.state.track = trace.tracks.length - 1; // what was found is chosen: it can be named, masked or kept
+      this.state.tool = null;
+    }
     this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, editText(trace, e))));
     this.busy(this.state.busy);
   }
@@ -121,6 +132,7 @@ export class WhatIf {
 
   /** @param {boolean} now */
   busy(now) {
+    if (!now) this.pointed = null;
     for (const control of all(this.root, "button, select, input")) {
       /** @type {HTMLButtonElement} */ (control).disabled = now;
     }
@@ -150,11 +162,12 @@ export class WhatIf {
     this.drawFrames(trace, frame);
     for (const [name, button] of this.toolButtons) {
       button.setAttribute("aria-pressed", String(tool === name));
-      button.hidden = (name === "draw" || name === "erase") && !chosen;
+      button.hidden = ((name === "draw" || name === "erase") && !chosen) || (name === "point" && !this.state.can("point"));
     }
     this.size.hidden = tool !== "draw" && tool !== "erase";
     this.stage.canvas.classList.toggle("mv-tool", this.state.isDrawing);
-    this.stage.canvas.classList.toggle("mv-clicks", tool === "click");
+    this.stage.canvas.classList.toggle("mv-clicks", tool === "click" || tool === "point");
+    if (this.pointed) this.mark(this.pointed);
     if (this.pending) this.preview([[this.pending[0], this.pending[1]], [this.pending[2], this.pending[3]]], "box");
     this.busy(this.state.busy);
   }
@@ -235,9 +248,33 @@ export class WhatIf {
       this.commit(drawn);
     });
     canvas.addEventListener("click", (e) => {
-      if (this.state.tool !== "click" || this.state.busy || this.stage.zoom.dragged) return;
-      this.toggle(this.stage.under(e, true));
+      if (this.state.busy || this.stage.zoom.dragged) return;
+      if (this.state.tool === "click") this.toggle(this.stage.under(e, true));
+      if (this.state.tool === "point") this.segment(place(e));
     });
+  }
+
+  /** Asks for the object under a point of this frame. @param {Point} point */
+  segment(point) {
+    const { frame, loaded: { tracks, edits } } = this.state;
+    this.state.set({ playing: false });
+    this.send({ do: "point", frame, points: [point], label: `object ${1 + Math.max(0, ...tracks.map((t) => t.id))}` });
+    [this.pointed, this.before] = [point, edits.length];
+    this.mark(point);
+  }
+
+  /** Marks the point. @param {Point} point */
+  mark([x, y]) {
+    const context = contextOf(this.stage.canvas), area = this.stage.area();
+    context.save();
+    context.beginPath();
+    context.arc(area.x + x * area.w, area.y + y * area.h, 7, 0, 2 * Math.PI);
+    context.fillStyle = "#ffffff";
+    context.strokeStyle = "#111111";
+    context.lineWidth = 3;
+    context.fill();
+    context.stroke();
+    context.restore();
   }
 
   /** Masks an object, or keeps it where it is masked already. @param {number | null} k */

@@ -1,0 +1,240 @@
+"""Points on an object → its track: by colour, by trackers with random weights, as a change."""
+
+import json
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import DetectorError, OptionError
+from macd_studio.core.objects import segment_hf
+from macd_studio.core.objects.export import export_tracks
+from macd_studio.core.objects.outlines import filled, placed
+from macd_studio.core.objects.registry import check_segmenter, listed, named
+from macd_studio.core.objects.segment import ColourRegion, load_segmenter, segment
+from macd_studio.core.traces.bundle import load, pack, unpack
+from macd_studio.core.types import LOST, SEEN
+from macd_studio.core.whatif.workbench import Edit, Workbench, read_edit
+from tests.detectors import built, sam2
+from tests.opening import EXAMPLE
+
+SIZE = 72, 128
+RED = (200, 30, 40)
+
+
+def shapes():
+    """A red shape of a body and a head that goes right over noise, hidden on frame 4."""
+    rng = np.random.default_rng(0)
+    frames = rng.integers(90, 130, (7, *SIZE, 3), dtype=np.uint8)
+    masks = np.zeros((7, *SIZE), np.uint8)
+    for i in range(7):
+        cv2.rectangle(masks[i], (20 + 8 * i, 24), (40 + 8 * i, 60), 1, -1)
+        cv2.circle(masks[i], (30 + 8 * i, 20), 8, 1, -1)
+        masks[i] *= i != 4
+        frames[i][masks[i] > 0] = RED
+    return frames, masks > 0
+
+
+def iou(track, frame, mask):
+    drawn = filled(placed(track.outlines[frame], track.boxes[frame], SIZE), SIZE)
+    return (drawn & mask).sum() / (drawn | mask).sum()
+
+
+TIMES = np.arange(7) / 2.0
+
+
+def test_a_region_is_found_to_its_edge_and_followed_both_ways():
+    frames, masks = shapes()
+    track = segment(frames, TIMES, 2, [(46 / 128, 0.6)], ColourRegion(), "kite")
+    assert track.label == "kite"
+    assert track.state.tolist() == [SEEN] * 4 + [LOST] + [SEEN] * 2
+    assert np.isnan(track.boxes[4]).all()
+    assert track.outlines[4] is None
+    assert track.frames_seen == 6
+    for i in np.flatnonzero(track.state):
+        assert iou(track, i, masks[i]) > 0.9, i
+    rows, columns = np.nonzero(masks[0])
+    edges = columns.min() / 128, rows.min() / 72, (columns.max() + 1) / 128, (rows.max() + 1) / 72
+    np.testing.assert_allclose(track.boxes[0], edges, atol=0.02)
+
+
+def test_what_looks_otherwise_is_not_the_object():
+    frames, masks = shapes()
+    frames[3][masks[3]] = (40, 60, 200)
+    track = segment(frames[:4], TIMES[:4], 0, [(30 / 128, 0.6)], ColourRegion())
+    assert track.state.tolist() == [SEEN, SEEN, SEEN, LOST]
+
+
+def test_nothing_is_followed_across_a_cut():
+    frames, _ = shapes()
+    track = segment(frames, TIMES, 2, [(46 / 128, 0.6)], ColourRegion(), cuts=[0.25, 1.25])
+    assert track.state.tolist() == [LOST, SEEN, SEEN] + [LOST] * 4
+
+
+def test_where_nothing_stands_out_nothing_is_found():
+    flat = np.full((3, *SIZE, 3), 120, np.uint8)
+    with pytest.raises(OptionError, match=r"no object stands out at this point\. Click inside"):
+        segment(flat, TIMES[:3], 1, [(0.5, 0.5)], ColourRegion())
+
+
+@pytest.mark.parametrize("title", ["SAM 2", "EdgeTAM"])
+def test_a_tracker_is_given_the_point_on_its_frame(title):
+    """Random weights: where the point is changes the mask, and every frame is looked at once."""
+    frames, _ = shapes()
+    tracker = built(title)
+    seen = list(tracker.segment(frames[:4], 2, [(0.1, 0.2)]))
+    assert [s.frame for s in seen] == [2, 3, 1, 0]
+    assert all(s.mask.shape == SIZE and s.mask.dtype == bool for s in seen)
+    assert all(0.9 < s.score <= 1 for s in seen)
+    (again, *_), (other, *_) = (
+        tracker.segment(frames[:4], 2, points) for points in ([(0.1, 0.2)], [(0.9, 0.9)])
+    )
+    assert np.array_equal(again.mask, seen[0].mask)
+    assert not np.array_equal(other.mask, seen[0].mask)
+
+
+def test_memory_is_planned_before_anything_is_loaded(monkeypatch):
+    monkeypatch.setattr(segment_hf, "fetch", lambda *_, **__: pytest.fail("fetched"))
+    monkeypatch.setattr(segment_hf, "free_mb", lambda device: 2000.0)
+    with pytest.raises(DetectorError, match=r"tiny takes about 2\.0 GB .* and 2\.0 GB are free"):
+        load_segmenter("sam2-tiny", frames=54)
+    assert segment_hf.planned_mb(38.9, 54) == pytest.approx(155.6 + 1000 + 16 * 54)
+
+
+def test_what_cannot_be_had_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment_hf, "reachable", lambda: False)
+    with pytest.raises(DetectorError, match="'sam2-tiny' is not on this disk, and the hub cannot"):
+        load_segmenter("sam2-tiny")
+    with pytest.raises(DetectorError, match=f"'yolo11n' is not a known segmenter.*{listed(True)}"):
+        check_segmenter("yolo11n")
+    model, processor = sam2()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(DetectorError, match="of the kind 'bert', which follows no points"):
+        load_segmenter(str(tmp_path))
+    model.config.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "sam2_video"}))
+    with pytest.raises(DetectorError, match="cannot be loaded"):
+        load_segmenter(str(tmp_path))
+
+
+def test_segmenters_are_no_detectors_of_a_run(capsys):
+    assert main(["trace", "clip.mp4", "What is it?", "--detector", "grabcut"]) == 2
+    assert "grabcut finds no objects by itself: it follows a point" in capsys.readouterr().err
+    assert not set(named("points")) & set(listed().split(", "))
+
+
+CLICK = {"kind": "point", "frame": 1, "points": [[0.5, 0.5]], "label": "kite"}
+
+
+class Middle:
+    """Sees the middle of every frame but the last."""
+
+    name = "middle"
+
+    def segment(self, frames, at, points):
+        from macd_studio.core.objects.segment import Sighting
+
+        height, width = frames.shape[1:3]
+        for i in [at, *(i for i in range(len(frames)) if i != at)]:
+            mask = np.zeros((height, width), bool)
+            if i < len(frames) - 1:
+                mask[height // 4 : height // 2, width // 4 : width // 2] = True
+            yield Sighting(i, mask, 0.8)
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return load(EXAMPLE)
+
+
+def test_an_object_at_a_point_is_one_like_any_other(trace, toyworld, tmp_path):
+    asked = []
+
+    def loaded(name, frames):
+        asked.append((name, frames))
+        return Middle()
+
+    bench = Workbench(trace, toyworld, loaded)
+    events = list(bench.change(read_edit(CLICK, trace)))
+    assert asked == [("grabcut", len(trace.frames))]
+    assert [e.stage for e in events[:2]] == ["detect", "track"]
+    assert "Following kite: frame 2 of 8" in [e.message for e in events]
+    changed = bench.trace
+    assert changed.tracks[:-1] == trace.tracks
+    new = changed.tracks[-1]
+    assert (new.id, new.label) == (1 + max(t.id for t in trace.tracks), "kite")
+    assert new.confidence == pytest.approx(0.8)
+    assert new.state.tolist() == [SEEN] * 7 + [LOST]
+    np.testing.assert_allclose(new.boxes[0], [0.25, 0.25, 0.5, 0.5], atol=0.01)
+    assert changed.edits == (
+        Edit("point", label="kite", frame=1, points=((0.5, 0.5),), segmenter="grabcut"),
+    )
+    assert len(changed.counterfactual.level) == len(trace.tracks) + 1
+    before = [t.token for t in trace.answers["baseline"].tokens]
+    assert [t.token for t in changed.answers["baseline"].tokens] == before
+
+    *_, last = bench.change(Edit("level", track=new.id, level=1.0))
+    assert last.trace.counterfactual.level[-1] == 1
+    *_, last = bench.change(Edit("label", track=new.id, label="dragon"))
+    again = unpack(pack(last.trace))
+    assert again.tracks[-1].label == "dragon"
+    assert again.edits == last.trace.edits
+    np.testing.assert_array_equal(again.tracks[-1].state, new.state)
+    path = export_tracks(again, tmp_path / "x.json")
+    assert "dragon" in path.read_text()
+    *_, last = bench.change(read_edit(CLICK, bench.trace))
+    assert last.trace.tracks[-1].id == new.id + 1
+
+
+def test_a_click_that_finds_nothing_leaves_everything(trace, toyworld):
+    class Blind(Middle):
+        def segment(self, frames, at, points):
+            for sighting in super().segment(frames, at, points):
+                yield replace(sighting, mask=np.zeros_like(sighting.mask))
+
+    bench = Workbench(trace, toyworld, lambda name, frames: Blind())
+    with pytest.raises(OptionError, match="no object stands out"):
+        list(bench.change(read_edit(CLICK, trace)))
+    assert bench.trace is trace
+
+
+def test_a_point_on_the_command_line(tmp_path, capsys):
+    out = tmp_path / "new.macd"
+    words = ["--point", "2,0.5,0.5,the kite, red", "--level", "9=0"]
+    known = load(EXAMPLE)
+    new = 1 + max(t.id for t in known.tracks)
+    words[3] = f"{new}=0"
+    box = known.tracks[0].boxes[2]
+    x, y = (box[:2] + box[2:]) / 2
+    words[1] = f"2,{x:.4f},{y:.4f},the kite, red"
+    assert main(["edit", str(EXAMPLE), *words, "--out", str(out)]) == 0
+    trace = load(out)
+    assert [e.kind for e in trace.edits] == ["point", "level"]
+    assert (trace.tracks[-1].id, trace.tracks[-1].label) == (new, "the kite, red")
+    assert trace.edits[0].segmenter == "grabcut"
+    assert (trace.tracks[-1].state != LOST).any()
+    assert trace.counterfactual.level[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--point", "2,1.5,0.5"], "the point lies outside of the picture"),
+        (["--point", "2,nan,0.5"], "the point lies outside of the picture"),
+        (["--point", "8,0.5,0.5"], "frame is 8"),
+        (["--point", "2,0.5"], "is not of the form FRAME,X,Y[,NAME]"),
+        (["--point", "2,0.5,0.5", "--segmenter", "rt-detr"], "is not a known segmenter"),
+        (["--edit", '{"kind": "point", "frame": 0, "points": []}'], "there is no point, or too"),
+        (["--edit", '{"kind": "point", "frame": 0, "points": [[0, 0]], "segmenter": 3}'],
+         "not the name of a segmenter"),
+    ],
+)  # fmt: skip
+def test_points_that_cannot_be_are_told_before_a_model_is_loaded(words, said, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "macd_studio.core.backbones.load_backbone", lambda *_, **__: pytest.fail("loaded")
+    )
+    assert main(["edit", str(EXAMPLE), *words]) == 2
+    assert said in capsys.readouterr().err
