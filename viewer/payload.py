@@ -120,6 +120,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
         "demo": bool(trace.backbone.domain),
+        "outside": trace.outside_domain,
         "recorded": trace.backbone.is_recorded,
         "cuts": first_after_cuts(trace),
         "source": [trace.frames.shape[2], trace.frames.shape[1]],

@@ -27,7 +27,8 @@ export function mountPage({ element, props, trigger, watch }) {
     // a new run takes the whole form, a change of the run on show does not
     send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
-    anyway: () => /** @type {HTMLElement | null} */ (document.querySelector("#answer"))?.click(),
+    anyway: () => press("#answer"),
+    stop: () => press("#stop"),
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
     base: document.baseURI,
   });
@@ -49,6 +50,11 @@ export function mountPage({ element, props, trigger, watch }) {
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);
   show();
+}
+
+/** @param {string} button of the form, which may be closed */
+function press(button) {
+  /** @type {HTMLElement | null} */ (document.querySelector(button))?.click();
 }
 
 /** The bar says which model answered what is shown. @param {Trace | null} trace */

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from macd_studio.macd_ui.examples import examples
-from macd_studio.viewer import JS, bundle, payload
+from macd_studio.viewer import JS, bundle, payload, status
 from macd_studio.viewer.glossary import terms
 from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
@@ -69,6 +69,8 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     wanted = [".mv-question", ".mv-outcome", "[data-part=picture]", "[data-part=open-form]"]
     assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
     assert page.locator(".mv-twin").is_hidden()  # both views have no room
+    lead = page.locator("#lead").bounding_box()
+    assert (lead["x"], lead["width"]) == (0, 390)  # nothing shows beside the bar
     tops = [page.locator(f"[data-part={name}]").bounding_box()["y"] for name in
             ("picture", "trajectory", "answers", "controls")]  # fmt: skip
     assert tops == sorted(tops)
@@ -77,6 +79,48 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     assert form["y"] < 10
     page.locator("#close-form").click()
     assert not page.locator("#ask").is_visible()
+    page.evaluate(
+        """() => {
+          const stop = document.querySelector("#stop"); // of the form, which is closed
+          stop.disabled = false;
+          stop.addEventListener("click", () => { window.pressed = true; });
+          document.querySelector(".mv-stop").hidden = false;
+        }"""
+    )
+    page.locator(".mv-stop").click()
+    assert page.evaluate("window.pressed")
+
+
+def test_what_goes_on_can_be_stopped_where_it_is_seen(bare):
+    trace = traced(objects=3, steps=3)
+    page = show(bare, trace, 390)
+    stop = page.locator(".mv-stop")
+    running = payload(trace, status("ascent", 0.5, "Step 1 of 3", running=True))
+    page.evaluate("(data) => window.viewer.update(data)", running)
+    assert not stop.is_visible()  # nothing there stops it
+    page.evaluate("window.viewer.host.stop = () => { window.stopped = true; }; 0")
+    page.evaluate("(data) => window.viewer.update(data)", running)
+    assert page.evaluate(PARTS_IN_SIGHT, [".mv-stop", ".mv-question"]) == []
+    stop.click()
+    assert page.evaluate("window.stopped")
+    page.evaluate("(data) => window.viewer.update(data)", payload(trace))
+    assert not stop.is_visible()
+
+
+def test_what_stands_for_an_answer_says_why_there_is_none(bare):
+    """A run that ended before, one without answers, one that the demo model cannot answer."""
+    data = payload(traced(objects=2, steps=3))
+    texts = []
+    for outside, ended in ((False, True), (False, False), (True, False)):
+        one = data["trace"] | {"answers": {}, "outside": outside}
+        page = show_data(bare, data | {"trace": one | ({"final": None} if ended else {})})
+        texts.append(page.locator(".mv-no-answer").inner_text().split(".")[0])
+    assert texts == [
+        "The run ended before an answer was decoded",
+        "No answer was decoded",
+        "The demo model knows drawn clips only: what it would answer about this one means nothing,"
+        " so it was not asked",
+    ]
 
 
 def values_of(page, track):
@@ -85,7 +129,8 @@ def values_of(page, track):
         """(track) => {
           const plot = document.querySelector("[data-plot=objects]");
           const ticks = [...plot.querySelectorAll("text[text-anchor=end]")].map((text) =>
-            [Number(text.textContent.replace("−", "-")), Number(text.getAttribute("y")) - 4]);
+            [Number(text.textContent.replace("−", "-")), Number(text.getAttribute("y")) - 4])
+            .filter(([value]) => !isNaN(value)); // the end of the other axis has a name
           const [[a, y], [b, z]] = [ticks[0], ticks[ticks.length - 1]];
           const line = plot.querySelector(`[data-track="${track}"] .mv-line-whole`);
           return line.getAttribute("points").split(" ").map((point) => Number(point.split(",")[1]))

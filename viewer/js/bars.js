@@ -41,8 +41,8 @@ export class Bars {
     const none = !Object.values(trace.answers).some(({ tokens }) => tokens.length);
     this.root.hidden = none && this.state.running;
     this.empty.hidden = !none;
-    this.why.textContent = trace.demo ? TEXT.demoCannotAnswer : TEXT.noAnswers;
-    if (this.anyway) this.anyway.hidden = !trace.demo || trace.recorded;
+    this.why.textContent = !trace.final ? TEXT.endedBefore : trace.outside ? TEXT.demoCannotAnswer : TEXT.noAnswers;
+    if (this.anyway) this.anyway.hidden = !trace.final || !trace.outside || trace.recorded;
     for (const part of [this.full, this.name, this.before, this.after]) part.hidden = none;
     this.drawn = "";
   }
@@ -88,7 +88,6 @@ export class Bars {
       value: row.inside ? `${exact ? "" : "≤ "}${percent(row.after)} · ${fixed(row.score)}` : TEXT.belowCutoff,
     }));
     renew(this.views, [barsOf(TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : [])]);
-    this.views.classList.toggle("mv-bars-one", !two);
     renew(this.score, two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []);
   }
 }

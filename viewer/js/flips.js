@@ -30,7 +30,7 @@ export class Flips {
     this.plot = el("div", { class: "mv-flipplot" }, el("span", { class: "mv-axis-down", "aria-hidden": "true" }, "β"), this.down, this.grid,
       this.across, el("span", { class: "mv-axis-across", "aria-hidden": "true" }, "α"));
     this.legend = el("p", { class: "mv-legend" });
-    this.save = button(TEXT.saveSVG, () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })), { class: "mv-toggle" });
+    this.save = button(TEXT.saveSVG, () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })));
     this.root = el("details", { class: "mv-flips" },
       el("summary", {}, TEXT.decisionBoundary), this.words, this.plot,
       this.axis,

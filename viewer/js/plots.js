@@ -2,6 +2,7 @@
 // Plots as SVG: scales, axes with ticks, lines. They take the page's colours, dark and light.
 
 /** @typedef {{ x: (v: number) => number, y: (v: number) => number }} Scales from values to places in the plot */
+/** @typedef {[number, string, string?]} Tick value, text, and which part of the text stands there: its middle, or "start" or "end" */
 /**
  * @typedef {object} Frame what surrounds a plot
  * @property {string} label for a screen reader; empty: none
@@ -9,7 +10,7 @@
  * @property {[number, number, number, number]} margins top, right, bottom, left: for ticks and names
  * @property {[number, number]} x values at the left and the right end
  * @property {[number, number]} y values at the bottom and the top
- * @property {{ x?: [number, string][], y?: [number, string][] }} [ticks] values and their text
+ * @property {{ x?: Tick[], y?: [number, string][] }} [ticks] values and their text
  * @property {boolean} [grid] whether lines across the plot, rather than marks, show the ticks of y
  * @property {{ x?: string, y?: string }} [names] of the axes
  * @property {Record<string, string | number>} [attributes] of the root
@@ -59,9 +60,9 @@ export function plot(frame, draw) {
     root.append(svg("line", { class: "mv-plot-grid", stroke: "currentColor", x1: grid ? left : left - 4, x2: grid ? width - right : left, y1: scales.y(v), y2: scales.y(v) }),
       svg("text", { x: left - 6, y: scales.y(v) + 4, "text-anchor": "end" }, text));
   }
-  for (const [v, text] of ticks.x ?? []) {
+  for (const [v, text, anchor = "middle"] of ticks.x ?? []) {
     root.append(svg("line", { class: "mv-plot-grid", stroke: "currentColor", x1: scales.x(v), x2: scales.x(v), y1: floor, y2: floor + 4 }),
-      svg("text", { x: scales.x(v), y: floor + 16, "text-anchor": "middle" }, text));
+      svg("text", { x: scales.x(v), y: floor + 16, "text-anchor": anchor }, text));
   }
   const [across, down] = [(left + width - right) / 2, (top + floor) / 2];
   if (names.x) root.append(svg("text", { class: "mv-plot-name", x: across, y: floor + 32, "text-anchor": "middle" }, names.x));

@@ -128,8 +128,8 @@ export class Stage {
       "aria-label": TEXT.speed, on: { change: () => state.set({ speed: Number(this.speed.value) }) },
     }, SPEEDS.map((v) => el("option", { value: v, selected: v === 1 }, v ? `${v}×` : TEXT.ownSpeed)));
     this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
-    this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`), { class: "mv-toggle" });
-    this.film = button(TEXT.saveFilm, () => this.saveFilm(), { class: "mv-toggle" });
+    this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`));
+    this.film = button(TEXT.saveFilm, () => this.saveFilm());
     this.moves = [this.play, this.scrub, this.speed, this.loop, this.film];
     this.lanes = new Lanes(state);
     /** @type {Map<Shown, HTMLButtonElement>} */

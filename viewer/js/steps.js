@@ -358,11 +358,11 @@ function deadBand(frame, scales, tau, [low, high]) {
   return [svg("rect", { class: "mv-dead-band", x: left, y: top, width: width - left - right, height: Math.max(1, bottom - top) })];
 }
 
-/** @param {number} last @param {number} width @returns {[number, string][]} */
+/** @param {number} last @param {number} width @returns {import("./plots.js").Tick[]} */
 function stepTicks(last, width) {
   const every = Math.max(1, Math.ceil((last * 36) / width));
   return Array.from({ length: last + 1 }, (_, i) => i).filter((i) => i % every === 0 || i === last)
-    .map((i) => [i, i === last ? TEXT.endOfAscent : String(i)]);
+    .map((i) => (i === last ? [i, TEXT.endOfAscent, "end"] : [i, String(i)])); // tags stand right of the last
 }
 
 /** @param {number} value @param {number} digits */

@@ -79,8 +79,10 @@ export const TEXT = {
   // bars
   bothAnswers: "Both answers", givenTheVideo: "Given the video", givenTheMasked: "Given the masked video",
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
+  stop: "Stop",
   answerAnyway: "Answer anyway",
   demoCannotAnswer: "The demo model knows drawn clips only: what it would answer about this one means nothing, so it was not asked. What is true of the clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
+  endedBefore: "The run ended before an answer was decoded.",
   noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens
   lazyRun: "This run was lazy: the second view was read only where a token needed it, so α and β cannot be moved.",

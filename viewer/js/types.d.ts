@@ -110,6 +110,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   backbone: string;
   /** Whether it was trained on one narrow kind of clips. */
   demo: boolean;
+  /** Whether the clip is of another kind. */
+  outside: boolean;
   /** The frames that are the first ones after a hard cut. */
   cuts: number[];
   /** [w, h] of a source frame, in pixels. */
@@ -347,6 +349,8 @@ export interface Host {
   onDrop?: ((file: File) => void) | null;
   /** Hears which object is chosen or pointed at, of how many, after each drawing. */
   onDraw?: ((chosen: number | null, objects: number) => void) | null;
+  /** Stops what goes on. */
+  stop?: (() => void) | null;
   /** Asks for an answer that the page would not give by itself. */
   anyway?: (() => void) | null;
   /** What links are relative to. */

@@ -35,6 +35,7 @@ export class Viewer {
     const commit = (action) => this.commit(action);
     this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
+    this.stop = button(TEXT.stop, () => host.stop?.(), { class: "mv-button mv-stop", hidden: true });
     this.notes = el("ul", { class: "mv-notes" });
     this.about = el("p", { class: "mv-about" }); // what is said of a run that is not going on
     this.stage = new Stage(this.state);
@@ -75,7 +76,7 @@ export class Viewer {
       this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.took.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
-    }, this.bar, this.message, this.body, this.help.root, this.legend.tips.root);
+    }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.body, this.help.root, this.legend.tips.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.root.addEventListener("pointerdown", (e) => this.touch(e), true);
     this.root.addEventListener("dragover", (e) => e.preventDefault());
@@ -257,6 +258,7 @@ export class Viewer {
         style: { "--fraction": now ? status.fraction : done.includes(key) ? 1 : 0 },
       }, name);
     }));
+    this.stop.hidden = !status.running || !this.host.stop;
     this.bar.hidden = !status.running && (!status.error || Boolean(this.panels[status.where]));
     const panel = status.error ? this.panels[status.where] : null; // where the action was
     for (const { error } of Object.values(this.panels)) error.hidden = true;
