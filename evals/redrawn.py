@@ -110,8 +110,12 @@ def margins(lm: VideoLM, spec: ClipSpec, head: str, absent: str) -> dict[str, fl
 
 
 def measure(lm: VideoLM, n: int, seed: int = SEED) -> dict[str, Any]:
-    """Each view's margin less that of the redrawn clip, and its false yeses, over n clips."""
-    rows = [margins(lm, *clip) for clip in draw_clips(n, seed)]
+    """Each view's margin less that of the redrawn clip, and its false yeses, over n clips.
+
+    A plate shows what lies behind an object that moves; behind a still one it is inpainted.
+    """
+    clips = list(draw_clips(n, seed))
+    rows = [margins(lm, *clip) for clip in clips]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     keys = [str(i) for i in range(n)]
     ones: NDArray[np.float64] = np.ones(n)
@@ -122,6 +126,12 @@ def measure(lm: VideoLM, n: int, seed: int = SEED) -> dict[str, Any]:
             "false_yes": clustered_share(margin > 0, keys),
             "answers_as_redrawn": clustered_share((margin > 0) == (columns["redrawn"] > 0), keys),
         }
+    still = np.array([spec.find(head).motion == "still" for spec, head, _ in clips])
+    plate = columns["plate"] - columns["redrawn"]
+    figures["plate_by_motion"] = {
+        name: {"n": int(of.sum()), "over_redrawn": bootstrap_ratio(plate * of, of * 1.0, keys)}
+        for name, of in (("still", still), ("moving", ~still))
+    }
     figures["masks_are_neutral"] = all(
         max(map(abs, figures["views"][fill]["over_redrawn"][1:])) <= WITHIN for fill in FLAT
     )

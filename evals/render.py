@@ -116,6 +116,8 @@ KINDS: dict[str, Callable[..., str]] = {
         r["fills"][fill]["regimes"]["options"]["methods"][method]
     ),
     "redrawn": lambda r, view: _logits(r["redrawn"]["views"][view]["over_redrawn"]),
+    "plate": lambda r, what: _logits(r["redrawn"]["plate_by_motion"][what]["over_redrawn"]),
+    "plate-n": lambda r, what: str(r["redrawn"]["plate_by_motion"][what]["n"]),
     "redrawn-yes": lambda r, view: percent(r["redrawn"]["views"][view]["false_yes"]),
     "former-redrawn": lambda r, view: _logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
     "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
@@ -145,6 +147,8 @@ SECTIONS = {
     "fills": "fills",
     "redrawn": "redrawn",
     "redrawn-yes": "redrawn",
+    "plate": "redrawn",
+    "plate-n": "redrawn",
     "former-redrawn": "former_redrawn",
     "former-redrawn-yes": "former_redrawn",
     "draws": "draws",

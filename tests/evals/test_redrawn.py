@@ -43,3 +43,14 @@ def test_a_mask_is_neutral_where_its_whole_interval_is(monkeypatch, shift, neutr
     assert low < value < high
     assert abs(value - shift) < 0.15
     assert figures["views"]["redrawn"]["false_yes"][0] == 1.0
+
+
+def test_plates_are_told_apart_by_whether_the_object_moves(monkeypatch):
+    def margins(lm, spec, head, absent):
+        up = spec.find(head).motion == "still"
+        return {"redrawn": 1.0, **dict.fromkeys(redrawn.FILLS, 1.0), "plate": 3.0 if up else 1.0}
+
+    monkeypatch.setattr(redrawn, "margins", margins)
+    found = redrawn.measure(None, 60)["plate_by_motion"]
+    assert found["still"]["n"] + found["moving"]["n"] == 60
+    assert [found[z]["over_redrawn"][0] for z in ("still", "moving")] == [2.0, 0.0]
