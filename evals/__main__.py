@@ -16,8 +16,8 @@ from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from macd_studio.evals.benchmarks.base import evaluation_options
+from macd_studio.evals.commands import detectors, label, paper, power, trace
 from macd_studio.evals.commands import files as files_command
-from macd_studio.evals.commands import label, paper, power, trace
 from macd_studio.evals.commands import score as score_command
 from macd_studio.evals.commands.common import (
     add_engine_flags,
@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     add_engine_flags(run)
     files_command.add_flags(run)
     score_command.add(commands)
+    detectors.add(commands)
     label.add(commands)
     paper.add(commands)
     power.add(commands)

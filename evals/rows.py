@@ -8,7 +8,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -78,7 +78,8 @@ class Row:
 class Setting:
     """What a run is about, the same for all its items.
 
-    boxes: "detector" or "truth". data: folder of a benchmark of video files. fps, side: see
+    boxes: "detector", "truth" or "files". masks: the folder of these files. data: folder of a
+    benchmark of video files. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
     prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
     backbone's weights are quantised. offload: whether those that do not fit lie off the device,
@@ -97,9 +98,14 @@ class Setting:
     seed: int = 0
     held: Weights = "as-is"
     offload: bool = False
+    masks: str = ""
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
+        if self.masks:
+            from macd_studio.evals.tracks import Annotated
+
+            return Annotated(replace(self, masks="").open(), Path(self.masks), self.options.track)
         if not self.data:
             return seeded(find_benchmark(self.benchmark), self.seed)
         from macd_studio.evals.benchmarks.files import Sampling
@@ -116,6 +122,9 @@ class Setting:
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
         del parts["data"]  # the fingerprint is that of what lies there
         del parts["offload"]
+        parts["masks"] = _files_fingerprint(Path(self.masks)) if self.masks else ""
+        if not self.masks:
+            del parts["masks"]  # as before there were any
         parts |= {role: _model_content(parts[role]) for role in ("backbone", "detector")}
         parts["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         if "toyworld" in (self.backbone, self.detector):
@@ -132,12 +141,17 @@ def read_setting(values: Any) -> Setting:
     """The setting that `Setting.as_dict` gave. Raises OptionError for anything else."""
     names = [f.name for f in fields(Setting)]
     if isinstance(values, Mapping):
-        values = {"held": "as-is", "offload": False, **values}  # older reports do not say
+        values = {
+            "held": "as-is",
+            "offload": False,
+            "masks": "",
+            **values,
+        }  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):
         raise OptionError("the setting of the report is damaged", "Run it again")
     options = options_from(values["options"])
-    kinds = {"boxes": ("detector", "truth"), "published": (True, False), "held": get_args(Weights),
-             "offload": (True, False)}  # fmt: skip
+    kinds = {"boxes": ("detector", "truth", "files"), "published": (True, False),
+             "held": get_args(Weights), "offload": (True, False)}  # fmt: skip
     numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
                "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
     for name in names:

@@ -14,17 +14,46 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.cache import StageCache
-from macd_studio.core.errors import MacdError
+from macd_studio.core.errors import MacdError, TracksError
+from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.find import find_cuts, frames_of, prompted
+from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.track import track
-from macd_studio.core.options import DetectOptions, RunOptions
+from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
 from macd_studio.core.types import Clip, Track
+from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Benchmark
 
 VERSION = 3
 ClipOf = tuple[str, tuple[str, ...], bool]
 """A clip's key, what is asked of it, and whether that depends on its objects."""
+
+
+class Annotated:
+    """A benchmark whose true tracks are those of files: one a clip, named as its key or its file.
+
+    Anything else is the benchmark's own.
+    """
+
+    def __init__(self, benchmark: Benchmark, folder: Path, options: TrackOptions) -> None:
+        self._benchmark, self._folder, self._options = benchmark, folder, options
+        files = (p for p in sorted(folder.rglob("*")) if p.is_file())
+        self._files = {p.relative_to(folder).with_suffix("").as_posix(): p for p in files}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._benchmark, name)
+
+    def true_tracks(self, key: str) -> tuple[Track, ...]:
+        """The file's objects. Raises TracksError where there is none, or it does not fit."""
+        names = key, Path(key).with_suffix("").as_posix(), Path(key).stem
+        path = next((self._files[name] for name in names if name in self._files), None)
+        if path is None:
+            raise TracksError(
+                f"the folder of tracks holds no file {shown(key, 100)}", "Name it as the clip"
+            )
+        file = read_track_file(path)
+        return place_tracks(file, self._benchmark.clip(key), self._options).tracks
 
 
 @dataclass(frozen=True)

@@ -301,8 +301,22 @@ def _import_yolo() -> Any:
     return YOLO
 
 
+def _is_downloaded(path: Path) -> bool:
+    """Whether ultralytics is to download a file that is missing: one of a listed name alone.
+
+    It would look for any other on its own servers too, by the file's name.
+    """
+    entry = DETECTORS.get(path.stem)
+    return entry is not None and entry.make == YOLO_MAKER and path == Path(f"{path.stem}.pt")
+
+
 def _load(path: Path) -> Any:
     YOLO = _import_yolo()
+    if not path.is_file() and not _is_downloaded(path):
+        raise DetectorError(
+            f"there is no detector file {shown(str(path), 200)}",
+            "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
+        )
     if is_closed() and not path.is_file():
         raise DetectorError(
             f"{path.name} is not on this disk, and this server downloads nothing any more",

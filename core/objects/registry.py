@@ -47,9 +47,10 @@ class DetectorEntry:
 
     @property
     def facts(self) -> str:
-        """Title, size and licence in one line."""
+        """Title, size, licence, and whether the hub's newest commit is followed, in one line."""
         size = None if self.parameters is None else f"{self.parameters:g} M parameters"
-        return " · ".join(filter(None, (self.title, size, self.licence)))
+        newest = "newest commit" if self.hub is not None and self.hub[1] is None else None
+        return " · ".join(filter(None, (self.title, size, self.licence, newest)))
 
 
 SIZES = "nsmlx"

@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 
 import cv2
@@ -7,7 +8,7 @@ import torch
 
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.objects.detect import POINTS, load_detector, only, simplified
+from macd_studio.core.objects.detect import POINTS, Yolo, load_detector, only, simplified
 from macd_studio.core.options import DetectOptions
 from macd_studio.toyworld.priors import priors
 
@@ -49,6 +50,17 @@ def test_files_that_are_no_weights(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(DetectorError, match="cannot be loaded"):
         load_detector(str(path))
+
+
+@pytest.mark.parametrize("path", ["own.pt", "yolo11z.pt", "weights/yolo11n.pt", "own.onnx"])
+def test_a_missing_file_is_refused_without_a_network(path, monkeypatch, tmp_path):
+    """ultralytics itself looks for it on its servers, by the file's name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, lambda *_: pytest.fail("the network was asked"))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("a name was asked for"))
+    with pytest.raises(DetectorError, match=rf"there is no detector file '{path}'\. Give a .pt or"):
+        Yolo("own", Path(path))
 
 
 class Written:

@@ -108,6 +108,9 @@ def test_every_entry_has_its_facts():
         assert name in listed(entry.reads == "points") or name.startswith(("yolo", "yoloe"))
         if entry.parameters is not None:
             assert entry.weights_mb == pytest.approx(4 * entry.parameters)
+        follows = entry.hub is not None and entry.hub[1] is None
+        assert entry.facts.endswith(" · newest commit") is follows
+        assert not entry.hub or entry.licence
     assert DETECTORS["yoloe-11s-seg"].outlines
     assert not Path("yoloe-11n-seg.pt").exists()
     assert "yoloe-11n-seg" not in DETECTORS
