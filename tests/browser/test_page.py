@@ -2,7 +2,9 @@
 
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from macd_studio.viewer import JS, bundle
 
@@ -252,3 +254,49 @@ def test_a_refused_change_is_told_where_it_was_made(page):
     page.wait_for_selector(".mv-whatif .mv-error:visible")
     assert page.locator(".mv-error:visible").count() == 1
     assert page.locator(".mv-token").count() > 0
+
+
+def unfold(page, *panels):
+    for panel in panels:
+        page.locator(panel).first.evaluate("(d) => { d.open = true; }")
+
+
+OF_TIME = re.compile(
+    r"\bframes?\b(?! mask)|\bframe group|\bclip speed|\bmoves\b|\b\d+ of \d+ frames|\d\.\d\d s\b"
+    r"|\bthe video\b(?! V)|\btracks?\b",
+    re.IGNORECASE,
+)
+"""Of what is said of a run, words that have no sense where a picture was asked about."""
+
+
+def test_an_uploaded_picture_is_masked_and_answered_and_nothing_speaks_of_time(page, tmp_path):
+    """It is no drawing of the toy world, so masks come first, and an answer on request."""
+    path = tmp_path / "street.png"
+    drawn = np.linspace(40, 210, 480 * 320 * 3).reshape(320, 480, 3).astype(np.uint8)
+    drawn[120:260, 60:200] = (200, 40, 30)
+    Image.fromarray(drawn).save(path)
+    upload(page, path)
+    page.wait_for_selector("#guard:visible")
+    assert page.locator("#run").inner_text() == "Detect and mask only"
+    assert page.locator(".strip-frame:visible").count() == 0
+    run(page, "Is there a car?")
+    assert page.locator(".mv-badge").is_visible()
+    assert page.locator(".mv-stage .mv-caption").inner_text().startswith("the picture")
+    assert (
+        page.locator(".mv-object").count() >= 2
+    )  # regions, where no detector knows everyday things
+    assert page.locator(".mv-stage").get_by_role("button", name="Picture", exact=True).is_visible()
+    for name in ("Loop", "Save film", "What moves"):
+        assert page.locator(".mv-root").get_by_role("button", name=name).count() == 0
+    page.locator(".mv-stage").get_by_text("Masked", exact=True).click()
+
+    unfold(page, ".mv-evidence", ".mv-enough", ".mv-whatif")
+    page.locator(".mv-evidence").get_by_role("button", name="Measure", exact=True).click()
+    page.wait_for_selector(".mv-heats canvas")
+    kinds = page.locator(".mv-evidence select").first.inner_text()
+    assert "Input × gradient" in kinds
+    assert page.get_by_role("button", name="Look for it", exact=True).is_enabled()
+    said = page.locator(".mv-root").inner_text().splitlines()
+    of_the_model = "knows only the drawn toy world"
+    found = [z for z in said if OF_TIME.search(z) and of_the_model not in z]
+    assert "\n".join(found) == ""

@@ -229,7 +229,7 @@ def test_regions_are_offered_where_the_object_was_not_detected(page, toy_mp4):
     upload(page, toy_mp4)
     run(page, "Is there a zebra in the video?")
     page.wait_for_selector(".mv-regions:visible")
-    page.get_by_role("button", name="Equal cells of the frame").focus()
+    page.get_by_role("button", name="Equal cells").focus()
     page.keyboard.press("Enter")
     page.wait_for_function(
         "document.querySelectorAll('.mv-object').length > 8"

@@ -129,12 +129,17 @@ CASES = {
                    " although the ascent climbs it.")
     ],
     "undetectedNote": [
-        ([["owl"]], "No track is called “owl”: it was not detected, or is not there, so no mask can be"
+        ([["owl"]], "No object is called “owl”: it was not detected, or is not there, so no mask can be"
                     " chosen for it."),
-        ([["owl", "elk"]], "No tracks are called “owl” and “elk”: they were not detected, or are not"
+        ([["owl", "elk"]], "No objects are called “owl” and “elk”: they were not detected, or are not"
                            " there, so no masks can be chosen for them."),
     ],
-    "lossText": [([1, 2], "1.000 given the video, 2.000 given the counterfactual (nats per token).")],
+    "lossText": [
+        ([1, 2, TRACE], "1.000 given the video, 2.000 given the counterfactual (nats per token)."),
+        ([1, 2, ONE_FRAME], "1.000 given the picture, 2.000 given the counterfactual (nats per token)."),
+    ],
+    "isPicture": [([ONE_FRAME], True), ([TRACE], False), ([{"times": [0.5]}], False)],
+    "partName": [([[0], ONE_FRAME], "the picture"), ([[0], TRACE], "frame 1")],
     "confidenceNote": [
         ([{"starts": 0.25, "continues": 0.1}],
          "Beside each name stands the mean confidence of its detections. A track needs one of at least"
@@ -217,7 +222,10 @@ CASES = {
         ([LEVELS, 0.4, 1, 2, 3], "partly masked → masked before step 3"),
         ([LEVELS, 0.4, 0, 3, 3], "partly masked → kept at the end"),
     ],
-    "framesMasked": [([TRACE, [1, 0]], "2 of 4 frames"), ([TRACE, [0, 0]], "0 of 4 frames")],
+    "framesMasked": [
+        ([TRACE, [1, 0]], "2 of 4 frames"), ([TRACE, [0, 0]], "0 of 4 frames"),
+        ([ONE_FRAME | {"levels": LEVELS}, [1]], "masked"), ([ONE_FRAME | {"levels": LEVELS}, [0]], "kept"),
+    ],
     "barsName": [
         ([{"title": "MACD", "tokens": [{"text": "a b"}, {"text": "c"}]}, 0], "MACD: token 1 of 2, a␣b")
     ],
@@ -315,13 +323,15 @@ CASES = {
         ([256, None], "at most 256 views"), ([64, 2600], "at most 64 views, about 3 s"),
     ],
     "noEnough": [
-        ([None, False, True, "yes"],
+        ([None, False, True, "yes", TRACE],
          "The model's own answer, the baseline's, has no token here."),
-        (["a b", True, True, "yes"],
+        (["a b", True, True, "yes", TRACE],
          "For a␣b in the model's own answer, “yes”. Dimmed is what is hidden from the model."),
-        (["x", False, True, "yes"],
+        (["x", False, True, "yes", ONE_FRAME],
+         "The fewest objects that alone make the model say x in the model's own answer, “yes”."),
+        (["x", False, True, "yes", TRACE],
          "The fewest objects and frames that alone make the model say x in the model's own answer, “yes”."),
-        (["x", False, False, "yes"], "Nothing was looked for of x in the model's own answer, “yes”."),
+        (["x", False, False, "yes", TRACE], "Nothing was looked for of x in the model's own answer, “yes”."),
     ],
     "pieceName": [
         ([{"track": 2, "box": None}, TRACE], "2 cat"), ([{"track": 9, "box": None}, TRACE], "object 9"),
@@ -331,6 +341,7 @@ CASES = {
     "piecesText": [
         ([[0, 1, 3], PIECES, TRACE], "1 dog in frames 1–4; background in frames 3–4"),
         ([[], PIECES, TRACE], "nothing of the video"),
+        ([[0, 2], PIECES, ONE_FRAME], "1 row 1, column 1; background"), ([[], PIECES, ONE_FRAME], "nothing of the picture"),
         ([[0, 2], {"pieces": [*PIECES["pieces"][:1], {}, {"track": 1, "box": None, "groups": [2, 2]}]},
           TRACE | {"groups": [[0, 1], [2, 3], [4]]}], "1 dog in frames 1–2 and frame 5"),
     ],
@@ -415,6 +426,7 @@ CASES = {
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),
         ([TRACE, {"kind": "frames", "track": 1, "level": 0.4}], "frames 3, 4: level 0.4"),
+        ([ONE_FRAME, {"kind": "frames", "track": 0, "level": 1}], "outside the objects: level 1"),
         ([TRACE, {"kind": "drop", "track": 9}], "object 9 dropped"),
         ([TRACE, {"kind": "merge", "track": 1, "other": 9}], "object 9 merged into 1 dog"),
         ([TRACE, {"kind": "label", "track": 1, "label": "wolf"}], "object 1 called wolf"),

@@ -54,9 +54,9 @@ def wrapped(model, processor):
     return adapt(model, processor, info)
 
 
-def close_at(lm, index):
+def close_at(lm, index, seen=CLIP):
     """Makes the closing mark the model's choice at `index`, counted from the answer's start."""
-    encoded = lm.encode(CLIP, QUESTION)
+    encoded = lm.encode(seen, QUESTION)
     state, written = lm.prefill(encoded, encoded.video), []
     for _ in range(index + 1):
         written.append(int(state.logits[0].argmax()))

@@ -8,13 +8,19 @@ from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.kinds import readings, readings_of, views_of
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
+from macd_studio.core.media.video import read_clip
 from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.macd_ui import runs
 from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action
 from macd_studio.macd_ui.estimate import Estimator, work_of_trace
 from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
+from tests.core.test_thoughts import QUESTION, close_at, thinking, wrapped
+from tests.fakes import BoxDetector
+from tests.macd_ui.test_page_parts import FIELDS
 
 
 @pytest.fixture
@@ -219,3 +225,55 @@ def test_the_expected_time_of_a_search_is_that_of_the_views_it_may_read(handlers
     assert known_costs(estimator, trace)["enough"] == pytest.approx(
         2000.0 / after.enough[0].views, abs=0.1
     )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch, make_video):
+    """The page's own jobs: the run, then everything that is asked of a token of its answer."""
+    lm, video = wrapped(*thinking("llava_onevision")), make_video()
+    lm.info = replace(lm.info, name="own/one")
+    form = FIELDS | {
+        "video": str(video), "example": None, "question": QUESTION, "backbone": "own/one",
+        "detector": "", "methods": ["vcd"], "frames": 4,
+    }  # fmt: skip
+    options = run_options(form)
+    options = replace(options, decode=replace(options.decode, max_tokens=2))
+    monkeypatch.setattr(runs, "run_options", lambda _: options)
+    seen = read_clip(video, options.video)
+    close_at(lm, 2, seen)
+    store = Store()
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: lm)
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    handlers = make_handlers(store, examples())
+    *_, last = handlers.runs.run(form, "me")
+    session = store.sessions.open("me")
+    assert last["viewer"]["status"]["error"] == ""
+    thought = session.trace.thought
+    assert thought.closed
+    assert thought.tokens[2] == lm.thought_marks[1]
+    answers = {name: [t.token for t in a.tokens] for name, a in session.trace.answers.items()}
+    assert {len(tokens) for tokens in answers.values()} == {2}
+    # the answer begins behind the thought, whose reading a loop of its own does here
+    encoded = lm.encode(seen, QUESTION)
+    state, written = lm.prefill(encoded, encoded.video), []
+    for _ in range(len(thought.tokens) + 2):
+        written.append(int(state.logits[0].argmax()))
+        state = lm.step(state, written[-1:])
+    assert written[len(thought.tokens) :] == answers["baseline"]
+    for action in (
+        {"do": "evidence", "evidence": {"token": 1, "answer": "macd", "kinds": ["gradient"]}},
+        {"do": "occlusion"},
+        {"do": "controls"},
+        {"do": "enough", "enough": {"token": 1}},
+    ):
+        asked = action | {"run": identity(session.trace)}
+        *_, last = handlers.changes.act(asked, "own/one", "me")
+        assert last["viewer"]["status"]["error"] == "", action
+    first = answers["macd"][0]
+    assert session.trace.evidence[-1].target.token == first
+    assert session.trace.enough[-1].target.token == answers["baseline"][0]
+    assert session.trace.thought == thought
+    shown = last["viewer"]["trace"]
+    assert shown["thought"]["text"] == thought.text
+    assert not set(thought.tokens) & {t["token"] for t in shown["answers"]["macd"]["tokens"]}
+    store.close()

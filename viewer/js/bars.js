@@ -4,7 +4,7 @@
 
 import { button, el, renew, setText } from "./dom.js";
 import { rescore } from "./rescore.js";
-import { TEXT, barLabel, barsName } from "./strings.js";
+import { TEXT, barLabel, barsName, isPicture } from "./strings.js";
 import { fixed, percent, visible } from "./text.js";
 
 /** @import { Answer, TokenStep, Trace } from "./types" */
@@ -77,7 +77,9 @@ export class Bars {
   fill(answer, step, alpha, beta) {
     const two = step.others.length > 0;
     const { rows, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
-    const second = answer.method === "macd" ? TEXT.givenTheMasked : TEXT.givenTheSecondView;
+    const picture = isPicture(this.state.loaded);
+    const masks = picture ? TEXT.givenTheMaskedPicture : TEXT.givenTheMasked;
+    const second = answer.method === "macd" ? masks : TEXT.givenTheSecondView;
     const video = rows.map((row) => ({ id: row.id, text: row.text, share: row.before, value: percent(row.before) }));
     const masked = two ? rows.map(({ id, text, others }) => {
       const p = Math.exp(others[0] - step.others_log_z[0]);
@@ -87,7 +89,7 @@ export class Bars {
       id: row.id, text: row.text, share: row.after,
       value: row.inside ? `${exact ? "" : "≤ "}${percent(row.after)} · ${fixed(row.score)}` : TEXT.belowCutoff,
     }));
-    renew(this.views, [barsOf(TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : [])]);
+    renew(this.views, [barsOf(picture ? TEXT.givenThePicture : TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : [])]);
     renew(this.score, two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []);
   }
 }

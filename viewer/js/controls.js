@@ -3,7 +3,7 @@
 // alone, and regions to mask where the object that was asked about was not detected.
 
 import { button, el, errorLine, scrolled } from "./dom.js";
-import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, controlText, occlusionNote, trackName } from "./strings.js";
+import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, controlText, isPicture, occlusionNote, trackName } from "./strings.js";
 import { signed } from "./text.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */
@@ -127,6 +127,7 @@ export class Regions {
   load(trace) {
     this.root.hidden = !this.state.can("detect") || !trace.undetected.length || !trace.measurable;
     this.words.textContent = TEXT.regionsHint;
+    this.buttons[1].hidden = isPicture(trace); // nothing moves there
   }
 
   /** @param {boolean} now */

@@ -3,7 +3,7 @@
 // them. The pieces of a set stay as they are on the picture and in the lanes; the others are dimmed.
 
 import { all, button, el, errorLine, scrolled } from "./dom.js";
-import { LABELS, TEXT, enoughCost, givenText, groupName, noEnough, pieceName, smallestText } from "./strings.js";
+import { LABELS, TEXT, enoughCost, givenText, isPicture, noEnough, partName, pieceName, smallestText } from "./strings.js";
 import { groupOf } from "./masks.js";
 
 /** @import { Enough, EnoughRequest, Given, Piece, Send, Trace } from "./types" */
@@ -31,6 +31,7 @@ export class EnoughPanel {
     this.margin = el("input", { type: "number", min: 0, max: 1000, step: 0.5, value: 0, "aria-label": TEXT.marginToKeep });
     this.runs = el("select", { "aria-label": TEXT.runsOfFrames, on: { change: () => this.tellCost() } },
       el("option", { value: 0 }, TEXT.asManyAsCanBeCertified));
+    this.spans = el("label", {}, `${TEXT.runsLabel} `, this.runs);
     this.what = el("select", { "aria-label": TEXT.whatMustStay },
       el("option", { value: "answer" }, TEXT.theWholeAnswer), el("option", { value: "token" }, TEXT.thisTokenAlone));
     this.look = button(TEXT.lookForIt, () => this.ask({ search: true }));
@@ -46,7 +47,7 @@ export class EnoughPanel {
       el("div", { class: "mv-edit" }, this.sets, this.toggle), this.table,
       el("div", { class: "mv-edit" }, this.answer, this.read));
     this.asking = el("div", { class: "mv-edit" },
-      el("label", {}, `${TEXT.marginLabel} `, this.margin), el("label", {}, `${TEXT.runsLabel} `, this.runs),
+      el("label", {}, `${TEXT.marginLabel} `, this.margin), this.spans,
       el("label", {}, `${TEXT.mustStayLabel} `, this.what), this.look, this.cost);
     this.root = el("details", { class: "mv-enough" },
       el("summary", {}, TEXT.whatIsEnough), this.words, this.shown, this.asking, this.error);
@@ -69,6 +70,7 @@ export class EnoughPanel {
     this.built = "";
     this.chosen = null;
     this.asking.hidden = !this.able(trace);
+    this.spans.hidden = isPicture(trace);
     this.root.hidden = !trace.enough.length && !this.able(trace);
     const runs = RUNS.filter((count) => count <= trace.groups.length);
     this.runs.replaceChildren(this.runs.children[0], ...runs.map((count) => el("option", { value: count }, String(count))));
@@ -123,7 +125,7 @@ export class EnoughPanel {
     const { answers } = trace, { index } = this, { busy } = this.state;
     const step = index === null ? undefined : answers.baseline.tokens[index];
     this.shown.hidden = !one;
-    this.words.textContent = noEnough(step ? step.text : null, Boolean(one), this.able(trace), answers.baseline?.text ?? "");
+    this.words.textContent = noEnough(step ? step.text : null, Boolean(one), this.able(trace), answers.baseline?.text ?? "", trace);
     this.look.disabled = busy || !step;
     this.tellCost();
     if (!one) return;
@@ -161,14 +163,14 @@ export class EnoughPanel {
       if (i < 0) return el("td", {});
       const frames = framesOf(one.pieces[i], trace);
       const tick = el("input", {
-        type: "checkbox", checked: marked.includes(i), disabled: this.state.busy, "aria-label": LABELS.piece(name, groupName(frames)),
+        type: "checkbox", checked: marked.includes(i), disabled: this.state.busy, "aria-label": LABELS.piece(name, partName(frames, trace)),
         on: { change: () => this.mark(one.pieces.map((_, j) => j).filter((j) => (j === i ? !marked.includes(j) : marked.includes(j)))) },
       });
       return el("td", {}, tick);
     };
     return scrolled(TEXT.pieces, "mv-table", el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, TEXT.shownToTheModel),
-        runs.map((run) => el("th", { scope: "col" }, groupName(framesIn(run, trace)))))),
+        runs.map((run) => el("th", { scope: "col" }, partName(framesIn(run, trace), trace))))),
       el("tbody", {}, names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), runs.map((run) => cell(name, run)))))));
   }
 

@@ -6,7 +6,7 @@ import { AskEvidence } from "./ask-evidence.js";
 import { all, button, contextOf, el, scrolled } from "./dom.js";
 import { Heat, HEAT_VIEWS, paintBar } from "./heat.js";
 import { plot, polyline, svg } from "./plots.js";
-import { HEADS, LABELS, TEXT, colourRange, curveLabel, evidenceChecks, evidenceText, faithfulText, groupName, knockOutText, lensName, measuredTokens, noEvidence, tokenName, trackName } from "./strings.js";
+import { HEADS, LABELS, TEXT, colourRange, curveLabel, evidenceChecks, evidenceText, faithfulText, knockOutText, lensName, measuredTokens, noEvidence, partName, tokenName, trackName } from "./strings.js";
 import { percent, signed } from "./text.js";
 
 /** @import { Curves, Evidence, EvidenceMap, Faithful, FaithfulKind, KnockOut, Lens, Send, TokenStep, Trace } from "./types" */
@@ -61,7 +61,7 @@ export class EvidenceReport {
         el("tbody", {},
           trace.tracks.map((t, k) => row(trackName(t), (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {})),
           trace.tracks.length ? row(TEXT.outsideAllObjects, (m) => m.outside, null, {}) : null,
-          trace.groups.map((group, g) => row(groupName(group), (m) => m.groups[g],
+          trace.groups.map((group, g) => row(partName(group, trace), (m) => m.groups[g],
             () => state.set({ frame: group[0], playing: false }), { "data-frames": group.join(" ") })))));
   }
 

@@ -37,7 +37,7 @@ export class Rail {
     const { loss = null, base_loss = null } = trace.final || {};
     this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
       el("span", { class: "mv-sign" }, TEXT.queryLoss),
-      ` ${lossText(base_loss, loss)}`,
+      ` ${lossText(base_loss, loss, trace)}`,
     ]));
     this.draw();
   }

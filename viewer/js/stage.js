@@ -6,7 +6,7 @@ import { all, button, contextOf, el, saveFile, savePicture, setText } from "./do
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, laneText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
+import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, isPicture, laneText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -246,6 +246,7 @@ export class Stage {
     this.fitCanvas();
     this.scrub.max = String(Math.max(0, trace.times.length - 1));
     for (const move of this.moves) move.hidden = trace.times.length === 1;
+    setText(/** @type {HTMLElement} */ (this.views.get("video")), isPicture(trace) ? TEXT.picture : TEXT.video);
     this.film.hidden ||= typeof MediaRecorder === "undefined";
     this.lanes.load();
   }

@@ -29,7 +29,7 @@ export const TEXT = {
   occlusionHint: "Hides one object after the other and measures what changes: one pass of the model.",
   measuredEffectOfEachObject: "Measured effect of each object",
   gradientPredicts: "Does the gradient predict the effect?",
-  measuredEffects: "Measured effects", equalCells: "Equal cells of the frame",
+  measuredEffects: "Measured effects", equalCells: "Equal cells",
   randomMask: "random mask",
   whatMoves: "What moves",
   regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
@@ -65,7 +65,7 @@ export const TEXT = {
   objects: "Objects", queryLoss: "Query loss",
   // stage
   frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
-  counterfactual: "Counterfactual", video: "Video", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
+  counterfactual: "Counterfactual", video: "Video", picture: "Picture", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
   saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
   drawnFromLevels: "masked: drawn from the levels, as no model has read this video",
   drawnHere: "drawn from this step's levels: the model's own pixels are stored for the end of the ascent", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
@@ -78,6 +78,7 @@ export const TEXT = {
   playTheAscent: "Play the ascent", queryLossByStep: "Query loss by step",
   // bars
   bothAnswers: "Both answers", givenTheVideo: "Given the video", givenTheMasked: "Given the masked video",
+  givenThePicture: "Given the picture", givenTheMaskedPicture: "Given the masked picture",
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
   stop: "Stop",
   answerAnyway: "Answer anyway",
@@ -107,7 +108,8 @@ export const TEXT = {
   size: "size", whatIf: "What if …", changes: "Changes", nameOfTheNewObject: "Name of the new object",
   newObject: "New object", add: "Add", cancel: "Cancel", theNewObjectNeedsAName: "The new object needs a name.",
   runAgainHint: "Everything is run again from where your change begins.",
-  chooseObjectOrFrames: "Choose an object on the picture, or change the frames.", level: "Level",
+  chooseObjectOrFrames: "Choose an object on the picture, or change the frames.",
+  chooseObjectOrRest: "Choose an object on the picture, or change what is outside the objects.", outsideObjects: "outside the objects", level: "Level",
   nameOfTheObject: "Name of the object", mergeWith: "Merge with", mergeWithOption: "merge with …", drop: "Drop",
   // changes that the browser computes
   computingHere: "The model in this page is computing …", startingModel: "Starting the model …",
@@ -203,12 +205,18 @@ export const capitalized = (text) => `${text.charAt(0).toUpperCase()}${text.slic
 /** @type {(track: Pick<Track, "id" | "label">) => string} */
 export const trackName = ({ id, label }) => `${id} ${label}`;
 
+/** @type {(trace: Pick<Trace, "times">) => boolean} whether a picture was asked about: nothing speaks of time then */
+export const isPicture = ({ times }) => times.length === 1 && !times[0];
+
 /** @type {(group: number[]) => string} frames of a group, counted from 1 */
 export const frameNumbers = (group) => group.map((frame) => frame + 1).join(", ");
 
 /** @type {(group: number[]) => string} */
 export const groupName = (group) =>
   group.length > 1 ? `frames ${group[0] + 1}–${group[group.length - 1] + 1}` : `frame ${group[0] + 1}`;
+
+/** @type {(group: number[], trace: Pick<Trace, "times">) => string} */
+export const partName = (group, trace) => isPicture(trace) ? "the picture" : groupName(group);
 
 /** @type {(milliseconds: number) => string} */
 export const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(1)} s`;
@@ -339,13 +347,13 @@ export const lossNote = (base, masked) =>
 export const undetectedNote = (words) => {
   const names = listed(words.map((word) => `“${word}”`));
   return words.length === 1
-    ? `No track is called ${names}: it was not detected, or is not there, so no mask can be chosen for it.`
-    : `No tracks are called ${names}: they were not detected, or are not there, so no masks can be chosen for them.`;
+    ? `No object is called ${names}: it was not detected, or is not there, so no mask can be chosen for it.`
+    : `No objects are called ${names}: they were not detected, or are not there, so no masks can be chosen for them.`;
 };
 
-/** @type {(base: number, masked: number) => string} */
-export const lossText = (base, masked) =>
-  `${base.toFixed(3)} given the video, ${masked.toFixed(3)} given the counterfactual (nats per token).`;
+/** @type {(base: number, masked: number, trace: Pick<Trace, "times">) => string} */
+export const lossText = (base, masked, trace) =>
+  `${base.toFixed(3)} given the ${isPicture(trace) ? "picture" : "video"}, ${masked.toFixed(3)} given the counterfactual (nats per token).`;
 
 /** @type {(thresholds: Trace["thresholds"]) => string} */
 export const confidenceNote = ({ starts, continues }) =>
@@ -508,7 +516,7 @@ export const switchText = (levels, before, after, at, last) => {
 /** @type {(trace: Pick<Trace, "groups" | "levels" | "times">, levels: number[]) => string} levels: of the frame groups */
 export const framesMasked = ({ groups, levels: names, times }, levels) => {
   const n = levels.reduce((sum, level, g) => sum + (levelIndex(names, level) > 0 ? groups[g].length : 0), 0);
-  return `${n} of ${times.length} frames`;
+  return isPicture({ times }) ? (n ? "masked" : "kept") : `${n} of ${times.length} frames`;
 };
 
 /**
@@ -727,7 +735,7 @@ export const pieceName = ({ track, box }, { tracks }) => {
 /**
  * A set of pieces; runs of one region that follow each other are joined.
  *
- * @type {(shown: number[], one: Pick<Enough, "pieces">, trace: Pick<Trace, "tracks" | "groups">) => string}
+ * @type {(shown: number[], one: Pick<Enough, "pieces">, trace: Pick<Trace, "tracks" | "groups" | "times">) => string}
  */
 export const piecesText = (shown, { pieces }, trace) => {
   /** @type {Map<string, number[][]>} */
@@ -739,6 +747,7 @@ export const piecesText = (shown, { pieces }, trace) => {
     else runs.push([first, last]);
     regions.set(name, runs);
   }
+  if (isPicture(trace)) return [...regions.keys()].join("; ") || "nothing of the picture";
   return [...regions].map(([name, runs]) => `${name} in ${listed(runs.map(([first, last]) => groupName(trace.groups.slice(first, last + 1).flat())))}`)
     .join("; ") || "nothing of the video";
 };
@@ -750,7 +759,7 @@ export const givenText = (head, { answer, probability, margin }) =>
 /**
  * The smallest set that keeps the answer, or whose removal changes it; empty where it was not looked for.
  *
- * @type {(what: "keep" | "remove", one: Enough, trace: Pick<Trace, "tracks" | "groups">) => string}
+ * @type {(what: "keep" | "remove", one: Enough, trace: Pick<Trace, "tracks" | "groups" | "times">) => string}
  */
 export const smallestText = (what, one, trace) => {
   const found = one[what], n = one.pieces.length, keeps = what === "keep";
@@ -770,13 +779,13 @@ export const smallestText = (what, one, trace) => {
 /**
  * What the panel says first. text: of the token; null: there is none.
  *
- * @type {(text: string | null, found: boolean, able: boolean, answer: string) => string}
+ * @type {(text: string | null, found: boolean, able: boolean, answer: string, trace: Pick<Trace, "times">) => string}
  */
-export const noEnough = (text, found, able, answer) => {
+export const noEnough = (text, found, able, answer, trace) => {
   if (text === null) return "The model's own answer, the baseline's, has no token here.";
   const token = `${visible(text)} in the model's own answer, “${answer}”`;
   if (found) return `For ${token}. Dimmed is what is hidden from the model.`;
-  return able ? `The fewest objects and frames that alone make the model say ${token}.` : `Nothing was looked for of ${token}.`;
+  return able ? `The fewest objects${isPicture(trace) ? "" : " and frames"} that alone make the model say ${token}.` : `Nothing was looked for of ${token}.`;
 };
 
 /** @type {(views: number, milliseconds: number | null) => string} */
@@ -871,7 +880,7 @@ export const sharedText = (seed, shared) => {
 
 /** @type {(frame: number, times: number[]) => string} */
 export const frameText = (frame, times) =>
-  times.length === 1 && !times[0] ? "the picture" : `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
+  isPicture({ times }) ? "the picture" : `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
 
 /** @type {(level: number) => string} level: of the frame mask; 0: it masks nothing */
 export const outsideText = (level) => level ? ` · outside of objects masked at ${level}` : "";
@@ -907,8 +916,8 @@ export const WHY_NOT = {
 
 // ---- changes by hand
 
-/** @type {(trace: Pick<Trace, "tracks" | "groups">, edit: Edit) => string} a change that was made */
-export const editText = ({ tracks, groups }, edit) => {
+/** @type {(trace: Pick<Trace, "tracks" | "groups" | "times">, edit: Edit) => string} a change that was made */
+export const editText = ({ tracks, groups, times }, edit) => {
   /** @type {(id: number | undefined) => string} */
   const name = (id) => {
     const track = tracks.find((t) => t.id === id);
@@ -917,7 +926,7 @@ export const editText = ({ tracks, groups }, edit) => {
   const level = edit.level || 0;
   switch (edit.kind) {
     case "level": return `${name(edit.track)}: level ${level}`;
-    case "frames": return `frames ${frameNumbers(groups[edit.track || 0] || [])}: level ${level}`;
+    case "frames": return `${isPicture({ times }) ? TEXT.outsideObjects : `frames ${frameNumbers(groups[edit.track || 0] || [])}`}: level ${level}`;
     case "drop": return `object ${edit.track} dropped`;
     case "merge": return `object ${edit.other} merged into ${name(edit.track)}`;
     case "label": return `object ${edit.track} called ${edit.label}`;

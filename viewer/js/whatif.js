@@ -4,7 +4,7 @@
 
 import { all, button, contextOf, el, errorLine } from "./dom.js";
 import { groupOf } from "./masks.js";
-import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, trackName, unavailableText } from "./strings.js";
+import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, isPicture, trackName, unavailableText } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -153,7 +153,7 @@ export class WhatIf {
     const chosen = track === null ? null : trace.tracks[track];
     this.hint.textContent = this.pending ? TEXT.theNewObjectNeedsAName : tool ? HINTS[tool] : chosen
       ? TEXT.runAgainHint
-      : TEXT.chooseObjectOrFrames;
+      : isPicture(trace) ? TEXT.chooseObjectOrRest : TEXT.chooseObjectOrFrames;
     const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
     if (key !== this.drawnFor) {
       this.drawnFor = key;
@@ -214,7 +214,7 @@ export class WhatIf {
     if (this.frame.hidden || key === this.drawnFrames) return;
     this.drawnFrames = key;
     this.frame.replaceChildren(
-      el("span", { class: "mv-edit-name" }, `frames ${frameNumbers(trace.groups[group])}`),
+      el("span", { class: "mv-edit-name" }, isPicture(trace) ? TEXT.outsideObjects : `frames ${frameNumbers(trace.groups[group])}`),
       this.levels(level, (chosen) => this.edit({ kind: "frames", track: group, level: chosen })));
   }
 
