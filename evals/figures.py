@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from macd_studio.core.methods import find_method
+from macd_studio.core.shipped import document_style
 
 Report = dict[str, Any]
 
@@ -168,7 +169,11 @@ def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: ""
             body.append(f"<h{depth}>{html.escape(heading)}</h{depth}>")
         elif line and not line.startswith("!["):  # the page holds its pictures itself
             body.append(f"<p>{_inline(line)}</p>")
-    return _PAGE.replace("TITLE", html.escape(title)).replace("BODY", "\n".join(body))
+    return (
+        _PAGE.replace("STYLE", document_style("70rem"))
+        .replace("TITLE", html.escape(title))
+        .replace("BODY", "\n".join(body))
+    )
 
 
 def _html_table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
@@ -184,8 +189,7 @@ def _html_table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
         + "</tr>"
         for row in lines
     )
-    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="wide" tabindex="0" role="region" aria-label="table">{whole}</div>'
+    return f'<table tabindex="0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _linked(cell: str, target: str) -> str:
@@ -204,14 +208,10 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>TITLE</title>
 <style>
-:root { color-scheme: light dark; --line: #8884; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line);
-  white-space: nowrap; font-size: 13px; }
-figure { margin: 1.5rem 0; background: #fff; border-radius: 8px; padding: 1rem; }
-svg { max-width: 100%; height: auto; }
+STYLEth, td { white-space: nowrap; }
 </style></head><body>
+<main>
 BODY
+</main>
 </body></html>
 """

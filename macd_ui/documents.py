@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from macd_studio.core.shipped import document_style
 from macd_studio.macd_ui.sites import HOME, link_home, page_frame
-from macd_studio.viewer.bundle import look
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -43,17 +43,7 @@ POLICY = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-ur
 _COMMENT = re.compile(r"(?P<code>^```.*?^```|`[^`\n]+`)|<!--.*?-->", re.S | re.M)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-STYLE = """\
-body { max-width: 46rem; margin: 0 auto; padding: 24px 16px 80px; overflow-wrap: break-word; }
-body { font: var(--type-m)/1.6 var(--face); color: var(--ink); background: var(--paper); }
-a { color: var(--accent); }
-nav ul { columns: 15rem; padding-left: 20px; }
-nav summary { cursor: pointer; }
-img { max-width: 100%; height: auto; border-radius: var(--corner-s); }
-table { border-collapse: collapse; display: block; overflow-x: auto; overflow-wrap: normal; }
-td, th { border: 1px solid var(--line); padding: 4px 8px; text-align: left; vertical-align: top; }
-pre { overflow-x: auto; padding: 8px; background: var(--tint); border-radius: var(--corner-s); }
-"""
+STYLE = "nav ul { columns: 15rem; padding-left: 20px; }\n"
 
 
 def has_docs() -> bool:
@@ -136,7 +126,7 @@ def _page(path: str, changed_ns: int) -> str:
         f"<nav>{link_home(_relative(HOME, path))}\n<details><summary>All documents</summary><ul>\n"
         f"{items}\n</ul></details></nav><main>\n{text}\n</main>"
     )
-    return page_frame(titles[path], body, inline_style=look() + STYLE)
+    return page_frame(titles[path], body, inline_style=document_style("46rem") + STYLE)
 
 
 def plain_markdown(text: str) -> str:

@@ -165,7 +165,7 @@ def _files_report(report: Report, folder: Path) -> Opened:
     keys = frozenset(a["key"] for q in report["questions"] for a in q["answers"].values())
     shown = report_page(report, plots(report))
     questions = questions_page(report, folder.name, links)
-    back = f'<p>{link_home(HOME)} · <a href="{QUESTIONS}">Questions</a></p>'
+    back = f'<nav>{link_home(HOME)} · <a href="{QUESTIONS}">Questions</a></nav>'
     downloads = '<p><a href="report.json">report.json</a> · <a href="questions.csv">csv</a></p>'
     setting = report.get("setting")
     if isinstance(setting, dict):  # where the data lie on this machine is nobody's business
@@ -191,7 +191,7 @@ def _drawn_report(report: Report, folder: Path) -> Opened:
     from macd_studio.evals.report import markdown, pictures
 
     shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
-    back = f"<p>{link_home(HOME)}</p>"
+    back = f"<nav>{link_home(HOME)}</nav>"
     return Opened(frozenset(), {INDEX: text_file(_with_links(shown, back), "html")})
 
 

@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+from macd_studio.core.shipped import document_style
 from macd_studio.core.words import count, visible
 from macd_studio.ratings.events import MOST_LOW, REASONS
 
@@ -37,17 +38,9 @@ def html_page(report: dict[str, Any]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Rating study</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
+        f"<title>Rating study</title><style>{document_style('56rem')}</style></head>\n"
+        f"<body><main>\n{body}\n</main></body></html>\n"
     )
-
-
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;display:block;overflow-x:auto}"
-    "th,td{border:1px solid #8888;padding:.3rem .6rem;text-align:left}"
-    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}}"
-)
 
 
 def blocks(report: dict[str, Any]) -> list[Block]:
@@ -298,7 +291,7 @@ def _html(block: Block) -> str:
         head, *body = block.rows
         rows = ["<tr>" + "".join(f"<th>{_html_text(c)}</th>" for c in head) + "</tr>"]
         rows += ["<tr>" + "".join(f"<td>{_html_text(c)}</td>" for c in r) + "</tr>" for r in body]
-        return "<table>" + "".join(rows) + "</table>"
+        return '<table tabindex="0">' + "".join(rows) + "</table>"
     return f"<{block.kind}>{_html_text(block.text)}</{block.kind}>"
 
 

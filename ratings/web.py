@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.shipped import look
 from macd_studio.core.validation import Number
 from macd_studio.ratings.errors import Refused, StudyBusy
 from macd_studio.ratings.events import MOST_EVENTS, read_event
@@ -326,4 +327,7 @@ def _file(name: str) -> Response:
     if path.parent != PAGE or path.suffix not in MEDIA_TYPES or not path.is_file():
         return _error(404, "There is nothing here.")
     headers = {"cache-control": "no-cache", "x-robots-tag": "noindex"}
-    return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix], headers=headers)
+    content = path.read_bytes()
+    if path.suffix == ".css":
+        content = look().encode() + content
+    return Response(content, media_type=MEDIA_TYPES[path.suffix], headers=headers)

@@ -193,7 +193,7 @@ def check_wheel(clone: Path, folder: Path) -> str:
         "core/assets/examples/index.json",
         "macd_ui/js/gallery.js",
         "macd_ui/gallery/gallery.css",
-        "viewer/look.css",
+        "assets/look.css",
         "viewer/viewer.css",
     )
     missing = [w for w in required if w not in names]

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from macd_studio.core.shipped import look
+
 HERE = Path(__file__).parent
 JS = HERE / "js"
 """The viewer's modules."""
@@ -114,11 +116,6 @@ def _visit(path: Path, order: dict[Path, _Module], above: tuple[Path, ...]) -> N
         _visit(other, order, (*above, path))
     module.check(order)
     order[path] = module
-
-
-def look() -> str:
-    """The CSS of every page: colours of both schemes, type, space and corners, by name."""
-    return (HERE / "look.css").read_text(encoding="utf-8")
 
 
 def style() -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from macd_studio.core.methods import find_method
+from macd_studio.core.shipped import document_style
 from macd_studio.core.words import count, visible
 from macd_studio.evals.figures import Link, as_cell
 from macd_studio.evals.scoring.show import AGAINST
@@ -74,7 +75,11 @@ def questions_page(report: Report, folder: str = "FOLDER", links: Links = lambda
     """
     body = "\n".join(_sections(report, folder, links))
     title = html.escape(visible(f"{report['benchmark']}: questions"))
-    return _PAGE.replace("TITLE", title).replace("BODY", body)
+    return (
+        _PAGE.replace("STYLE", document_style("80rem"))
+        .replace("TITLE", title)
+        .replace("BODY", body)
+    )
 
 
 def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
@@ -143,7 +148,7 @@ def _table(
     links: Links,
 ) -> Iterator[str]:
     heads = "".join(f"<th>{_text(find_method(m).title)}</th>" for m in methods)
-    yield '<div class="wide" tabindex="0" role="region" aria-label="questions"><table>'
+    yield '<table tabindex="0">'
     yield f"<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>{heads}</tr>"
     for question in questions:
         options = "; ".join(question["options"])
@@ -155,7 +160,7 @@ def _table(
             f"<details><summary>trace</summary><code>{_text(command(folder, question['id']))}"
             f"</code></details></td><td>{_text(question['truth'])}</td>{cells}</tr>"
         )
-    yield "</table></div>"
+    yield "</table>"
 
 
 def command(folder: str, question: str) -> str:
@@ -187,15 +192,12 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>TITLE</title>
 <style>
-:root { color-scheme: light dark; --line: #8884; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0;
-  border-bottom: 1px solid var(--line); }
-.lists { font-size: 13px; padding-left: 1.2rem; } :target { background: #fd04; }
-code { font-size: 12px; overflow-wrap: anywhere; } summary { cursor: pointer; }
-.right { color: light-dark(#05603a, #6ce9a6); } .wrong { color: light-dark(#912018, #fda29b); }
+STYLE:target { background: var(--warn); }
+.lists { font-size: var(--type-s); padding-left: 20px; } code { overflow-wrap: anywhere; }
+.right { color: var(--good); } .wrong { color: var(--bad); }
 </style></head><body>
+<main>
 BODY
+</main>
 </body></html>
 """

@@ -23,6 +23,7 @@ from typing import Any
 from PIL import Image
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.shipped import look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import Trace
@@ -41,7 +42,7 @@ from macd_studio.macd_ui.sites import (
     write_files,
 )
 from macd_studio.viewer import payload, status
-from macd_studio.viewer.bundle import bundle, look
+from macd_studio.viewer.bundle import bundle
 from macd_studio.viewer.export import (
     COMPUTING,
     LINKED,

@@ -1,10 +1,15 @@
 """No finding of axe-core that is moderate or worse, whatever the viewer is busy with."""
 
+import json
 from itertools import product
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from macd_studio.evals.figures import page as report_page
+from macd_studio.macd_ui.documents import DOCS
+from macd_studio.macd_ui.documents import _page as document_page
+from macd_studio.ratings.render import html_page as study_page
 from macd_studio.viewer import payload, standalone, status
 from tests.browser.states import show, traced
 from tests.small_trace import small_trace
@@ -101,6 +106,28 @@ def test_other_widths_are_accessible(bare, width, scheme):
     page = show(bare, traced(), width, scheme)
     page.locator(".mv-object").first.click()
     assert findings(page) == []
+
+
+READ = {  # a report of an evaluation, one of a rating study, a guide
+    "results": lambda: report_page("Report", TABLE, ["<svg role='img' aria-label='Plot'></svg>"]),
+    "study": lambda: study_page(EXAMPLE_STUDY),
+    "guide": lambda: document_page("results.md", 0),
+}
+TABLE = "# Report\n\n" + "\n".join(["| a long head |" * 9, "|---" * 9 + "|", "| a long cell |" * 9])
+EXAMPLE_STUDY = json.loads((DOCS / "rating-example.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.long)])
+def test_pages_to_read_are_accessible(bare, name, width):
+    bare.set_viewport_size({"width": width, "height": 844})
+    bare.set_content(READ[name]())
+    for scheme in ("light", "dark"):
+        bare.emulate_media(color_scheme=scheme)
+        assert findings(bare) == []
+        assert bare.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    bare.emulate_media(color_scheme="null")
+    assert bare.evaluate("getComputedStyle(document.body).fontSize") == "15px"  # of the one look
 
 
 @pytest.mark.long
