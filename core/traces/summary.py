@@ -302,17 +302,18 @@ def as_table(trace: Trace) -> str:
 def _object_lines(trace: Trace) -> list[str]:
     ascent = trace.options.ascent
     slope = "gradient" if ascent.gradient == "exact" else "≈ gradient"
-    lines = [f"{'Object':<18}{'seen':>6}{slope:>12}{'margin':>12}  level"]
+    names = [f"{t.id} {t.label} {t.confidence:.2f}" for t in trace.tracks]
+    width = max(18, *(min(len(name), 40) for name in names)) if names else 18
+    lines = [f"{'Object':<{width}}{'seen':>6}{slope:>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
-    for t in trace.tracks:
-        name = f"{t.id} {t.label} {t.confidence:.2f}"
+    for name, t in zip(names, trace.tracks, strict=True):
         row = rows.get(t.id)
         if row is None:
-            lines.append(f"{name:<18}{t.frames_seen:>6}")
+            lines.append(f"{name:<{width}}{t.frames_seen:>6}")
             continue
         meaning = ascent.level_name(row["level"]) + ", set by hand" * row["by_hand"]
         lines.append(
-            f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
+            f"{name:<{width}}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({meaning})"
         )
     return lines

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.traces.bundle import load
+from macd_studio.core.traces.summary import as_text
 from tests.patience import PATIENCE_S
+from tests.small_trace import small_trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -235,3 +238,15 @@ def test_a_trace_and_a_clip_show_themselves_in_a_line(traced, toy_mp4):
         assert name in repr(shown)
         assert len(repr(shown)) < 300
         assert "\n" not in repr(shown)
+
+
+def test_long_names_of_objects_keep_the_columns():
+    trace = small_trace()
+    long = replace(trace, tracks=tuple(replace(t, label="row 1, column 1") for t in trace.tracks))
+    lines = as_text(long).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Object "))
+    end = lines[at].index(" seen") + len(" seen")
+    assert trace.tracks
+    for line, track in zip(lines[at + 1 :], trace.tracks, strict=False):
+        assert line[:end].endswith(f" {track.frames_seen}")
+        assert line[end] == " "
