@@ -19,6 +19,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
+from macd_studio.evals.commands.detectors import markdown as detectors_table
 from macd_studio.evals.figures import Report, area, change, percent, points, survives, table
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
@@ -122,6 +123,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "former-redrawn": lambda r, view: _logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
     "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
     "draws": lambda r, what: percent(r["draws"]["shares"][what]),
+    "detectors-table": lambda r: detectors_table(r["detectors"]),
     "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
 }
@@ -152,6 +154,7 @@ SECTIONS = {
     "former-redrawn": "former_redrawn",
     "former-redrawn-yes": "former_redrawn",
     "draws": "draws",
+    "detectors-table": "detectors",
     "seeds-table": "seeds",
     "seeds": "seeds",
 }
@@ -204,6 +207,7 @@ BESIDE = {
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",
     "draws": "draws.json",
+    "detectors": "detectors.json",
     "seeds": "seeds.json",
 }
 """Part of a report → the file beside it that holds it, where there is one."""

@@ -1,21 +1,23 @@
-"""Downloads: a trace as a .macd file or as a page of its own, made when asked for.
+"""Downloads: a trace as a file, as a page of its own, or its objects; made when asked for.
 
-/files/TOKEN/NAME.macd and /files/TOKEN/NAME.html, where TOKEN is that of a session, or `example`
-for the shipped traces, which are everybody's. A session's files are given to its own browser only.
+/files/TOKEN/NAME.macd, NAME.html, and NAME.tracks-FORMAT or NAME.levels-FORMAT, where TOKEN is that
+of a session, or `example` for the shipped traces, which are everybody's. A session's files are
+given to its own browser only.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from macd_studio.core.errors import TraceError
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.objects.export import ENDINGS, FORMATS, What, exported
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.queues import QueueFull
@@ -30,6 +32,10 @@ from macd_studio.viewer import standalone
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
+EXPORTS: dict[str, tuple[str, What]] = {
+    f"{what}-{format}": (format, what) for what in get_args(What) for format in FORMATS
+}
+"""Ending of an address → format, and what is in the file."""
 UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
 
 
@@ -58,6 +64,8 @@ def file_stem(clip: str) -> str:
 def routes(store: Store, examples: list[Example]) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
+    endings = {kind: f"-{kind}{ENDINGS[format]}" for kind, (format, _) in EXPORTS.items()}
+
     def find(token: str, stem: str, cookie: str | None) -> StoredTrace | None:
         if token != EXAMPLE:
             session = store.sessions.find_by_token(token)
@@ -72,7 +80,7 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
 
     def answer(request: Request) -> Response:
         stem, dot, kind = request.path_params["name"].rpartition(".")
-        if not dot or kind not in ("macd", "html"):
+        if not dot or kind not in ("macd", "html", *EXPORTS):
             return PlainTextResponse(UNKNOWN, 404)
         cookie = read_cookie(request.headers.get("cookie"))
         run = request.query_params.get("run")
@@ -82,15 +90,21 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
                 stored = find(request.path_params["token"], stem, cookie)
                 if stored is None or run not in (None, stored.run):
                     return PlainTextResponse(GONE, 404)
-                as_page = kind == "html"
-                content = standalone(stored.read()).encode("utf-8") if as_page else stored.content()
+                if kind == "macd":
+                    content = stored.content()
+                elif kind == "html":
+                    content = standalone(stored.read()).encode("utf-8")
+                else:
+                    content = exported(stored.read(), *EXPORTS[kind])
         except TraceError:
             return PlainTextResponse(GONE, 404)
+        except OptionError as error:
+            return PlainTextResponse(str(error), 409)
         except (QueueFull, QuotaError) as error:
             return PlainTextResponse(str(error), 429)
         name = file_stem(stored.request.clip)
         headers = {
-            "Content-Disposition": f'attachment; filename="{name}.{kind}"',
+            "Content-Disposition": f'attachment; filename="{name}{endings.get(kind, f".{kind}")}"',
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

@@ -91,12 +91,7 @@ def export_tracks(
     nearer to 1, and nearer to r0, than to what is below. Raises OptionError for another format,
     for a trace without objects or without levels, and for a place that cannot be written.
     """
-    if format not in FORMATS:
-        raise OptionError(
-            f"there is no format {str(format)[:40]!r}", f"Choose one of {', '.join(FORMATS)}"
-        )
-    content = FORMATS[format](sheet_of(trace, what))
-    path = Path(path)
+    content, path = exported(trace, format, what), Path(path)
     part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
         part.write_bytes(content)
@@ -108,6 +103,15 @@ def export_tracks(
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def exported(trace: Trace, format: str = "json", what: What = "tracks") -> bytes:
+    """The content of the file that `export_tracks` writes. Raises OptionError likewise."""
+    if format not in FORMATS:
+        raise OptionError(
+            f"there is no format {str(format)[:40]!r}", f"Choose one of {', '.join(FORMATS)}"
+        )
+    return FORMATS[format](sheet_of(trace, what))
 
 
 def sheet_of(trace: Trace, what: What) -> Sheet:
@@ -418,3 +422,5 @@ FORMATS: dict[str, Callable[[Sheet], bytes]] = {
     "yolo": _yolo,
 }
 """By name: what writes the file. `png` and `yolo` are zip archives."""
+ENDINGS = {name: ".json" for name in FORMATS} | {"cvat": ".xml", "png": ".zip", "yolo": ".zip"}
+"""What the name of a file of each format ends in."""

@@ -9,12 +9,14 @@ import pytest
 
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
+from macd_studio.core.objects.export import ENDINGS, FORMATS, exported
 from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.records import Edit
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import save
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.files import addresses
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.queues import JobQueue
@@ -398,6 +400,27 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
     for cookies in ({}, {COOKIE: new_cookie()}, {COOKIE: ""}):  # another visitor
         assert get(store, address, found, cookies).status_code == 404
     assert "no such file" in get(store, address.replace(".macd", ".exe")).text
+
+
+def test_objects_are_downloaded_in_every_format(handlers, store):
+    page, found = handlers.view.first_paint()["files"]["page"], handlers.view.examples
+    trace = handlers.view.first[1]
+    for what in ("tracks", "levels"):
+        for format in FORMATS:
+            answer = get(store, page.replace(".html", f".{what}-{format}"), found)
+            assert answer.status_code == 200, format
+            assert answer.content == exported(trace, format, what)
+            name = answer.headers["content-disposition"].split('"')[1]
+            assert f"-{what}-{format}." in name
+    endings = {"cvat": "xml", "png": "zip", "yolo": "zip"}
+    assert {f: e[1:] for f, e in ENDINGS.items()} == dict.fromkeys(FORMATS, "json") | endings
+    assert "no such file" in get(store, page.replace(".html", ".tracks-avi"), found).text
+    session = store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
+    session.show(replace(trace, tracks=()))
+    address = addresses(session, None)["page"].replace(".html", ".tracks-coco")
+    refused = get(store, address, found)
+    assert refused.status_code == 409
+    assert "objects" in refused.text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 // The canvas: one frame with its layers, what moves through the frames, and the timeline under it with a
 // lane for each object and one for the frame mask.
 
-import { all, button, contextOf, el, saveFile, savePicture, setText } from "./dom.js";
+import { all, button, contextOf, el, errorLine, saveFile, savePicture, setText } from "./dom.js";
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
@@ -97,6 +97,11 @@ const SPEEDS = [0, 0.5, 1, 2, 4];
 const FRAME_MS = 250; // at speed 1
 const FILM_ROUNDS = 2;
 
+/** @type {[string, string][]} what is saved */
+const OBJECTS = [["tracks", TEXT.objectsGroup], ["levels", TEXT.maskedGroup]];
+/** @type {[string, string][]} formats of core/objects/export.py */
+const FORMATS = [["json", "MACD"], ["coco", "COCO"], ["cvat", "CVAT"], ["label-studio", "Label Studio"], ["yolo", "YOLO"], ["png", "PNG"]];
+
 export class Stage {
   /** @param {State} state */
   constructor(state) {
@@ -130,6 +135,14 @@ export class Stage {
     this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
     this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`));
     this.film = button(TEXT.saveFilm, () => this.saveFilm());
+    this.saveObjects = el("select", {
+      "aria-label": TEXT.saveObjectsAs, hidden: true, on: { change: () => this.saveTracks(this.saveObjects.value) },
+    }, el("option", { value: "" }, TEXT.saveObjectsAs),
+    OBJECTS.map(([what, group]) => el("optgroup", { label: group },
+      FORMATS.map(([format, name]) => el("option", { value: `${what}-${format}` }, name)))));
+    this.refused = errorLine();
+    /** Where the trace on show can be had as a page. */
+    this.address = "";
     this.moves = [this.play, this.scrub, this.speed, this.loop, this.film];
     this.lanes = new Lanes(state);
     /** @type {Map<Shown, HTMLButtonElement>} */
@@ -151,7 +164,8 @@ export class Stage {
       el("div", { class: "mv-transport" }, this.play, this.scrub, this.layers), this.key, this.tools);
     /** What is read below the first screen: who is seen when, how fast, and what can be saved. */
     this.more = el("div", { class: "mv-moves" },
-      el("div", { class: "mv-transport" }, this.speed, this.loop, this.save, this.film), this.lanes.root);
+      el("div", { class: "mv-transport" }, this.speed, this.loop, this.save, this.film, this.saveObjects),
+      this.refused, this.lanes.root);
     this.buildLayers();
     new ResizeObserver(() => this.measure()).observe(this.canvas);
   }
@@ -191,6 +205,29 @@ export class Stage {
   whyNotBeside() {
     const { loaded: trace, contrast, step } = this.state;
     return step !== null && hasLevelsOf(trace, contrast) ? "" : this.whyNot("counter");
+  }
+
+  /** What a server gives of the trace on show. @param {{ page: string } | undefined} files @param {boolean} running */
+  offer(files, running) {
+    if (files) this.address = files.page;
+    this.saveObjects.hidden = !this.address || running || !this.state.trace?.tracks.length;
+    this.refused.hidden = true;
+  }
+
+  /** The objects, or what is masked, as another program reads them. @param {string} kind what and format, as in tracks-coco */
+  async saveTracks(kind) {
+    this.saveObjects.value = "";
+    this.refused.hidden = true;
+    if (!kind) return;
+    try {
+      const answer = await fetch(new URL(this.address.replace(/\.html(?=\?|$)/, `.${kind}`), document.baseURI));
+      if (!answer.ok) throw new Error(await answer.text());
+      const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "");
+      saveFile(name ? name[1] : kind, await answer.blob());
+    } catch (error) {
+      this.refused.textContent = error instanceof TypeError ? TEXT.unreachable : String(/** @type {Error} */ (error).message);
+      this.refused.hidden = false;
+    }
   }
 
   // Both views as they are seen, frame by frame, as a film.

@@ -150,6 +150,7 @@ export class Viewer {
     this.state.running = payload.status.running;
     this.hold(payload.status.running);
     if (payload.trace) this.load({ ...payload.trace });
+    this.stage.offer(payload.files, payload.status.running);
   }
 
   /** While a run or a commit goes on, nothing else can be sent. @param {boolean} now */
