@@ -164,6 +164,32 @@ def test_a_click_finds_an_object_and_follows_it(page, tmp_path):
     assert page.locator(".mv-object").count() == len(known.tracks)
 
 
+def test_objects_come_from_a_file_and_go_into_one(page, toy_mp4, tmp_path):
+    """A file of tracks takes the detector's place; what the page shows is saved as COCO."""
+    known = load(EXAMPLE).clip
+    size = [known.width, known.height]
+    times, box = [0.0, 1.0, 2.0], [0.25, 0.25, 0.75, 0.5]
+    track = {"id": 1, "label": "kite", "confidence": 1.0, "boxes": [box] * 3}
+    path = tmp_path / "kite.json"
+    path.write_text(json.dumps({"format": "macd-tracks", "version": 1, "size": size,
+                                "times": times, "tracks": [track]}))  # fmt: skip
+    upload(page, toy_mp4)
+    page.click("#settings button >> nth=0")
+    page.set_input_files("#tracks input[type=file]", path)
+    page.locator("#tracks").get_by_text(".json").first.wait_for()  # the name stands in two parts
+    run(page)
+    assert page.locator(".mv-object-name").all_inner_texts()[0].startswith("kite")
+    assert page.locator(".mv-object").count() == 1
+    with page.expect_download() as download:
+        page.get_by_label("Save objects as …").select_option("tracks-coco")
+    assert download.value.suggested_filename == "toy-tracks-coco.json"
+    saved = json.loads(download.value.path().read_text())
+    assert [c["name"] for c in saved["categories"]] == ["kite"]
+    width, height = (saved["images"][0][side] for side in ("width", "height"))
+    drawn = np.array(saved["annotations"][0]["bbox"]) / (width, height, width, height)
+    np.testing.assert_allclose(drawn, [0.25, 0.25, 0.5, 0.25], atol=0.02)
+
+
 @pytest.mark.real
 @pytest.mark.long
 def test_a_click_on_a_real_clip(page, real, tmp_path):
