@@ -60,9 +60,12 @@ def test_a_region_is_found_to_its_edge_and_followed_both_ways():
     np.testing.assert_allclose(track.boxes[0], edges, atol=0.02)
 
 
-def test_what_looks_otherwise_is_not_the_object():
+@pytest.mark.parametrize("other", ["another colour", "a crumb of it"])
+def test_what_looks_otherwise_is_not_the_object(other):
     frames, masks = shapes()
-    frames[3][masks[3]] = (40, 60, 200)
+    frames[3][masks[3]] = (40, 60, 200) if other == "another colour" else (110, 110, 110)
+    if other == "a crumb of it":
+        frames[3][40:50, 50:60] = RED
     track = segment(frames[:4], TIMES[:4], 0, [(30 / 128, 0.6)], ColourRegion())
     assert track.state.tolist() == [SEEN, SEEN, SEEN, LOST]
 
