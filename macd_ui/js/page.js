@@ -29,6 +29,7 @@ export function mountPage({ element, props, trigger, watch }) {
     onDrop: openTrace,
     anyway: () => press("#answer"),
     stop: () => press("#stop"),
+    get: (address) => fetch(new URL(address, document.baseURI)),
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
     base: document.baseURI,
   });

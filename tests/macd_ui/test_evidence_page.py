@@ -267,7 +267,7 @@ def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch
         {"do": "enough", "enough": {"token": 1}},
     ):
         asked = action | {"run": identity(session.trace)}
-        *_, last = handlers.changes.act(asked, "own/one", "me")
+        *_, last = handlers.changes.act(asked, "own/one", None, "me")
         assert last["viewer"]["status"]["error"] == "", action
     first = answers["macd"][0]
     assert session.trace.evidence[-1].target.token == first

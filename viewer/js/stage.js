@@ -210,7 +210,7 @@ export class Stage {
   /** What a server gives of the trace on show. @param {{ page: string } | undefined} files @param {boolean} running */
   offer(files, running) {
     if (files) this.address = files.page;
-    this.saveObjects.hidden = !this.address || running || !this.state.trace?.tracks.length;
+    this.saveObjects.hidden = !this.state.host.get || !this.address || running || !this.state.trace?.tracks.length;
     this.refused.hidden = true;
   }
 
@@ -220,7 +220,8 @@ export class Stage {
     this.refused.hidden = true;
     if (!kind) return;
     try {
-      const answer = await fetch(new URL(this.address.replace(/\.html(?=\?|$)/, `.${kind}`), document.baseURI));
+      const answer = await this.state.host.get?.(this.address.replace(/\.html(?=\?|$)/, `.${kind}`));
+      if (!answer) return;
       if (!answer.ok) throw new Error(await answer.text());
       const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "");
       saveFile(name ? name[1] : kind, await answer.blob());

@@ -351,6 +351,8 @@ export interface Host {
   onDraw?: ((chosen: number | null, objects: number) => void) | null;
   /** Stops what goes on. */
   stop?: (() => void) | null;
+  /** Fetches a file that the server offers of the trace on show. */
+  get?: (address: string) => Promise<Response>;
   /** Asks for an answer that the page would not give by itself. */
   anyway?: (() => void) | null;
   /** What links are relative to. */
