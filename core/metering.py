@@ -1,4 +1,4 @@
-"""What a run takes and depends on: time and peak memory of pieces of work, versions of libraries.
+"""What a run takes and depends on: time, memory that is taken and free, versions of libraries.
 
 Nested pieces are measured apart: what a method itself costs.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -298,3 +299,16 @@ def peak_memory_mb() -> float:
         return round(torch.cuda.max_memory_allocated() / 2**20, 1)
     scale = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
+
+
+def free_gb(where: torch.device) -> float | None:
+    """Memory that is free on a device; None where the system does not say."""
+    if where.type == "cuda":
+        free: int = torch.cuda.mem_get_info(where)[0]
+        return free / 1e9
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    fields = {line.split(":")[0]: line.split()[1] for line in lines}
+    return int(fields["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in fields else None

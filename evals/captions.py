@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.search import find_answer
-from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.types import Clip, Track
@@ -35,7 +35,7 @@ from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
 from macd_studio.evals.figures import interval_text, percent, survives, table, title
 from macd_studio.evals.first_token import ORACLE, VIDEO, oracle_view
-from macd_studio.evals.headroom import METHODS, as_drawn, check_methods
+from macd_studio.evals.headroom import METHODS, as_drawn, check_methods, open_models
 from macd_studio.evals.metrics import chair, mentioned
 from macd_studio.evals.rows import Setting, row_key
 from macd_studio.evals.run import write_json
@@ -100,21 +100,10 @@ def read_all(
     stored = {row["key"]: row for row in _stored(path)}
     missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
     if missing:
-        from macd_studio.core.backbones import load_backbone
-        from macd_studio.core.objects.detect import load_detector
-        from macd_studio.evals.tracks import Preparing
-
-        lm = load_backbone(setting.backbone)
-        own = setting.boxes == "detector"
-        detector = load_detector(setting.detector, lm.info.device) if own else None
-        preparing = Preparing(benchmark, detector, setting.options)
+        lm, prepare = open_models(benchmark, setting)
         with path.open("a", encoding="utf-8") as file:
             for done, (key, item) in enumerate(missing, 1):
-                prepared = preparing.prepare(item.clip, (item.question,))
-                if prepared.clip is None:
-                    raise prepared.error or OptionError("a clip cannot be read", "Run it again")
-                tracks = prepared.tracks or ()
-                row = caption_row(lm, prepared.clip, tracks, item, contrasts, setting.options)
+                row = caption_row(lm, *prepare(item), item, contrasts, setting.options)
                 stored[key] = {"key": key, **row}
                 file.write(json.dumps(stored[key]) + "\n")
                 file.flush()

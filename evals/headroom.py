@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
+from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
@@ -236,6 +238,31 @@ def as_drawn(benchmark: Benchmark) -> DrawnBenchmark:
     return benchmark
 
 
+def open_models(
+    benchmark: Benchmark, setting: Setting
+) -> tuple[VideoLM, Callable[[Item], tuple[Clip, tuple[Track, ...]]]]:
+    """The backbone, and what gives an item's clip and its objects.
+
+    Raises MacdError for models that cannot be loaded; the call, for a clip that cannot be read.
+    """
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.objects.detect import load_detector
+    from macd_studio.evals.tracks import Preparing
+
+    lm = load_backbone(setting.backbone)
+    own = setting.boxes == "detector"
+    detector = load_detector(setting.detector, lm.info.device) if own else None
+    preparing = Preparing(benchmark, detector, setting.options)
+
+    def prepare(item: Item) -> tuple[Clip, tuple[Track, ...]]:
+        prepared = preparing.prepare(item.clip, (item.question,))
+        if prepared.clip is None:
+            raise prepared.error or OptionError("a clip cannot be read", "Run it again")
+        return prepared.clip, prepared.tracks or ()
+
+    return lm, prepare
+
+
 def read_all(
     benchmark: Benchmark,
     items: Sequence[Item],
@@ -249,24 +276,14 @@ def read_all(
     stored = {r.key: r for r in stored_logits(path) if r.views.keys() >= set(methods)}
     missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
     if missing:
-        from macd_studio.core.backbones import load_backbone
-        from macd_studio.core.objects.detect import load_detector
-        from macd_studio.evals.tracks import Preparing
-
-        lm = load_backbone(setting.backbone)
-        own = setting.boxes == "detector"
-        detector = load_detector(setting.detector, lm.info.device) if own else None
-        preparing = Preparing(benchmark, detector, setting.options)
+        lm, prepare = open_models(benchmark, setting)
         for done, (key, item) in enumerate(missing):
-            prepared = preparing.prepare(item.clip, (item.question,))
-            if prepared.clip is None:
-                raise prepared.error or OptionError("a clip cannot be read", "Run it again")
-            tracks = prepared.tracks or ()
+            clip, tracks = prepare(item)
             without = None
             if REMOVED in methods and item.about:
                 without = as_drawn(benchmark).without(item.clip, item.about)
             stored[key] = read_options(
-                lm, prepared.clip, tracks, item, methods, setting.options, key, without
+                lm, clip, tracks, item, methods, setting.options, key, without
             )
             append_logits(path, stored[key])
             if done % 50 == 49:

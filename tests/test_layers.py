@@ -131,7 +131,7 @@ STAGES: dict[str, set[str]] = {
     "objects.regions": set(),
     "objects.detect_hf": {"fetching", "hub", "objects", "phrases"},
     "objects.segment": {"objects"},
-    "objects.segment_hf": {"fetching", "hub", "objects"},
+    "objects.segment_hf": {"fetching", "hub", "metering", "objects"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),

@@ -31,6 +31,7 @@ from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
 from macd_studio.core.errors import OutOfMemory, UnsupportedBackbone
 from macd_studio.core.fetching import WEIGHTS
+from macd_studio.core.metering import free_gb
 from macd_studio.core.options import Weights, WeightsOptions
 
 UNPLANNED = 1.2
@@ -133,19 +134,6 @@ def bytes_of_config(config: PretrainedConfig, itemsize: int, weights: Weights) -
     with torch.device("meta"):
         model = AutoModelForMultimodalLM.from_config(config)
     return held_bytes(model, itemsize, weights).total
-
-
-def free_gb(where: torch.device) -> float | None:
-    """Memory that is free on a device; None where the system does not say."""
-    if where.type == "cuda":
-        free: int = torch.cuda.mem_get_info(where)[0]
-        return free / 1e9
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = {line.split(":")[0]: line.split()[1] for line in lines}
-    return int(fields["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in fields else None
 
 
 def needed_gb(source: str, config: Any, dtype: torch.dtype, weights: Weights) -> float | None:

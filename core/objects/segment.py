@@ -49,9 +49,10 @@ class Segmenter(Protocol):
         ...
 
 
-NOTHING = OptionError(
-    "no object stands out at this point", "Click inside of an object, or draw a box around it"
-)
+def _nothing() -> OptionError:
+    return OptionError(
+        "no object stands out at this point", "Click inside of an object, or draw a box around it"
+    )
 
 
 def follow(
@@ -77,14 +78,14 @@ def follow(
         done += 1
         found = _boxed(seen.mask)
         if found is None and done == 1:
-            raise NOTHING
+            raise _nothing()
         if found is not None:
             place = int(shot[0]) + seen.frame
             boxes[place], outlines[place] = found
             scores.append(float(seen.score))
         yield done, len(shot)
     if not scores:
-        raise NOTHING
+        raise _nothing()
     state = np.where(np.isfinite(boxes[:, 0]), SEEN, LOST).astype(np.int8)
     confidence = float(np.clip(np.mean(scores), 0, 1))
     return Track(0, "object", confidence, boxes, state, len(scores), outlines=tuple(outlines))

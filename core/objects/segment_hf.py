@@ -5,7 +5,6 @@ SAM 2, EdgeTAM, and the tracker of SAM 3.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.fetching import fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.metering import free_gb
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, hub_source
 from macd_studio.core.objects.segment import Point, Sighting
 from macd_studio.core.types import Pixels, Progress
@@ -74,13 +74,6 @@ class Tracker:
 def planned_mb(millions: float, frames: int) -> float:
     """Megabytes that following an object takes. millions: of parameters, in 32 bits."""
     return 4 * millions + WORK_MB + FRAME_MB * frames
-
-
-def free_mb(device: str) -> float:
-    """Megabytes that are free on the device, or in this machine's memory."""
-    if device.startswith("cuda"):
-        return torch.cuda.mem_get_info()[0] / 1e6
-    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) / 1e6
 
 
 def load_tracker(
@@ -143,10 +136,10 @@ def load_tracker(
 
 
 def _check_memory(title: str, needed_mb: float, device: str) -> None:
-    free = free_mb(device)
-    if needed_mb > free:
+    free = free_gb(torch.device(device))
+    if free is not None and needed_mb > 1000 * free:
         raise DetectorError(
             f"{title} takes about {needed_mb / 1000:.1f} GB to follow an object through this clip,"
-            f" and {free / 1000:.1f} GB are free",
+            f" and {free:.1f} GB are free",
             f"Choose fewer frames, a smaller model, or {COLOURS}",
         )

@@ -100,7 +100,7 @@ def test_a_tracker_is_given_the_point_on_its_frame(title):
 
 def test_memory_is_planned_before_anything_is_loaded(monkeypatch):
     monkeypatch.setattr(segment_hf, "fetch", lambda *_, **__: pytest.fail("fetched"))
-    monkeypatch.setattr(segment_hf, "free_mb", lambda device: 2000.0)
+    monkeypatch.setattr(segment_hf, "free_gb", lambda device: 2.0)
     with pytest.raises(DetectorError, match=r"tiny takes about 2\.0 GB .* and 2\.0 GB are free"):
         load_segmenter("sam2-tiny", frames=54)
     assert segment_hf.planned_mb(38.9, 54) == pytest.approx(155.6 + 1000 + 16 * 54)
