@@ -7,23 +7,16 @@ are the wrong answers, those that a habit suggests, and what MACD changes for be
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.base import VideoLM
-from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.pipeline import run
 from macd_studio.core.truth import is_right, normalized
-from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
-from macd_studio.evals.run import write_json
+from macd_studio.evals.commands.common import measure_drawn_clips
 from macd_studio.evals.stats import wilson
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec
@@ -80,26 +73,13 @@ def count_draws(lm: VideoLM, detector: Detector, seeds: Sequence[int]) -> dict[s
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Counts, prints and writes."""
-    parser = argparse.ArgumentParser(prog="python -m evals.habits", description=__doc__)
-    parser.add_argument("--n", type=int, default=400, help="draws")
-    parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first draw")
-    parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args(argv)
-    try:
-        Number(1, 10_000, whole=True).read(args.n, "n")
-        lm = load_backbone(args.backbone)
-        seeds = range(args.seed, args.seed + args.n)
-        figures = count_draws(lm, load_detector("toyworld"), seeds)
-    except MacdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(figures, indent=1))
-    if args.out:
-        write_json(args.out, figures)
-    return 0
+
+    def count(lm: VideoLM, n: int, seed: int) -> dict[str, Any]:
+        return count_draws(lm, load_detector("toyworld"), range(seed, seed + n))
+
+    return measure_drawn_clips("evals.habits", __doc__, count, n=400, seed=FIRST_SEED, argv=argv)
 
 
 if __name__ == "__main__":

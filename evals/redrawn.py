@@ -8,29 +8,22 @@ same clip drawn again without it. Beside it: the clip as it is, and a mask where
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.errors import MacdError
 from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.types import SEEN, Track
-from macd_studio.core.validation import Number
-from macd_studio.evals.run import write_json
+from macd_studio.evals.commands.common import measure_drawn_clips
 from macd_studio.evals.stats import bootstrap_ratio, clustered_share
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip
@@ -138,24 +131,11 @@ def measure(lm: VideoLM, n: int, seed: int = SEED) -> dict[str, Any]:
     return figures
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(prog="python -m evals.redrawn", description=__doc__)
-    parser.add_argument("--n", type=int, default=600, help="clips")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the clips")
-    parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args(argv)
-    try:
-        Number(2, 10_000, whole=True).read(args.n, "n")
-        figures = measure(load_backbone(args.backbone), args.n, args.seed)
-    except MacdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(figures, indent=1))
-    if args.out:
-        write_json(args.out, figures)
-    return 0
+    return measure_drawn_clips(
+        "evals.redrawn", __doc__, measure, n=600, seed=SEED, least=2, argv=argv
+    )
 
 
 if __name__ == "__main__":

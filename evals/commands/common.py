@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import Number, shown
+from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import VideoLM
     from macd_studio.evals.engine import Engine
 
 
@@ -87,3 +91,43 @@ def machine() -> str:
 def say(line: str) -> None:
     """Tells of progress, beside what the command prints."""
     print(line, file=sys.stderr, flush=True)
+
+
+def measure_drawn_clips(
+    module: str,
+    about: str | None,
+    measure: Callable[[VideoLM, int, int], dict[str, Any]],
+    *,
+    n: int,
+    seed: int,
+    least: int = 1,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """The command line of a measurement on drawn clips: --n, --seed, --backbone, --out.
+
+    measure: of a backbone, the number of clips (least to 10,000) and the first seed; its figures
+    are printed and, with --out, written as JSON. Returns the exit code, 2 for what a user can mend.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser.add_argument("--n", type=int, default=n, help=f"clips (default: {n})")
+    parser.add_argument("--seed", type=int, default=seed, help=f"of the clips (default: {seed})")
+    parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")
+    parser.add_argument("--out", type=Path, help="a JSON file")
+    args = parser.parse_args(argv)
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.evals.run import write_json
+
+    try:
+        Number(least, 10_000, whole=True).read(args.n, "n")
+        Number(0, 2**31, whole=True).read(args.seed, "seed")
+        if args.out:
+            check_folder(args.out.parent)
+        figures = measure(load_backbone(args.backbone), args.n, args.seed)
+    except MacdError as error:
+        say(f"error: {visible(str(error))}")
+        return 2
+    print(json.dumps(figures, indent=1))
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        write_json(args.out, figures)
+    return 0

@@ -1,9 +1,13 @@
 """A mask over a companion against the clip drawn again without it."""
 
+import functools
+import json
+
 import numpy as np
 import pytest
 
 from macd_studio.evals import redrawn
+from macd_studio.evals.commands import common
 from macd_studio.toyworld.priors import priors
 
 
@@ -54,3 +58,25 @@ def test_plates_are_told_apart_by_whether_the_object_moves(monkeypatch):
     found = redrawn.measure(None, 60)["plate_by_motion"]
     assert found["still"]["n"] + found["moving"]["n"] == 60
     assert [found[z]["over_redrawn"][0] for z in ("still", "moving")] == [2.0, 0.0]
+
+
+def test_the_command_line_writes_the_figures(tmp_path, monkeypatch, capsys):
+    asked = {}
+
+    def measure(lm, n, seed):
+        asked.update(lm=lm, n=n, seed=seed)
+        return {"clips": n}
+
+    monkeypatch.setattr("macd_studio.core.backbones.load_backbone", lambda name: f"the {name}")
+    run = functools.partial(
+        common.measure_drawn_clips, "evals.redrawn", "", measure, n=600, seed=9, least=2
+    )
+    out = tmp_path / "new" / "figures.json"
+    assert run(argv=["--n", "3", "--out", str(out)]) == 0
+    assert asked == {"lm": "the toyworld", "n": 3, "seed": 9}
+    assert json.loads(out.read_text()) == json.loads(capsys.readouterr().out) == {"clips": 3}
+    asked.clear()
+    for bad in (["--n", "1"], ["--seed", "-1"], ["--out", str(out / "x.json")]):
+        assert run(argv=bad) == 2
+        assert "error: " in capsys.readouterr().err
+    assert not asked
