@@ -1,4 +1,5 @@
-"""What requests bring: of which type, how much of it, and what Gradio is given of it.
+"""What requests bring: of which type, how much of it, and what Gradio is given of it; how answers
+are sent.
 
 One kind of body for each route (see routes.py). JSON is read whole, checked, and written anew, so
 that nothing but what was checked reaches the app.
@@ -7,7 +8,10 @@ that nothing but what was checked reaches the app.
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -15,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
 from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
+from macd_studio.macd_ui.sites import Recent
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,6 +45,9 @@ ANSWERS_SHARE = ANSWERS_HELD // 8
 """Of one visitor; one answer alone may be larger."""
 PIECE = 2**18
 """Bytes of an answer that are handed to the connection at once; the next when these are gone."""
+PACKED_FROM, PACKED_TO = 2**12, 2**22
+"""Bytes of a text that is sent compressed: less gains nothing, and more is not held twice."""
+PACKED_TYPES = ("text/html", "text/css", "text/csv", "text/javascript", "application/json")
 PATIENCE_S = 60.0
 """How long a body other than an upload may take to arrive."""
 MIN_FREE = 500 * 10**6
@@ -151,6 +159,49 @@ def in_pieces(send: Send, take: Callable[[int], None]) -> Send:
         await send(dict(message, body=body[last:]) if last else message)
 
     return send_pieces
+
+
+def compressed(send: Send, headers: Headers, kept: Recent[bytes, bytes]) -> Send:
+    """Sends a text that comes as one piece compressed by gzip, where the request takes that.
+
+    headers: of the request. kept: compressed texts by their hash, as compressing the page takes
+    longer than making it. Whatever else is answered passes as it is.
+    """
+    taken = "gzip" in re.split(r"[,;\s]+", headers.get("accept-encoding", "").lower())
+    start: Message | None = None
+
+    async def send_compressed(message: Message) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        if start is not None:
+            begun, start = start, None
+            told = MutableHeaders(raw=list(begun.get("headers", ())))
+            body = message.get("body", b"")
+            kind = told.get("content-type", "").partition(";")[0]
+            whole = not message.get("more_body") and begun["status"] == 200
+            if whole and kind in PACKED_TYPES and PACKED_FROM <= len(body) <= PACKED_TO:
+                told.add_vary_header("accept-encoding")
+                if taken and "content-encoding" not in told:
+                    packed = await _packed(body, kept)
+                    message = dict(message, body=packed)
+                    told["content-encoding"] = "gzip"
+                    told["content-length"] = str(len(packed))
+            await send(dict(begun, headers=told.raw))
+        await send(message)
+
+    return send_compressed
+
+
+async def _packed(body: bytes, kept: Recent[bytes, bytes]) -> bytes:
+    """The body compressed, without holding up other requests meanwhile."""
+    key = hashlib.sha256(body).digest()
+    packed = kept.get(key)
+    if packed is None:
+        packed = await asyncio.to_thread(gzip.compress, body, 6, mtime=0)
+        kept.put(key, packed)
+    return packed
 
 
 async def read(receive: Receive, door: Door, take: Callable[[int], None]) -> bytes:

@@ -36,7 +36,8 @@ class Door:
     body: what a request brings. ms: milliseconds of one processor that an answer takes, roughly,
     counted for reads. login: users alone may open it, where there are users. stream: how many of a
     visitor's places for open streams it takes, 0 for a plain answer. writes: what it leaves on the
-    disk, in words. log: records that it may write to the log.
+    disk, in words. log: records that it may write to the log. packed: whether its text is sent
+    compressed; never where an answer holds both a secret and what a request said.
     """
 
     method: str
@@ -47,6 +48,7 @@ class Door:
     stream: int = 0
     writes: str = ""
     log: int = 0
+    packed: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -59,8 +61,8 @@ class Door:
         return re.compile(text if text.endswith("/") else f"{text}/?")
 
 
-def _get(path: str, ms: int, login: bool = True, stream: int = 0) -> Door:
-    return Door("GET", path, ms, NOTHING, login, stream)
+def _get(path: str, ms: int, login: bool = True, stream: int = 0, packed: bool = False) -> Door:
+    return Door("GET", path, ms, NOTHING, login, stream, packed=packed)
 
 
 def _post(
@@ -74,7 +76,7 @@ def _event(path: str) -> Door:
 
 
 PAGE = (
-    _get("/", 40, login=False),
+    _get("/", 40, login=False, packed=True),
     _get("/config", 40),
     _get("/assets/{path:path}", 2, login=False),
     _get("/static/{path:path}", 2, login=False),
@@ -113,15 +115,15 @@ EVENTS = (
 )
 BESIDE = (
     _get("/files/{token}/{name}", 400),
-    _get("/gallery", 1),
-    _get("/gallery/{path:path}", 20),
+    _get("/gallery", 1, packed=True),
+    _get("/gallery/{path:path}", 20, packed=True),
     _get("/t/{hash}", 1),
-    _get("/docs/{path:path}", 20),
+    _get("/docs/{path:path}", 20, packed=True),
     _get("/source.zip", 20),
-    _get("/results", 1),
-    _get("/results/{path:path}", 20),
-    _get("/learn", 1),
-    _get("/learn/{path:path}", 20),
+    _get("/results", 1, packed=True),
+    _get("/results/{path:path}", 20, packed=True),
+    _get("/learn", 1, packed=True),
+    _get("/learn/{path:path}", 20, packed=True),
 )
 STUDY = (
     _get("/rate", 1, login=False),

@@ -40,6 +40,18 @@ def opened(browser, server):
         context.close()
 
 
+def test_the_first_view_is_light(opened):
+    """Every byte that comes over the network, the bodies as they are sent."""
+    page = opened(1440, 900)
+    page.wait_for_load_state()
+    weight = page.evaluate(
+        """() => performance.getEntriesByType("resource")
+          .concat(performance.getEntriesByType("navigation"))
+          .reduce((sum, entry) => sum + entry.transferSize, 0)"""
+    )
+    assert 300_000 < weight < 900_000
+
+
 def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):
     page = opened(1280, 720)
     wanted = [f"[data-part={name}]" for name in WIDE]

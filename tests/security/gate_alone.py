@@ -135,7 +135,8 @@ class Asked:
             thread.submit(asyncio.run, self.gate(scope, receive, send)).result()
         return sent
 
-    def ask(self, method="GET", path="/", body=b"", peer=PEER, query="", cookie=None, **headers):
+    def asked(self, method="GET", path="/", body=b"", peer=PEER, query="", cookie=None, **headers):
+        """The messages of an answer."""
         if isinstance(body, dict | list):
             body = json.dumps(body).encode()
         named = {"host": "localhost"} | {k.replace("_", "-"): v for k, v in headers.items()}
@@ -149,7 +150,10 @@ class Asked:
             "client": (peer, 1) if peer else None,
             "headers": [(k.encode(), v.encode()) for k, v in named.items()],
         }  # fmt: skip
-        sent = self.messages(scope, {"type": "http.request", "body": body, "more_body": False})
+        return self.messages(scope, {"type": "http.request", "body": body, "more_body": False})
+
+    def ask(self, *given, **named):
+        sent = self.asked(*given, **named)
         start, *rest = sent
         assert start["type"] == "http.response.start"
         text = b"".join(m["body"] for m in rest).decode()

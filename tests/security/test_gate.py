@@ -1,6 +1,7 @@
 """Every rule of the gate once, without a server."""
 
 import errno
+import gzip
 import json
 import logging
 from ipaddress import ip_network
@@ -371,6 +372,45 @@ def test_large_answers_are_bounded_and_go_in_pieces(gate, monkeypatch):
     assert refused.status == 503
     assert "Too many answers" in refused.text
     assert not gate.gate._answers._held
+
+
+def test_the_text_of_a_page_is_sent_compressed_to_whom_it_suits(gate, monkeypatch):
+    gate.app.answer = b"<p>the page</p>" * 1000
+    html = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", b"15000")]
+    compressed = []
+    real = gzip.compress
+    monkeypatch.setattr(
+        gzip, "compress", lambda *given, **named: compressed.append(1) or real(*given, **named)
+    )
+
+    def answered(path="/", method="GET", headers=html, **asked):
+        gate.app.headers = headers
+        start, *rest = gate.asked(method, path, **asked)
+        told = {k.decode(): v.decode() for k, v in start["headers"]}
+        body = b"".join(message["body"] for message in rest)
+        assert int(told.get("content-length", len(body))) == len(body)
+        packed = told.get("content-encoding") == "gzip"
+        assert (gzip.decompress(body) if packed else body) == gate.app.answer
+        return packed, told.get("vary")
+
+    for path in ("/", "/gallery/", "/learn/x", "/docs/page.md", "/"):
+        assert answered(path, accept_encoding="br, gzip;q=0.8") == (True, "accept-encoding")
+    assert len(compressed) == 1  # the same text is compressed once
+    assert answered() == (False, "accept-encoding")
+    assert answered(accept_encoding="br, deflate") == (False, "accept-encoding")
+    gone = [(b"content-encoding", b"br"), *html]
+    gate.app.answer = b"x" * 15000
+    gate.app.headers = gone
+    ((_, *rest),) = [gate.asked("GET", "/", accept_encoding="gzip")]
+    assert b"".join(message["body"] for message in rest) == gate.app.answer  # packed already
+    picture = [(b"content-type", b"image/webp")]
+    assert answered(headers=picture, accept_encoding="gzip") == (False, None)
+    for path in (f"{API}/info", "/config", "/files/token/trace.html"):  # what is a visitor's own
+        assert answered(path, accept_encoding="gzip") == (False, None)
+    assert answered(method="HEAD", accept_encoding="gzip") == (False, None)
+    gate.app.answer = b"short"
+    short = [(b"content-type", b"text/html")]
+    assert answered(headers=short, accept_encoding="gzip") == (False, None)
 
 
 def test_bodies_of_all_visitors_are_bounded(gate, monkeypatch):
