@@ -1,9 +1,10 @@
-"""The headline benchmark: habits that are crossed with the truth, so that no constant can gain.
+"""The headline benchmark: habits that are crossed with the truth, so that none helps.
 
 Scene, companion and motion suggest every answer as often as it is right: truths go through all
-cells of a design in random order, and whole cycles are balanced exactly. What is asked about is
-faint, so that habit answers where a model leans on it. Three clear companions are in every clip,
-none of them the asked object: there are always objects to choose from.
+cells of a design in random order, and whole cycles are balanced exactly. So no habit is right more
+often than chance, and no constant helps a model without evidence. What is asked about is faint, so
+that habit answers where a model leans on it. Three clear companions are in every clip, none of them
+the asked object: there are always objects to choose from.
 """
 
 from __future__ import annotations
