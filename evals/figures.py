@@ -62,6 +62,11 @@ def cell(figures: dict[str, Any]) -> str:
     return percent(figures["right"])
 
 
+def logits(interval: list[float]) -> str:
+    """A difference of logits with its interval: "+0.08 [0.03, 0.14]"."""
+    return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
+
+
 def points(x: float) -> str:
     """A share or a difference in hundredths, one decimal; a dash where it is not known."""
     return f"{100 * x:.1f}".replace("-", "−") if math.isfinite(x) else "–"

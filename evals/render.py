@@ -20,11 +20,11 @@ from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
 from macd_studio.evals.commands.detectors import markdown as detectors_table
-from macd_studio.evals.figures import Report, area, change, percent, points, survives, table
+from macd_studio.evals.figures import Report, area, change, logits, percent, points, survives, table
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
-from macd_studio.evals.trainings import spread, spread_table
+from macd_studio.evals.trainings import bars_table, spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
@@ -55,10 +55,6 @@ def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
     return figures
 
 
-def _logits(interval: list[float]) -> str:
-    return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
-
-
 def _fills_table(report: Report) -> str:
     """Each fill against true removal, and what methods gain with it; see docs/why.md."""
     rows = []
@@ -68,8 +64,8 @@ def _fills_table(report: Report) -> str:
         gains = [gain_text(methods[name]) for name in ("macd", "random-mask", "mask-all")]
         equal = change(methods["macd"]["equal"][0])
         behind = [percent(views[fill][key]) for key in ("false_yes", "answers_as_redrawn")]
-        nothing = _logits(views[f"{fill} over nothing"]["over_redrawn"])
-        rows.append([fill, _logits(views[fill]["over_redrawn"]), nothing, *behind, *gains, equal])
+        nothing = logits(views[f"{fill} over nothing"]["over_redrawn"])
+        rows.append([fill, logits(views[fill]["over_redrawn"]), nothing, *behind, *gains, equal])
     heads = ["fill", "margin over the redrawn clip", "over nothing", "false yes, %",
              "answers as of the redrawn clip, %", "MACD", "random places", "every object masked",
              "MACD at α 1, β 0.1"]  # fmt: skip
@@ -116,15 +112,16 @@ KINDS: dict[str, Callable[..., str]] = {
     "fills": lambda r, fill, method: gain_text(
         r["fills"][fill]["regimes"]["options"]["methods"][method]
     ),
-    "redrawn": lambda r, view: _logits(r["redrawn"]["views"][view]["over_redrawn"]),
-    "plate": lambda r, what: _logits(r["redrawn"]["plate_by_motion"][what]["over_redrawn"]),
+    "redrawn": lambda r, view: logits(r["redrawn"]["views"][view]["over_redrawn"]),
+    "plate": lambda r, what: logits(r["redrawn"]["plate_by_motion"][what]["over_redrawn"]),
     "plate-n": lambda r, what: str(r["redrawn"]["plate_by_motion"][what]["n"]),
     "redrawn-yes": lambda r, view: percent(r["redrawn"]["views"][view]["false_yes"]),
-    "former-redrawn": lambda r, view: _logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
+    "former-redrawn": lambda r, view: logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
     "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
     "draws": lambda r, what: percent(r["draws"]["shares"][what]),
     "detectors-table": lambda r: detectors_table(r["detectors"]),
     "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
+    "seeds-bars": lambda r: bars_table(r["seeds"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
 }
 """Kind of figure → how it is taken from a report and the rest of the marker's name."""
@@ -156,6 +153,7 @@ SECTIONS = {
     "draws": "draws",
     "detectors-table": "detectors",
     "seeds-table": "seeds",
+    "seeds-bars": "seeds",
     "seeds": "seeds",
 }
 """Kind of figure → the part of a report that it is from, where a report may lack it."""

@@ -1,7 +1,8 @@
 """What differs between trainings, and between fills of the masks.
 
 `python -m evals.trainings NAME=FOLDER … --out FILE` merges reports of `evals.headroom` into one
-JSON file, the key NAME for each. Tables of such files are written into pages by `evals.render`.
+JSON file, the key NAME for each, with what `evals.redrawn` and `evals.habits` wrote beside them
+(`redrawn.json`, `draws.json`). Tables of such files are written into pages by `evals.render`.
 """
 
 from __future__ import annotations
@@ -17,18 +18,30 @@ from typing import Any
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.core.words import visible
-from macd_studio.evals.figures import change, percent, points, table, title
+from macd_studio.evals.figures import change, logits, percent, points, table, title
 from macd_studio.evals.first_token import VIDEO
 from macd_studio.evals.headroom import CONSTANT
 
 Reports = dict[str, dict[str, Any]]
-"""Name → a report of `evals.headroom`, all of the same regimes and methods."""
+"""Name → a report of `evals.headroom`, all of the same regimes and methods; with parts BESIDE."""
+BESIDE = ("redrawn", "draws")
+"""Reports of other commands that a folder may hold, and their key in a training's report."""
+VIEWS = {
+    "as it is": "companion in view",
+    **{fill: f"masked, {fill}" for fill in ("mean", "black", "blur", "noise")},
+    "mean over nothing": "patch over nothing, mean",
+}
+"""View of `evals.redrawn` → its words; margin of "yes" over that of the clip drawn without it."""
+DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired by MACD",
+         "harmed": "spoilt by MACD"}  # fmt: skip
+"""Share of `evals.habits` → its words."""
 
 
 def merge(named: Sequence[str]) -> Reports:
     """The reports of arguments NAME=FOLDER, without the paths of this machine.
 
-    Raises OptionError where a folder has no report, or reports are of different questions.
+    Regimes that a report lacks are left out of all. Raises OptionError where a folder has no
+    report, reports have no regime in common, or are of different questions.
     """
     reports: Reports = {}
     for argument in named:
@@ -39,8 +52,18 @@ def merge(named: Sequence[str]) -> Reports:
                 f"no report is at {shown(argument)}",
                 "Give NAME=FOLDER, a folder that evals.headroom wrote",
             )
-        reports[name] = json.loads(path.read_text(encoding="utf-8")) | {"backbone": name}
+        reports[name] = _read(path) | {"backbone": name}
+        parts = {part: path.with_name(f"{part}.json") for part in BESIDE}
+        reports[name] |= {part: _read(file) for part, file in parts.items() if file.is_file()}
     first = next(iter(reports.values()))
+    common = [r for r in first["regimes"] if all(r in one["regimes"] for one in reports.values())]
+    if not common:
+        raise OptionError(
+            "the reports have no regime in common",
+            "Run evals.headroom for all with the same --regimes",
+        )
+    for report in reports.values():
+        report["regimes"] = {regime: report["regimes"][regime] for regime in common}
     for name, report in reports.items():
         if _questions(report) != _questions(first):
             raise OptionError(
@@ -48,6 +71,11 @@ def merge(named: Sequence[str]) -> Reports:
                 "Run evals.headroom for all with the same --regimes, --methods, --n and --split",
             )
     return reports
+
+
+def _read(path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return report
 
 
 def _questions(report: dict[str, Any]) -> tuple[Any, ...]:
@@ -76,6 +104,22 @@ def spread_table(reports: Reports, *, deviation: bool = False) -> str:
                 cells.append(points(statistics.stdev(one[0] for one in ends)))
             rows.append([regime, title("yes-bias" if method == CONSTANT else method), *cells])
     return table(["regime", "method", *reports, *(["SD"] if deviation else [])], rows)
+
+
+def bars_table(reports: Reports) -> str:
+    """Masks against true removal and random draws down, reports across; "–" if not measured."""
+
+    def row(words: str, part: str, group: str, key: str, figure: str = "") -> list[str]:
+        found = [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
+        shown = logits if figure == "over_redrawn" else percent
+        return [words, *(shown(one[figure] if figure else one) if one else "–" for one in found)]
+
+    rows = []
+    for view, words in VIEWS.items():
+        rows.append(row(f"{words}, logits", "redrawn", "views", view, "over_redrawn"))
+        rows.append(row('the same: false "yes", %', "redrawn", "views", view, "false_yes"))
+    rows += [row(f"random draws: {words}, %", "draws", "shares", k) for k, words in DRAWS.items()]
+    return table(["", *reports], rows)
 
 
 def spread(reports: Reports, regime: str, method: str) -> str:

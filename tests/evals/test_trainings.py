@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.trainings import main, merge, spread, spread_table
+from macd_studio.evals.trainings import bars_table, main, merge, spread, spread_table
 
 
 def report(right, gain, n=300):
@@ -70,3 +70,30 @@ def test_other_questions_are_not_set_beside(folders):
     (folders / "c" / "report.json").write_text(json.dumps(report(0.8, 0.0, n=200)))
     with pytest.raises(OptionError, match="other questions"):
         merge([f"{n}={folders / n}" for n in "ac"])
+
+
+def test_regimes_that_a_report_lacks_are_left_out_of_all(folders):
+    more = report(0.8, 0.01)
+    more["regimes"]["another"] = more["regimes"]["one two"]
+    (folders / "a" / "report.json").write_text(json.dumps(more))
+    merged = merge([f"{n}={folders / n}" for n in "ab"])
+    assert [[*one["regimes"]] for one in merged.values()] == [["one two"], ["one two"]]
+    more["regimes"].pop("one two")
+    (folders / "a" / "report.json").write_text(json.dumps(more))
+    with pytest.raises(OptionError, match="no regime in common"):
+        merge([f"{n}={folders / n}" for n in "ab"])
+
+
+def test_what_other_commands_measured_of_a_training_stands_beside(folders):
+    behind = {"over_redrawn": [0.084, -0.03, 0.2], "false_yes": [0.01, 0.0, 0.02]}
+    (folders / "a" / "redrawn.json").write_text(json.dumps({"views": {"mean": behind}}))
+    (folders / "b" / "draws.json").write_text(
+        json.dumps({"shares": {"wrong": [0.45, 0.4, 0.5], "harmed": [0.04, 0.02, 0.06]}})
+    )
+    lines = bars_table(merge([f"{n}={folders / n}" for n in "ab"])).splitlines()
+    assert lines[0] == "| | a | b |"
+    at = lines.index("| masked, mean, logits | +0.08 [−0.03, 0.20] | – |")
+    assert lines[at + 1] == '| the same: false "yes", % | 1.0 [0.0, 2.0] | – |'
+    assert "| random draws: wrong, % | – | 45.0 [40.0, 50.0] |" in lines
+    assert "| random draws: spoilt by MACD, % | – | 4.0 [2.0, 6.0] |" in lines
+    assert "| masked, blur, logits | – | – |" in lines
