@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +24,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
 from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
-from macd_studio.macd_ui.sites import Recent
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -47,7 +46,10 @@ PIECE = 2**18
 """Bytes of an answer that are handed to the connection at once; the next when these are gone."""
 PACKED_FROM, PACKED_TO = 2**12, 2**22
 """Bytes of a text that is sent compressed: less gains nothing, and more is not held twice."""
-PACKED_TYPES = ("text/html", "text/css", "text/csv", "text/javascript", "application/json")
+PACKED_TYPES = ("text/html", "text/css", "text/csv", "text/javascript", "application/json",
+                "image/svg+xml")  # fmt: skip
+PACKED_HELD = 2**24
+"""Bytes of compressed texts that are kept."""
 PATIENCE_S = 60.0
 """How long a body other than an upload may take to arrive."""
 MIN_FREE = 500 * 10**6
@@ -161,47 +163,76 @@ def in_pieces(send: Send, take: Callable[[int], None]) -> Send:
     return send_pieces
 
 
-def compressed(send: Send, headers: Headers, kept: Recent[bytes, bytes]) -> Send:
-    """Sends a text that comes as one piece compressed by gzip, where the request takes that.
+class Compressor:
+    """Sends the texts of a page compressed by gzip, and keeps what was compressed last.
 
-    headers: of the request. kept: compressed texts by their hash, as compressing the page takes
-    longer than making it. Whatever else is answered passes as it is.
+    Compressing the page takes longer than making it. most: bytes that are kept.
     """
-    taken = "gzip" in re.split(r"[,;\s]+", headers.get("accept-encoding", "").lower())
-    start: Message | None = None
 
-    async def send_compressed(message: Message) -> None:
-        nonlocal start
-        if message["type"] == "http.response.start":
-            start = message
-            return
-        if start is not None:
-            begun, start = start, None
-            told = MutableHeaders(raw=list(begun.get("headers", ())))
-            body = message.get("body", b"")
-            kind = told.get("content-type", "").partition(";")[0]
-            whole = not message.get("more_body") and begun["status"] == 200
-            if whole and kind in PACKED_TYPES and PACKED_FROM <= len(body) <= PACKED_TO:
-                told.add_vary_header("accept-encoding")
-                if taken and "content-encoding" not in told:
-                    packed = await _packed(body, kept)
-                    message = dict(message, body=packed)
-                    told["content-encoding"] = "gzip"
-                    told["content-length"] = str(len(packed))
-            await send(dict(begun, headers=told.raw))
-        await send(message)
+    def __init__(self, most: int = PACKED_HELD) -> None:
+        self._most = most
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
 
-    return send_compressed
+    def compressed(self, send: Send, headers: Headers, take: Callable[[int], None]) -> Send:
+        """Sends a text that comes as one piece compressed, where the request takes that.
+
+        headers: of the request. take: counts the bytes of the text, which is held until all of it
+        is sent; see `Held`. Whatever else is answered passes as it is: parts of files, files that
+        are known by an ETag, what is compressed already.
+        """
+        taken = takes_gzip(headers)
+        start: Message | None = None
+
+        async def send_compressed(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if start is not None:
+                begun, start = start, None
+                answer = MutableHeaders(raw=list(begun.get("headers", ())))
+                body = message.get("body", b"")
+                whole = not message.get("more_body") and begun["status"] == 200
+                if whole and _is_packable(answer, len(body)):
+                    answer.add_vary_header("accept-encoding")
+                    if taken:
+                        if len(body) > PIECE:
+                            take(len(body))
+                        packed = await self._packed(body)
+                        message = dict(message, body=packed)
+                        answer["content-encoding"] = "gzip"
+                        answer["content-length"] = str(len(packed))
+                await send(dict(begun, headers=answer.raw))
+            await send(message)
+
+        return send_compressed
+
+    async def _packed(self, body: bytes) -> bytes:
+        """The body compressed, without holding up other requests meanwhile."""
+        key = hashlib.sha256(body).digest()
+        packed = self._kept.pop(key, None)
+        if packed is None:
+            packed = await asyncio.to_thread(gzip.compress, body, 6, mtime=0)
+        self._kept[key] = packed
+        while sum(map(len, self._kept.values())) > self._most:
+            self._kept.popitem(last=False)
+        return packed
 
 
-async def _packed(body: bytes, kept: Recent[bytes, bytes]) -> bytes:
-    """The body compressed, without holding up other requests meanwhile."""
-    key = hashlib.sha256(body).digest()
-    packed = kept.get(key)
-    if packed is None:
-        packed = await asyncio.to_thread(gzip.compress, body, 6, mtime=0)
-        kept.put(key, packed)
-    return packed
+def takes_gzip(headers: Headers) -> bool:
+    """Whether a request takes an answer compressed by gzip: named, and not with a weight of 0."""
+    for part in headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = part.replace(" ", "").partition(";q=")
+        if coding == "gzip":
+            return not re.fullmatch(r"0(\.0*)?", weight)
+    return False
+
+
+def _is_packable(answer: Headers | MutableHeaders, size: int) -> bool:
+    """Whether an answer with these headers gains by compressing and may be changed on its way."""
+    kind = answer.get("content-type", "").partition(";")[0].strip().lower()
+    fixed = any(name in answer for name in ("content-encoding", "etag", "content-range"))
+    return kind in PACKED_TYPES and not fixed and PACKED_FROM <= size <= PACKED_TO
 
 
 async def read(receive: Receive, door: Door, take: Callable[[int], None]) -> bytes:

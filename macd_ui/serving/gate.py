@@ -36,6 +36,7 @@ from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_SHARE,
     HELD,
     SHARE,
+    Compressor,
     Held,
     Message,
     Receive,
@@ -44,7 +45,6 @@ from macd_studio.macd_ui.serving.bodies import (
     bounded_upload,
     check_type,
     checked,
-    compressed,
     full_disk,
     in_pieces,
     is_upload,
@@ -75,7 +75,6 @@ from macd_studio.macd_ui.serving.routes import (
 )
 from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.sites import Recent
 from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
@@ -84,8 +83,6 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 RATE = "/rate"
-PACKED = 32
-"""Texts that are kept compressed."""
 FILE = f"{API}/file="
 PROGRESS = f"{API}/upload_progress"
 LOGOUT = "/logout"
@@ -133,7 +130,7 @@ class Gate:
             ANSWERS_HELD,
             "Too many answers are on their way to you. Wait until they have arrived.",
         )
-        self._packed: Recent[bytes, bytes] = Recent(PACKED)
+        self._compressor = Compressor()
         self._headers = security_headers(self.settings.space)
         self._study_headers = security_headers(self.settings.space, STUDY_CSP)
 
@@ -260,9 +257,10 @@ class Gate:
             if door.stream:
                 await self._answer(scope, receive, send, cookie)
                 return
-            send = in_pieces(send, stack.enter_context(self._answers.share(visitor)))
-            if door.packed and scope["method"] == "GET":
-                send = compressed(send, headers, self._packed)
+            take_answer = stack.enter_context(self._answers.share(visitor))
+            send = in_pieces(send, take_answer)
+            if door.packed:
+                send = self._compressor.compressed(send, headers, take_answer)
             if scope["method"] != "POST" or MCP.fullmatch(path):  # which tells how far a call is
                 await self._answer(scope, receive, send, cookie)
                 return

@@ -7,6 +7,7 @@ import logging
 from ipaddress import ip_network
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect
 
@@ -395,22 +396,33 @@ def test_the_text_of_a_page_is_sent_compressed_to_whom_it_suits(gate, monkeypatc
 
     for path in ("/", "/gallery/", "/learn/x", "/docs/page.md", "/"):
         assert answered(path, accept_encoding="br, gzip;q=0.8") == (True, "accept-encoding")
+    assert answered(method="HEAD", accept_encoding="gzip") == (True, "accept-encoding")
     assert len(compressed) == 1  # the same text is compressed once
-    assert answered() == (False, "accept-encoding")
-    assert answered(accept_encoding="br, deflate") == (False, "accept-encoding")
-    gone = [(b"content-encoding", b"br"), *html]
-    gate.app.answer = b"x" * 15000
-    gate.app.headers = gone
-    ((_, *rest),) = [gate.asked("GET", "/", accept_encoding="gzip")]
-    assert b"".join(message["body"] for message in rest) == gate.app.answer  # packed already
+    for refusing in ("", "br, deflate", "gzip;q=0", "gzip; q=0.000, br", "x-gzip"):
+        assert answered(accept_encoding=refusing) == (False, "accept-encoding")
+    for kept in ((b"etag", b'"1"'), (b"content-encoding", b"identity")):
+        assert answered(headers=[*html, kept], accept_encoding="gzip") == (False, None)
     picture = [(b"content-type", b"image/webp")]
     assert answered(headers=picture, accept_encoding="gzip") == (False, None)
     for path in (f"{API}/info", "/config", "/files/token/trace.html"):  # what is a visitor's own
         assert answered(path, accept_encoding="gzip") == (False, None)
-    assert answered(method="HEAD", accept_encoding="gzip") == (False, None)
     gate.app.answer = b"short"
     short = [(b"content-type", b"text/html")]
     assert answered(headers=short, accept_encoding="gzip") == (False, None)
+
+
+def test_compressed_texts_are_bounded_by_their_bytes(gate):
+    gate.app.headers = [(b"content-type", b"text/html")]
+    gate.gate._compressor = bodies.Compressor(10_000)
+    random = np.random.default_rng(0)
+    for _ in range(4):  # each of them takes about 6 kB
+        gate.app.answer = random.bytes(6000)
+        gate.asked(accept_encoding="gzip")
+    assert len(gate.gate._compressor._kept) == 1
+    # what a slow connection keeps in memory is the text too, and counts
+    gate.app.answer = b"x" * (bodies.PIECE + 1)
+    gate.gate._answers._held[PEER] = bodies.ANSWERS_SHARE
+    assert gate.ask(accept_encoding="gzip").status == 503
 
 
 def test_bodies_of_all_visitors_are_bounded(gate, monkeypatch):
