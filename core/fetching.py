@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,35 +45,52 @@ def fetch(
     online: bool,
     check: Callable[[Sequence[Any]], None] = lambda listed: None,
     broken: type[MacdError] = BackboneNotFound,
+    look_over: Callable[[str], None] = lambda folder: None,
 ) -> str:
     """The local folder of a hub model; what is on this disk already is not downloaded again.
 
     check: sees the list of files before any is downloaded, and may raise. broken: the error of a
-    download that broke off; the next call goes on where it stopped. Raises OSError for a model
-    that the hub does not have, or that is not on this disk while the hub cannot be asked.
+    download that broke off; the next call goes on where it stopped. look_over: called with the
+    folder once all but the weights are there, and may raise; then no weights are downloaded. Raises
+    OSError for a model that the hub does not have, or that is not on this disk while the hub cannot
+    be asked.
     """
     progress.begin(f"Looking for {source}")
     request: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
-    if not online:
-        return _downloaded_before(source, request, ConnectionError("nothing, it cannot be reached"))
+    why: BaseException = ConnectionError("nothing, it cannot be reached")
     try:
-        listed = snapshot_download(source, dry_run=True, **request)
+        listed = snapshot_download(source, dry_run=True, **request) if online else None
     except DryRunError as error:  # it answers, but not to this
-        return _downloaded_before(source, request, error.__cause__ or error)
+        listed, why = None, error.__cause__ or error
+    if listed is None:
+        folder = _downloaded_before(source, request, why)
+        look_over(folder)
+        return folder
     check(listed)
+    silent = bar(Progress())
+    with _named_breaks(source, broken):
+        small = request | {"ignore_patterns": [f"*{WEIGHTS}"]}
+        folder = str(snapshot_download(source, tqdm_class=silent, **small))
+    look_over(folder)
     size = sum(f.file_size for f in listed if f.will_download)
     amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
     progress.begin(f"Downloading {source}, {amount}")
     weights = [f for f in listed if f.will_download and f.filename.endswith(WEIGHTS)]
     counted = bar(progress, sum(f.file_size for f in weights))(total=size)
-    try:
+    with _named_breaks(source, broken):
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             list(pool.map(lambda f: _go_on(source, f.commit_hash, f.filename, counted), weights))
-        silent = bar(Progress())
         return str(snapshot_download(source, tqdm_class=silent, **request))
+
+
+@contextmanager
+def _named_breaks(source: str, broken: type[MacdError]) -> Iterator[None]:
+    """While inside, whatever the network provokes becomes `broken`."""
+    try:
+        yield
     except (MacdError, OSError, ValueError):
         raise
-    except Exception as error:  # whatever the network provokes
+    except Exception as error:
         raise broken(
             f"the download of {source!r} broke off ({type(error).__name__})",
             "Run it again: it goes on where it stopped",

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -91,6 +91,15 @@ TOYWORLD_DOMAIN = (
 
 
 @dataclass(frozen=True)
+class _Found:
+    """The files of a backbone on this disk, looked over. folder: where they are."""
+
+    folder: str
+    family: str
+    processor: Any
+
+
+@dataclass(frozen=True)
 class _Source:
     """Where a named backbone comes from. source: a folder or hub id; online: the hub answers."""
 
@@ -114,9 +123,18 @@ class _Source:
         return cls(name, source, revision, local, local or reachable())
 
     def fetch(
-        self, where: torch.device, dtype: torch.dtype, held: WeightsOptions, progress: Progress
-    ) -> tuple[str, str]:
-        """The folder with its files, and its family. Free memory is checked before a download."""
+        self,
+        where: torch.device,
+        dtype: torch.dtype,
+        held: WeightsOptions,
+        progress: Progress,
+        question: str = "",
+    ) -> _Found:
+        """Its files, once nothing speaks against reading the weights.
+
+        Of a hub id these are the last to be downloaded: family, packages, free memory, the files
+        that it lists, generation, processor, chat template and question are checked first.
+        """
         safe: dict[str, Any] = {
             "trust_remote_code": False,
             "local_files_only": self.local or not self.online,
@@ -140,17 +158,35 @@ class _Source:
         check_memory(self.name, gb, where, dtype)
         quantised = quantised_by(config)
         if self.local:
-            check_weight_files(self.source, self.name)
-            return self.source, family
+            files = {f.name for f in Path(self.source).iterdir()}
+            check_weight_files(self.source, self.name, files)
+            return _Found(self.source, family, self._look_over(self.source, question))
+        files, processors = set[str](), list[Any]()
 
         def fits(listed: Sequence[Any]) -> None:
+            files.update(f.filename for f in listed if "/" not in f.filename)
             if gb is None and not held.offload:  # unquantised files are taken for bfloat16
                 whole = sum(f.file_size for f in listed if f.filename.endswith(WEIGHTS))
                 scale = 1.0 if quantised else dtype.itemsize / 2
                 check_memory(self.source, UNPLANNED * scale * whole / 1e9, where, dtype)
 
-        folder = fetch(self.source, self.revision, progress, self.online, check=fits)
-        return folder, family
+        def look_over(folder: str) -> None:
+            there = files or {f.name for f in Path(folder).iterdir()}
+            check_weight_files(folder, self.name, there)
+            processors.append(self._look_over(folder, question))
+
+        folder = fetch(
+            self.source, self.revision, progress, self.online, check=fits, look_over=look_over
+        )
+        return _Found(folder, family, processors[0])
+
+    def _look_over(self, folder: str, question: str) -> Any:
+        """The processor of a folder, which needs no weights. Raises what `load_backbone` does."""
+        check_generation(folder, self.name)
+        processor = _read_processor(folder, self.name)
+        if question:
+            refuse_controls(processor, question)
+        return processor
 
     def _refuse_family(self, safe: dict[str, Any]) -> None:
         """Raises UnsupportedBackbone for a family that transformers does not hold itself."""
@@ -204,28 +240,32 @@ class _Source:
 
 
 COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor files"
+OTHER = "Choose a model whose repository is complete, or give a folder that you completed"
 
 
-def check_weight_files(folder: str, name: str) -> None:
-    """Raises BackboneCorrupt where a folder lacks files of its weights, before any is read."""
-    place = Path(folder)
-    index = place / "model.safetensors.index.json"
-    if index.is_file() and not (place / "model.safetensors").is_file():
-        parts = set(json.loads(index.read_text())["weight_map"].values())
-        if missing := sorted(part for part in parts if not (place / part).is_file()):
+def check_weight_files(folder: str, name: str, files: Collection[str]) -> None:
+    """Raises BackboneCorrupt where files of its weights are missing, before any is read.
+
+    folder: with all but the weights; files: names of all, as the folder or the hub lists them.
+    """
+    index, local = "model.safetensors.index.json", Path(name).is_dir()
+    place = f"the folder {name!r}" if local else f"the repository {name!r}"
+    if index in files and "model.safetensors" not in files:
+        parts = set(json.loads((Path(folder) / index).read_text())["weight_map"].values())
+        if missing := sorted(parts.difference(files)):
             raise BackboneCorrupt(
-                f"the folder {name!r} lacks {len(missing)} of the {len(parts)} files of its weights"
+                f"{place} lacks {len(missing)} of the {len(parts)} files of its weights"
                 f" ({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''})",
-                "Copy or download the model again",
+                "Copy or download the model again" if local else OTHER,
             )
-    if any(place.glob("*.safetensors")):
+    if any(file.endswith(WEIGHTS) for file in files):
         return
-    if any(place.glob("*.bin")):
+    if any(file.endswith(".bin") for file in files):
         raise BackboneCorrupt(
             f"the weights of {name!r} are pickled (*.bin), which is never read",
             "Save the model anew as *.safetensors, with model.save_pretrained",
         )
-    raise BackboneCorrupt(f"the folder {name!r} holds no weights (*.safetensors)", COMPLETE)
+    raise BackboneCorrupt(f"{place} holds no weights (*.safetensors)", COMPLETE if local else OTHER)
 
 
 def _read_processor(folder: str, name: str) -> Any:
@@ -244,8 +284,9 @@ def _read_processor(folder: str, name: str) -> Any:
             raise
         raise UnsupportedBackbone(
             f"the processor of {name!r} has no {' and no '.join(missing)}",
-            "Complete its folder with the tokenizer's files, processor_config.json,"
-            " preprocessor_config.json and video_preprocessor_config.json, as far as it has them",
+            ("Complete its folder" if Path(name).is_dir() else "Choose another, or complete a copy")
+            + " with the tokenizer's files, processor_config.json, preprocessor_config.json and"
+            " video_preprocessor_config.json, as far as it has them",
         ) from error
     pictures = getattr(processor, "image_processor", None)
     if getattr(pictures, "backend", "torchvision") != "torchvision":
@@ -283,7 +324,7 @@ def fetch_backbone(
     """
     where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights, offload)
     with source.explained():
-        return source.fetch(where, _dtype(name, where), held, progress or Progress())[0]
+        return source.fetch(where, _dtype(name, where), held, progress or Progress()).folder
 
 
 def load_backbone(
@@ -297,26 +338,23 @@ def load_backbone(
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
-    @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
-    before anything is downloaded. progress: updated with how far download and reading are.
-    weights, offload: see `core.options.WeightsOptions`; they need the extra "quantised". question:
-    refused before weights are read where the model will refuse it, with QuestionError. Raises
-    BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
-    that is not there; Cancelled once `progress` was stopped.
+    @, or its newest. Never runs remote code and reads safetensors only. Free memory and all but
+    the weights are checked before these are downloaded. progress: updated with how far download and
+    reading are. weights, offload: see `core.options.WeightsOptions`; they need the extra
+    "quantised". question: refused at the same time where the model will refuse it, with
+    QuestionError. Raises BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory;
+    OptionError for a device that is not there; Cancelled once `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
     held = WeightsOptions(weights, offload)
     toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
     check_installed(held)
     with source.explained():
-        folder, family = source.fetch(where, dtype, held, progress)
-        check_generation(folder, name)
+        found = source.fetch(where, dtype, held, progress, question)
+        folder, family, processor = found.folder, found.family, found.processor
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
-        processor = _read_processor(folder, name)
-        if question:
-            refuse_controls(processor, question)
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         how = how_to_read(held, where, dtype, config, model_class)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from huggingface_hub import constants
 
 import macd_studio as macd
 from macd_studio.core.backbones import load, load_backbone
@@ -15,6 +16,7 @@ from macd_studio.core.backbones.contract import MEANING, adapt_model, check_mode
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import MacdError, NotApplicable, UnsupportedBackbone
+from tests import hub
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import tiny
@@ -339,23 +341,33 @@ def sound_folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def bad_folder(tmp_path, sound_folder):
+    """The case's name → a folder such as it says, and the question."""
+
+    def make(case):
+        folder = tmp_path / "model"
+        if case in CONFIGS:
+            folder.mkdir()
+            (folder / "config.json").write_text(json.dumps(CONFIGS[case]))
+        else:
+            shutil.copytree(sound_folder, folder)
+            break_folder(folder, case)
+        special = case == "a special token in the question"
+        return folder, "Is there a <|im_end|> dog?" if special else QUESTION
+
+    return make
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_what_cannot_be_used_is_one_sentence_before_weights_are_read(
-    case, tmp_path, toy_mp4, sound_folder, capsys, monkeypatch
+    case, tmp_path, toy_mp4, bad_folder, capsys, monkeypatch
 ):
     def read_weights(_):
         raise AssertionError("weights were read")
 
     monkeypatch.setattr(load, "reading_weights", read_weights)
-    folder, question = tmp_path / "model", QUESTION
-    if case in CONFIGS:
-        folder.mkdir()
-        (folder / "config.json").write_text(json.dumps(CONFIGS[case]))
-    else:
-        shutil.copytree(sound_folder, folder)
-        break_folder(folder, case)
-    if case == "a special token in the question":
-        question = "Is there a <|im_end|> dog?"
+    folder, question = bad_folder(case)
     out = tmp_path / "run.macd"
     words = ["trace", str(toy_mp4), question, "--backbone", str(folder), "--out", str(out)]
     assert main([*words, "--frames", "2", "--device", "cpu"]) == 2
@@ -364,3 +376,56 @@ def test_what_cannot_be_used_is_one_sentence_before_weights_are_read(
     assert BAD[case] in lines[0]
     assert lines[0].count(". ") == 1  # the cause and the remedy
     assert not out.exists()
+
+
+OF_A_HUB = each(
+    [case for case in BAD if case not in ("no configuration", "pickled weights")],
+    {"text alone", "code of its own", "half of the weights", "no part for video",
+     "no chat template", "a special token in the question"},
+)  # fmt: skip
+"""The hub is asked for no pickled file, and a repository without config.json is not known."""
+
+
+@pytest.fixture
+def from_hub(tmp_path, monkeypatch):
+    """Loads somebody/model from a hub that serves a folder; gives the model, and what was sent."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+
+    def load_from(folder, question):
+        sent = []
+        with hub.serving(folder, sent=sent) as address:
+            monkeypatch.setenv("HF_ENDPOINT", address)
+            monkeypatch.setattr(constants, "ENDPOINT", address)
+            where = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+            monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", where)
+            try:
+                return load_backbone("somebody/model", "cpu", question=question), sent
+            except MacdError as error:
+                return error, sent
+
+    return load_from
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("case", OF_A_HUB)
+def test_nothing_of_the_weights_is_downloaded_of_what_cannot_be_used(case, bad_folder, from_hub):
+    folder, question = bad_folder(case)
+    error, sent = from_hub(folder, question)
+    assert isinstance(error, MacdError)
+    assert BAD[case] in str(error)
+    assert error.remedy
+    names = [name for name, _, _ in sent]
+    assert "config.json" in names
+    assert not [name for name in names if name.endswith(".safetensors")]
+
+
+@pytest.mark.matrix
+def test_the_weights_are_downloaded_last(sound_folder, from_hub):
+    lm, sent = from_hub(sound_folder, QUESTION)
+    assert lm.info.revision == hub.REVISION
+    names = [name for name, first, _ in sent if first == 0]
+    assert names.count("model.safetensors") == 1
+    assert names[-1] == "model.safetensors"
+    assert {"processor_config.json", "tokenizer.json", "chat_template.jinja"} < set(names)
