@@ -72,14 +72,17 @@ def fetch(
         small = request | {"ignore_patterns": [f"*{WEIGHTS}"]}
         folder = str(snapshot_download(source, tqdm_class=silent, **small))
     look_over(folder)
-    size = sum(f.file_size for f in listed if f.will_download)
-    amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
-    progress.begin(f"Downloading {source}, {amount}")
     weights = [f for f in listed if f.will_download and f.filename.endswith(WEIGHTS)]
-    counted = bar(progress, sum(f.file_size for f in weights))(total=size)
+    size = sum(f.file_size for f in weights)
+    amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
+    if weights:
+        progress.begin(f"Downloading {source}, {amount}")
+    counted = bar(progress, size)(total=size)
     with _named_breaks(source, broken):
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             list(pool.map(lambda f: _go_on(source, f.commit_hash, f.filename, counted), weights))
+        # of the commit that was looked over, where a branch has moved since
+        request["revision"] = Path(folder).name
         return str(snapshot_download(source, tqdm_class=silent, **request))
 
 

@@ -91,7 +91,7 @@ TOYWORLD_DOMAIN = (
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ModelFiles:
     """The files of a backbone on this disk, looked over. folder: where they are."""
 
     folder: str
@@ -129,7 +129,7 @@ class _Source:
         held: WeightsOptions,
         progress: Progress,
         question: str = "",
-    ) -> _Found:
+    ) -> _ModelFiles:
         """Its files, once nothing speaks against reading the weights.
 
         Of a hub id these are the last to be downloaded: family, packages, free memory, the files
@@ -154,13 +154,13 @@ class _Source:
             )
         check_packages(self.name, getattr(getattr(config, "vision_config", None), "model_type", ""))
         check_quantised(self.name, config, held, where)
+        if self.local:
+            self._check_weight_files(self.source, _names(self.source))
         gb = None if held.offload else needed_gb(self.source, config, dtype, held.weights)
         check_memory(self.name, gb, where, dtype)
         quantised = quantised_by(config)
         if self.local:
-            files = {f.name for f in Path(self.source).iterdir()}
-            check_weight_files(self.source, self.name, files)
-            return _Found(self.source, family, self._look_over(self.source, question))
+            return _ModelFiles(self.source, family, self._look_over(self.source, question))
         files, processors = set[str](), list[Any]()
 
         def fits(listed: Sequence[Any]) -> None:
@@ -171,14 +171,46 @@ class _Source:
                 check_memory(self.source, UNPLANNED * scale * whole / 1e9, where, dtype)
 
         def look_over(folder: str) -> None:
-            there = files or {f.name for f in Path(folder).iterdir()}
-            check_weight_files(folder, self.name, there)
+            self._check_weight_files(folder, files or _names(folder))
             processors.append(self._look_over(folder, question))
 
         folder = fetch(
             self.source, self.revision, progress, self.online, check=fits, look_over=look_over
         )
-        return _Found(folder, family, processors[0])
+        return _ModelFiles(folder, family, processors[0])
+
+    def _check_weight_files(self, folder: str, files: Collection[str]) -> None:
+        """Raises BackboneCorrupt where files of its weights are missing, before any is read.
+
+        folder: with all but the weights; files: names of all, as it or the hub lists them.
+        """
+        index, again = "model.safetensors.index.json", "Copy or download the model again"
+        place, remedy = f"the folder {self.name!r}", COMPLETE
+        if not self.local and self.online:
+            place = f"the repository {self.name!r}"
+            again = remedy = "Choose another, or give a folder that you completed"
+        elif not self.local:
+            place = f"the copy of {self.name!r} on this disk"
+            again = remedy = "Run it again while the hub can be reached: its download goes on"
+        if index in files and "model.safetensors" not in files:
+            try:
+                parts = set(json.loads((Path(folder) / index).read_text())["weight_map"].values())
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise BackboneCorrupt(f"{index} of {self.name!r} is damaged", again) from error
+            if missing := sorted(parts.difference(files)):
+                raise BackboneCorrupt(
+                    f"{place} lacks {len(missing)} of the {len(parts)} files of its weights"
+                    f" ({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''})",
+                    again,
+                )
+        if any(file.endswith(WEIGHTS) for file in files):
+            return
+        if any(file.endswith(".bin") for file in files):
+            raise BackboneCorrupt(
+                f"the weights of {self.name!r} are pickled (*.bin), which is never read",
+                "Save the model anew as *.safetensors, with model.save_pretrained",
+            )
+        raise BackboneCorrupt(f"{place} holds no weights (*.safetensors)", remedy)
 
     def _look_over(self, folder: str, question: str) -> Any:
         """The processor of a folder, which needs no weights. Raises what `load_backbone` does."""
@@ -240,32 +272,10 @@ class _Source:
 
 
 COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor files"
-OTHER = "Choose a model whose repository is complete, or give a folder that you completed"
 
 
-def check_weight_files(folder: str, name: str, files: Collection[str]) -> None:
-    """Raises BackboneCorrupt where files of its weights are missing, before any is read.
-
-    folder: with all but the weights; files: names of all, as the folder or the hub lists them.
-    """
-    index, local = "model.safetensors.index.json", Path(name).is_dir()
-    place = f"the folder {name!r}" if local else f"the repository {name!r}"
-    if index in files and "model.safetensors" not in files:
-        parts = set(json.loads((Path(folder) / index).read_text())["weight_map"].values())
-        if missing := sorted(parts.difference(files)):
-            raise BackboneCorrupt(
-                f"{place} lacks {len(missing)} of the {len(parts)} files of its weights"
-                f" ({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''})",
-                "Copy or download the model again" if local else OTHER,
-            )
-    if any(file.endswith(WEIGHTS) for file in files):
-        return
-    if any(file.endswith(".bin") for file in files):
-        raise BackboneCorrupt(
-            f"the weights of {name!r} are pickled (*.bin), which is never read",
-            "Save the model anew as *.safetensors, with model.save_pretrained",
-        )
-    raise BackboneCorrupt(f"{place} holds no weights (*.safetensors)", COMPLETE if local else OTHER)
+def _names(folder: str) -> set[str]:
+    return {file.name for file in Path(folder).iterdir() if file.is_file()}
 
 
 def _read_processor(folder: str, name: str) -> Any:
@@ -350,8 +360,8 @@ def load_backbone(
     toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
     check_installed(held)
     with source.explained():
-        found = source.fetch(where, dtype, held, progress, question)
-        folder, family, processor = found.folder, found.family, found.processor
+        files = source.fetch(where, dtype, held, progress, question)
+        folder, family, processor = files.folder, files.family, files.processor
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])

@@ -15,7 +15,7 @@ from macd_studio.core.backbones import load, load_backbone
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
-from macd_studio.core.errors import MacdError, NotApplicable, UnsupportedBackbone
+from macd_studio.core.errors import BackboneCorrupt, MacdError, NotApplicable, UnsupportedBackbone
 from tests import hub
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
@@ -298,6 +298,8 @@ BAD = {
     "no configuration": "holds no config.json",
     "no weights": "holds no weights (*.safetensors)",
     "half of the weights": "lacks 1 of the 2 files of its weights (model-00002-of-00002.safe",
+    "a link to weights that are gone": "holds no weights (*.safetensors)",
+    "a damaged index of the weights": "model.safetensors.index.json of ",
     "pickled weights": "are pickled (*.bin), which is never read",
     "a tokenizer for a processor": "has no part for pictures and no part for video",
     "no part for video": "has no part for video",
@@ -319,6 +321,12 @@ def break_folder(folder, case):
         index = json.dumps({"metadata": {}, "weight_map": files})
         (folder / "model.safetensors.index.json").write_text(index)
         weights.rename(folder / files["a"])
+    if case == "a link to weights that are gone":
+        weights.unlink()
+        weights.symlink_to(folder / "elsewhere")
+    if case == "a damaged index of the weights":
+        weights.rename(folder / "model-00001-of-00001.safetensors")
+        (folder / "model.safetensors.index.json").write_text('{"weight_map": []}')
     if case == "pickled weights":
         weights.rename(folder / "pytorch_model.bin")
     if case == "a tokenizer for a processor":
@@ -379,19 +387,24 @@ def test_what_cannot_be_used_is_one_sentence_before_weights_are_read(
 
 
 OF_A_HUB = each(
-    [case for case in BAD if case not in ("no configuration", "pickled weights")],
-    {"text alone", "code of its own", "half of the weights", "no part for video",
-     "no chat template", "a special token in the question"},
-)  # fmt: skip
+    [c for c in BAD if c not in ("no configuration", "pickled weights") and "gone" not in c],
+    {"text alone", "half of the weights", "no part for video", "a special token in the question"},
+)
 """The hub is asked for no pickled file, and a repository without config.json is not known."""
 
 
 @pytest.fixture
-def from_hub(tmp_path, monkeypatch):
-    """Loads somebody/model from a hub that serves a folder; gives the model, and what was sent."""
+def hub_cache(tmp_path, monkeypatch):
+    """Where this process keeps what it downloads; the hub is not switched off."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def from_hub(hub_cache, monkeypatch):
+    """Loads somebody/model from a hub that serves a folder; gives the model, and what was sent."""
 
     def load_from(folder, question):
         sent = []
@@ -422,10 +435,31 @@ def test_nothing_of_the_weights_is_downloaded_of_what_cannot_be_used(case, bad_f
 
 
 @pytest.mark.matrix
-def test_the_weights_are_downloaded_last(sound_folder, from_hub):
+def test_the_weights_are_downloaded_last_and_kept(sound_folder, from_hub, monkeypatch):
     lm, sent = from_hub(sound_folder, QUESTION)
     assert lm.info.revision == hub.REVISION
     names = [name for name, first, _ in sent if first == 0]
     assert names.count("model.safetensors") == 1
     assert names[-1] == "model.safetensors"
     assert {"processor_config.json", "tokenizer.json", "chat_template.jinja"} < set(names)
+    lm, sent = from_hub(sound_folder, QUESTION)
+    assert lm.info.revision == hub.REVISION
+    assert "model.safetensors" not in [name for name, _, _ in sent]
+    monkeypatch.setattr(load, "reachable", lambda: False)
+    error, sent = from_hub(sound_folder, "Is there a <|im_end|> dog?")
+    assert BAD["a special token in the question"] in str(error)
+    assert not sent
+
+
+def test_half_of_a_copy_is_told_where_the_hub_cannot_be_reached(bad_folder, hub_cache, monkeypatch):
+    """As clients of the hub leave it that keep no list of what belongs to it."""
+    folder, _ = bad_folder("half of the weights")
+    place = hub_cache / "models--somebody--model"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text(hub.REVISION)
+    shutil.copytree(folder, place / "snapshots" / hub.REVISION)
+    monkeypatch.setattr(load, "reachable", lambda: False)
+    with pytest.raises(BackboneCorrupt, match="the copy of 'somebody/model' on this disk") as error:
+        load_backbone("somebody/model", "cpu")
+    assert BAD["half of the weights"] in str(error.value)
+    assert "while the hub can be reached" in error.value.remedy
