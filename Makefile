@@ -2,7 +2,7 @@
 # make test   install, then run the tests (a browser is installed where it is missing)
 # make test-all  every test, the long suites whole, the MCP client too
 # make check  lint, types (of the JavaScript too) and every test
-# make test-matrix  the families against the oldest and newest supported transformers
+# make test-matrix  all families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make fuzz   100,000 hostile cases of each reader
 # make mutants  plant small faults in the core, which its tests must notice; ARGS="MODULE…" for some

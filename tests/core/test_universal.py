@@ -36,7 +36,7 @@ SAMPLED = {
     "llava",
 }
 SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def each(names, sampled=SAMPLED):
@@ -305,6 +305,7 @@ BAD = {
     "no part for video": "has no part for video",
     "no tokenizer": "has no tokenizer",
     "no chat template": "does not have a chat template",
+    "a rule of its own for answers": "no_repeat_ngram_size",
     "a special token in the question": "steers the model's prompt",
 }
 
@@ -337,6 +338,10 @@ def break_folder(folder, case):
         settings.write_text(json.dumps(kept))
     if case == "no tokenizer":
         (folder / "tokenizer.json").unlink()
+    if case == "a rule of its own for answers":
+        rules = json.loads((folder / "generation_config.json").read_text())
+        rules["no_repeat_ngram_size"] = 2
+        (folder / "generation_config.json").write_text(json.dumps(rules))
     if case == "no chat template":
         (folder / "chat_template.jinja").unlink()
 
@@ -421,7 +426,6 @@ def from_hub(hub_cache, monkeypatch):
     return load_from
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("case", OF_A_HUB)
 def test_nothing_of_the_weights_is_downloaded_of_what_cannot_be_used(case, bad_folder, from_hub):
     folder, question = bad_folder(case)
@@ -434,7 +438,6 @@ def test_nothing_of_the_weights_is_downloaded_of_what_cannot_be_used(case, bad_f
     assert not [name for name in names if name.endswith(".safetensors")]
 
 
-@pytest.mark.matrix
 def test_the_weights_are_downloaded_last_and_kept(sound_folder, from_hub, monkeypatch):
     lm, sent = from_hub(sound_folder, QUESTION)
     assert lm.info.revision == hub.REVISION
