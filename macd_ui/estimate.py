@@ -15,6 +15,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Trace
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
+BEFORE_THOUGHT = STAGES[:4]
 DEFAULT_LENGTH = 12.0
 """Tokens of an answer, as long as no answer of a backbone was seen."""
 NEWEST = 0.5
@@ -27,7 +28,8 @@ class Work:
 
     dense_frames: what the detector sees. frames: what the backbone sees. width: beams or samples
     of the search. mode: how the gradient is taken. methods: further ones than baseline and MACD.
-    max_tokens: 0 where no answer is decoded.
+    max_tokens: 0 where no answer is decoded. max_thought: of one thought, 0 where there is none;
+    thoughts: how many there are in a run of a model that thinks.
     """
 
     backbone: str
@@ -40,6 +42,8 @@ class Work:
     width: int = 1
     mode: str = "exact"
     methods: tuple[str, ...] = ()
+    max_thought: int = 0
+    thoughts: int = 1
 
 
 def work_of(
@@ -65,9 +69,9 @@ def work_of_options(
 
 
 def work_of_trace(trace: Trace) -> Work:
-    """The same, of a finished run that is changed by hand."""
+    """The same, of a finished run that is changed by hand; its thought is kept."""
     settings = _settings(trace.options, trace.backbone.name, trace.detector.name, ())
-    return Work(frames=len(trace.frames), **settings)
+    return Work(frames=len(trace.frames), **settings | {"max_thought": 0})
 
 
 def _settings(
@@ -75,6 +79,7 @@ def _settings(
 ) -> dict[str, Any]:
     search = options.decode.search
     width = {"beam": options.decode.beams, "vote": options.decode.samples}.get(search, 1)
+    further = tuple(m for m in methods if m not in ("baseline", "macd"))
     return {
         "backbone": backbone,
         "detector": detector,
@@ -83,7 +88,9 @@ def _settings(
         "search": search,
         "width": width,
         "mode": f"{options.ascent.gradient} {options.ascent.memory}",
-        "methods": tuple(m for m in methods if m not in ("baseline", "macd")),
+        "methods": further,
+        "max_thought": 0 if options.masks_only else options.decode.max_thought,
+        "thoughts": 2 + len(further) if options.decode.contrast_thought else 1,
     }
 
 
@@ -129,6 +136,10 @@ class Estimator:
         if "decode" in seconds and tokens:
             put(("token", work.backbone, work.search), seconds["decode"], tokens * work.width)
             put(("length", work.backbone), tokens, len(pair))
+        if "thought" in seconds and trace.thought is not None:
+            written = len(trace.thought.tokens)
+            put(("thought token", work.backbone), seconds["thought"], written)
+            put(("thought", work.backbone), written, 1)
         one = self._one_answer(work)
         for name in work.methods:
             if name in trace.answers and one:
@@ -160,6 +171,11 @@ class Estimator:
     def _tokens(self, work: Work) -> float:
         """How many tokens an answer has, as far as was seen."""
         return min(float(work.max_tokens), self._rate("length", work.backbone) or DEFAULT_LENGTH)
+
+    def _thought(self, work: Work) -> float:
+        """Seconds of thinking before all answers; 0 for a model that was not seen to think."""
+        tokens = min(float(work.max_thought), self._rate("thought", work.backbone) or 0.0)
+        return tokens * (self._rate("thought token", work.backbone) or 0.0)
 
     def _token(self, work: Work) -> float | None:
         rate = self._rate("token", work.backbone, work.search)
@@ -213,7 +229,7 @@ class Estimator:
     def total(self, work: Work) -> float | None:
         """Seconds of the whole run once its clip is read; None if a stage was not seen yet."""
         with self._lock:
-            return _sum(*(self.stage(work, s) for s in STAGES))
+            return _sum(self._thought(work), *(self.stage(work, s) for s in STAGES))
 
     def left(
         self, work: Work, stage: str, fraction: float, trace: Trace | None = None
@@ -221,7 +237,10 @@ class Estimator:
         """Seconds left at `fraction` of a stage; trace: the run as far as it is."""
         with self._lock:
             later = (self.stage(work, s) for s in STAGES[STAGES.index(stage) + 1 :])
-            return _sum(self._rest(work, stage, fraction, trace), *later)
+            timed = trace.timings_ms if trace is not None else {}
+            ahead = stage in BEFORE_THOUGHT and "thought" not in timed
+            thought = self._thought(work) if ahead else 0.0
+            return _sum(thought, self._rest(work, stage, fraction, trace), *later)
 
     def _rest(self, work: Work, stage: str, fraction: float, trace: Trace | None) -> float | None:
         if stage == "ascent":

@@ -155,11 +155,14 @@ def allowance(work: Work) -> float:
     """Seconds from frames × steps × methods, as long as no such run was timed.
 
     The video is read once, once more for the counterfactual and each method, and GRADIENT_READS
-    times for each ascent step. Each answer may take all its tokens.
+    times for each ascent step. Each answer may take all its tokens, and so may each thought of a
+    model that thinks.
     """
     methods = len(work.methods)
     reads = 2 + methods + GRADIENT_READS * work.steps
     tokens = (2 + methods) * work.max_tokens * work.width
+    if getattr(MODELS.get(("backbone", work.backbone)), "thinks", False):
+        tokens += work.thoughts * work.max_thought
     return (
         START_S
         + READ_S * max(SMALLEST_BILLIONS, billions_of(work.backbone)) * reads * work.frames

@@ -212,6 +212,9 @@ class VideoLM(ABC):
     info: BackboneInfo
     thought_marks: tuple[int, int] | None = None
     """Tokens between which it thinks before it answers; None where its words have no such."""
+    thinks: bool = False
+    """Whether answers may begin with a thought: it has such tokens, and its chat template no switch
+    that turns thinking off."""
     capabilities: frozenset[str] = frozenset(CAPABILITIES) - {"images"}
     """Of `core.records.CAPABILITIES`. What is missing makes a run cost more, or a method not
     applicable."""

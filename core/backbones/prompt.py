@@ -71,6 +71,7 @@ class TokenizerLM(VideoLM):
         known = added | {text: i for i, text in self._control_ids.items()}
         marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
         self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
+        self.thinks = self.thought_marks is not None and not _without_thinking(processor)
 
     def saves(self, low_memory: bool) -> bool:
         """Whether activations are computed again on the way back; always where weights move.

@@ -227,6 +227,7 @@ def test_a_template_that_can_is_told_not_to_think(toy_detector):
     for template in (off, "{}"):
         lm = wrapped(*thinking("llava_onevision", template))
         assert lm.thought_marks is not None
+        assert lm.thinks == (template != off)  # it might begin one
         assert run(lm, toy_detector, ()).thought is None
 
 

@@ -145,6 +145,16 @@ def test_what_a_model_thought_is_no_answer(text, said):
             assert one.right(text, asked) == one.right(said, asked), (benchmark, one.name)
 
 
+@pytest.mark.parametrize(("said", "thought"), [("yes", "no"), ("no", "yes")])
+def test_a_yes_no_answer_is_read_after_the_thought(said, thought):
+    for one in (*RULES["eventhallusion"], *RULES["video-pope"], *rules_for("toyworld", yes_no())):
+        text = f"<think>{thought.title()}, {thought}. Or {said}?</think>\n{said.title()}."
+        assert one.read(text, yes_no()) == said, one.name
+        assert one.read(f"{thought}?</think>{said}", yes_no()) == said, one.name
+        for cut in (f"<think>{said}", f"<think>{said}</think>"):
+            assert not one.right(cut, yes_no(said)), one.name
+
+
 def test_an_unfinished_thought_is_right_by_no_rule():
     """MVBench's own scorer takes the empty answer that would be left for any letter."""
     for one in RULES["mvbench"]:

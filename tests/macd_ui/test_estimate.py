@@ -7,9 +7,10 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DecodeOptions, RunOptions
+from macd_studio.core.records import Thought
 from macd_studio.core.types import Answer, Counterfactual, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
-from macd_studio.macd_ui.estimate import STAGES, Estimator, Work, work_of
+from macd_studio.macd_ui.estimate import STAGES, Estimator, Work, work_of, work_of_trace
 from tests.fakes import clip
 
 LENGTH = 8  # tokens of every answer of the synthetic model
@@ -72,6 +73,27 @@ def test_after_one_run_another_is_estimated_within_a_factor_of_two(work):
     estimator.learn(SHORT, trace_of(SHORT))
     true = sum(seconds(work).values())
     assert 0.5 < estimator.total(work) / true < 2
+
+
+def test_a_thought_is_learned_apart_from_the_answers():
+    """20 tokens in 4 s: the next one's bound, and that it is past, count."""
+    work, estimator = replace(SHORT, max_thought=64), Estimator()
+    plain = trace_of(work)
+    estimator.learn(work, plain)
+    before = estimator.total(work)
+    timed = plain.timings_ms | {"thought": 4000.0}
+    thinking = replace(plain, thought=Thought("hm", (1,) * 20, True), timings_ms=timed)
+    estimator.learn(work, thinking)
+    assert estimator.total(work) == pytest.approx(before + 4)
+    assert estimator.total(replace(work, max_thought=5)) == pytest.approx(before + 1)
+    assert estimator.total(replace(work, max_thought=0)) == pytest.approx(before)
+    ahead = estimator.left(work, "detect", 0.0, replace(plain, timings_ms={}))
+    past = estimator.left(work, "detect", 0.0, replace(plain, timings_ms={"thought": 4000.0}))
+    assert ahead - past == pytest.approx(4)
+    assert work_of(clip(4, 16), RunOptions(), "b", "d").max_thought == 1024
+    assert work_of_trace(thinking).max_thought == 0  # a change by hand keeps the thought
+    own = RunOptions(decode=DecodeOptions(contrast_thought=True))
+    assert work_of(clip(4, 16), own, "b", "d", ("vcd",)).thoughts == 3
 
 
 def test_unlike_runs_are_not_averaged():

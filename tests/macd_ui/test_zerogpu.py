@@ -6,6 +6,7 @@ import pickle
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -304,6 +305,17 @@ def test_what_is_declared_follows_frames_steps_and_methods():
     assert declared(work, 1e6) == MOST_S
     other = replace(work, backbone="somebody/unknown")
     assert allowance(other) > allowance(work)
+
+
+@pytest.mark.parametrize(("thinks", "tokens"), [(True, 3 * 200), (False, 0)])
+def test_what_is_declared_counts_thoughts_of_a_model_that_thinks(monkeypatch, thinks, tokens):
+    work = Work("somebody/model", "toyworld", 8, 40, max_tokens=16)
+    model = SimpleNamespace(thinks=thinks)
+    monkeypatch.setitem(zerogpu.MODELS, ("backbone", "somebody/model"), model)
+    longer = allowance(replace(work, max_thought=200, thoughts=3)) - allowance(work)
+    assert longer == pytest.approx(zerogpu.TOKEN_S * tokens)
+    unknown = replace(work, backbone="nobody/none")
+    assert allowance(replace(unknown, max_thought=200)) == allowance(unknown)
 
 
 def test_elsewhere_nothing_of_it_is_used(monkeypatch):
