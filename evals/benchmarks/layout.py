@@ -168,17 +168,24 @@ def require_unique(path: Path, ids: Iterable[str]) -> None:
         seen.add(one)
 
 
+PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+
+
 def require_videos(root: Path, videos: Collection[Path]) -> None:
-    """Raises BenchmarkError with the number of videos that are missing and the first of them."""
+    """Raises BenchmarkError with the number of videos that are missing and the first of them.
+
+    Files that are pictures by name, all of them, are called so.
+    """
     missing = [p for p in dict.fromkeys(videos) if not p.exists()]
     if missing:
         first = missing[0]
         if first.is_relative_to(root):
             first = first.relative_to(root)
-        whole = count(len(set(videos)), "video")
+        noun = "picture" if {p.suffix.lower() for p in videos} <= PICTURES else "video"
+        whole = count(len(set(videos)), noun)
         raise BenchmarkError(
             f"{len(missing)} of {whole} missing in {place(root)}, the first is {place(first)}",
-            "Unpack the videos there; docs/benchmarks.md shows the folder",
+            f"Unpack the {noun}s there; docs/benchmarks.md shows the folder",
         )
 
 

@@ -124,7 +124,8 @@ def _published(data: Path, files: Sequence[Path]) -> Iterator[Asked]:
             words = re.search(r"\ban? (.+?) in the ima?ge", question)
             yield Asked(
                 id=f"{split}/{reader.text('question_id')}",
-                video=next((p for p in tried if p.is_file()), tried[0]),
+                video=next((p for p in tried if p.is_file()), None)
+                or next((p for p in tried[:-1] if p.parent.is_dir()), tried[0]),
                 regime=split,
                 kind="yes-no",
                 question=question,

@@ -252,7 +252,13 @@ def test_the_files_of_pope_itself_ask_of_its_pictures(tmp_path):
     for split in SPLITS:
         lines = "\n".join(map(json.dumps, rows))
         (tmp_path / f"coco_pope_{split}.json").write_text(lines)
-    with pytest.raises(BenchmarkError, match=r"missing in .*a\.jpg"):
+    with pytest.raises(
+        BenchmarkError, match=r"1 of 1 picture missing in .*val2014/a\.jpg"
+    ) as error:
+        find_benchmark("video-pope", tmp_path)
+    assert error.value.remedy.startswith("Unpack the pictures there")
+    (tmp_path / "images").mkdir()
+    with pytest.raises(BenchmarkError, match=r"images/a\.jpg"):
         find_benchmark("video-pope", tmp_path)
     (tmp_path / "val2014").mkdir()
     Image.new("RGB", (64, 48), "red").save(tmp_path / "val2014" / "a.jpg")
