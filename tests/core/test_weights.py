@@ -4,10 +4,12 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForMultimodalLM
 
 import macd_studio as macd
 from macd_studio.core.backbones import load, weights
-from macd_studio.core.backbones.catalogue import CATALOGUE, planned
+from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within, planned
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.weights import (
     bytes_of,
@@ -274,13 +276,45 @@ def test_memory_is_checked_by_true_bytes(monkeypatch):
     assert packed < needed_gb(seven, None, torch.float32, "nf4") < 2 * packed
     assert needed_gb("somebody/unknown", None, half, "as-is") is None
     own = needed_gb(str(shipped("backbone")), None, torch.float32, "as-is")
-    assert own == pytest.approx(0.024, rel=0.2)
+    size = (shipped("backbone") / "model.safetensors").stat().st_size
+    # float16 on disk; a fifth for what a run adds
+    assert own == pytest.approx(1.2 * 2 * size / 1e9, rel=0.01)
+    config = AutoConfig.from_pretrained(shipped("backbone"))
+    unlisted = needed_gb("somebody/unknown", config, half, "nf4")
+    assert unlisted == 1.2 * weights.bytes_of_config(config, 2, "nf4") / 1e9
+    with torch.device("meta"):
+        model = AutoModelForMultimodalLM.from_config(config)
+    largest = max(m.weight.numel() for m in weights.quantisable(model).values())
+    # a pass of nf4 holds a matrix unpacked, one of int8 none
+    assert weights.held_bytes(model, 2, "nf4").largest == 2 * largest
+    assert weights.held_bytes(model, 2, "int8").largest == 0
     monkeypatch.setattr(weights, "free_gb", lambda where: 6.0)
-    with pytest.raises(OutOfMemory, match=r"needs about 17.*--weights nf4.*choose .*VL"):
+    with pytest.raises(OutOfMemory, match=r"needs about 17.*--weights nf4.*choose .*VL") as error:
         check_memory("big", 17.0, device, half)
+    smaller = [largest_within(free).hub_id for free in (6.0, 3.0)]
+    assert smaller[0] != smaller[1]
+    assert error.value.remedy.endswith(smaller[0])
+    with pytest.raises(OutOfMemory) as error:  # twice as large there
+        check_memory("big", 17.0, device, torch.float32)
+    assert error.value.remedy.endswith(smaller[1])
     check_memory("small", 5.9, device, half)
     monkeypatch.setattr(weights, "free_gb", lambda where: None)
     check_memory("big", 17.0, device, half)
+
+
+def test_packed_numbers_are_counted_as_they_lie_in_the_file(tmp_path):
+    """Numbers with a fraction take what the run's dtype does."""
+    mixed = {"a": torch.zeros(3, 5, dtype=torch.float16), "b": torch.zeros(7, dtype=torch.uint8),
+             "c": torch.zeros(2, dtype=torch.int64)}  # fmt: skip
+    save_file(mixed, tmp_path / "model.safetensors")
+    assert weights.bytes_of_files(tmp_path, 4) == 15 * 4 + 7 + 2 * 8
+    assert weights.bytes_of_files(tmp_path / "none", 4) is None
+
+
+def test_offloading_leaves_room_for_what_a_run_adds(monkeypatch):
+    monkeypatch.setattr(weights, "free_gb", lambda where: {"cuda": 10.0, "cpu": 20.0}[where.type])
+    assert weights._room(torch.device("cuda", 1)) == {1: 7_000_000_000, "cpu": 14_000_000_000}
+    assert weights._room(torch.device("cpu")) == {"cpu": 14_000_000_000}
 
 
 def test_free_memory_is_read():
