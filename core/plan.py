@@ -17,7 +17,6 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from macd_studio.core.answering import decoding_views
@@ -30,7 +29,7 @@ from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.backbones.weights import held_bytes, quantisable
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
-from macd_studio.core.dry_run import dry_run
+from macd_studio.core.dry_run import dry_run, tensors_in
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS
@@ -349,16 +348,10 @@ class _Meter:
     def see(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         """Takes one operation into account."""
         self.flops += _flops(func, args, kwargs, out)
-        input_storages = {
-            t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if _is_tensor(t)
-        }
-        for tensor in filter(_is_tensor, tree_leaves(out)):
+        input_storages = {t.untyped_storage()._cdata for t in tensors_in(args, kwargs)}
+        for tensor in tensors_in(out):
             if tensor.untyped_storage()._cdata not in input_storages:
                 self.alive.add(tensor)
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _flops(func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
