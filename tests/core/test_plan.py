@@ -21,6 +21,8 @@ from macd_studio.core.plan import (
     KINDS,
     QUESTION,
     _extrapolate,
+    _held,
+    _peaks,
     _weigh,
     lazy_cost,
     plan,
@@ -146,6 +148,20 @@ def test_plans_order_the_kinds_of_runs():
             assert fits == sorted(fits)
             smaller = [gb for gb, fit in zip(GPUS_GB, fits, strict=True) if not fit]
             assert all(found[f"{kind}_peak_gb"] > 0.8 * gb for gb in smaller[-1:])
+
+
+def test_what_fits_and_what_quantised_weights_add():
+    """A card holds a driver and waste too; a pass of nf4 a matrix, one back through int8 inputs."""
+    peaks = _peaks(dict.fromkeys(KINDS, 7.2e9) | {"vcd": 7.1e9, "macd": 11e9})
+    assert [peaks["fits"]["8"][kind] for kind in KINDS] == [False, False, False, True]
+    assert peaks["fits"]["12"]["baseline"]
+    assert not peaks["fits"]["12"]["macd"]
+    counts = {f"{kind} bytes": 1e9 for kind in KINDS} | {"largest": 3e8, "inputs": 5e8}
+    counts |= {"int8 packed": 2e9, "int8 plain": 1e9, "nf4 packed": 1e9, "nf4 plain": 1e9}
+    int8, nf4 = _held(counts, "int8"), _held(counts, "nf4")
+    assert [int8[f"{kind}_peak_gb"] for kind in KINDS] == [4.0, 4.5, 4.0, 4.0]
+    assert [nf4[f"{kind}_peak_gb"] for kind in KINDS] == [3.3] * 4
+    assert (int8["weights_gb"], nf4["packed_gb"]) == (3.0, 1.0)
 
 
 def test_extra_layers_of_a_kind_are_added():
