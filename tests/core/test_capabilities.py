@@ -126,6 +126,11 @@ def test_families_say_whether_they_are_told_times(name):
     assert ("times" in lm.capabilities) == reads_times(lm, lm.preprocess(clip(8, 96)))
 
 
+def test_a_way_of_its_own_for_pictures_is_missed_for_pictures_alone():
+    assert ByteLM().lacks(picture=True) == ("images",)
+    assert ByteLM().lacks(picture=False) == ()
+
+
 def test_other_models_are_asked_whether_they_are_told_times():
     for name, told in (("llava_onevision", False), ("qwen3_5", True)):
         lm = universal(name)
