@@ -30,6 +30,14 @@ LARGER_MB = {
     "assets/toyworld/backbone/model.safetensors": 15.0,
     "assets/toyworld/detector.pt": 8.0,
 }
+WHEEL_HOLDS = (
+    "macd_studio/assets/toyworld/backbone/model.safetensors",
+    "macd_studio/assets/examples/index.json",
+    "macd_studio/assets/look.css",
+    "macd_studio/macd_ui/js/gallery.js",
+    "macd_studio/macd_ui/gallery/gallery.css",
+    "macd_studio/viewer/viewer.css",
+)
 WHEEL_MB = 30
 PRIVATE = re.compile(r"(?i)(\.env|id_rsa|\.pem|credentials.*|.*\.sqlite3?|\.netrc)")
 """Names of files that are not part of a release."""
@@ -188,15 +196,7 @@ def check_wheel(clone: Path, folder: Path) -> str:
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    required = (
-        "core/assets/toyworld/backbone/model.safetensors",
-        "core/assets/examples/index.json",
-        "macd_ui/js/gallery.js",
-        "macd_ui/gallery/gallery.css",
-        "assets/look.css",
-        "viewer/viewer.css",
-    )
-    missing = [w for w in required if w not in names]
+    missing = [w for w in WHEEL_HOLDS if w not in names]
     if missing or not any(n.endswith("licenses/LICENSE") for n in names):
         raise Failed(f"the wheel has no {missing[0] if missing else 'licence'}")
     size = wheel.stat().st_size / 1e6

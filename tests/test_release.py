@@ -163,3 +163,8 @@ def test_cards_have_the_front_matter_that_the_hub_reads(card):
     assert front["tags"]
     for heading in ("## Limits", "## Licence"):
         assert heading in text
+
+
+def test_the_wheel_is_asked_for_files_that_exist() -> None:
+    root = Path(release_check.__file__).parents[1]
+    assert [w for w in release_check.WHEEL_HOLDS if not (root / w).is_file()] == []
