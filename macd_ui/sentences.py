@@ -23,7 +23,10 @@ BUSY = "A run is already going on."
 STARTING = "Starting"
 RANDOM_CLIP = "Drawing a clip"
 READING = "Reading the video"
-OUT_OF_REACH = "The server cannot be reached."
+OUT_OF_REACH = (
+    "The server cannot be reached. "
+    "Check that it is running and that you are online, then try again."
+)
 
 RUN, MASKS_ONLY = "Run", "Detect and mask only"
 STOP, ANSWER_ANYWAY, RANDOM_DRAW, ASK_ALL = "Stop", "Answer anyway", "Random draw", "Ask all"

@@ -38,7 +38,7 @@ export async function ask(code, path, body) {
       signal: stop.signal,
     });
   } catch {
-    throw new Failed(0, "The server cannot be reached.");
+    throw new Failed(0, "The server cannot be reached. Check that it is running and that you are online, then try again.");
   } finally {
     clearTimeout(timer);
   }

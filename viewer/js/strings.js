@@ -67,7 +67,7 @@ export const TEXT = {
   frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
   counterfactual: "Counterfactual", video: "Video", picture: "Picture", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
   saveObjectsAs: "Save objects as …", objectsGroup: "Objects with their levels", maskedGroup: "What is masked",
-  unreachable: "The server cannot be reached.",
+  unreachable: "The server cannot be reached. Check that it is running and that you are online, then try again.",
   saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
   drawnFromLevels: "masked: drawn from the levels, as no model has read this video",
   drawnHere: "drawn from this step's levels: the model's own pixels are stored for the end of the ascent", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
