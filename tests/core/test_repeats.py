@@ -359,10 +359,9 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
     def read(*_, **__):
         raise RuntimeError("the weights are read")
 
-    fetched = (str(tmp_path), "qwen2_5_vl")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl"}))
-    monkeypatch.setattr("macd_studio.core.backbones.load._Source.fetch", lambda *_: fetched)
-    for name in ("AutoProcessor.from_pretrained", "media_part", "check_template"):
+    for name in ("_Source._check_weight_files", "AutoProcessor.from_pretrained", "needed_gb",
+                 "check_memory", "media_part", "check_template"):  # fmt: skip
         monkeypatch.setattr(f"macd_studio.core.backbones.load.{name}", lambda *_, **__: None)
     monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)
     with pytest.raises(RuntimeError, match="are read"):  # a model may have no such file
