@@ -64,9 +64,11 @@ def with_constants(
     if not takes_constant(item, baseline):
         return Row("", item.id, "yes-bias", left_out="constants apply to short answers only")
     own = _own(item, constants)
-    scores = {w: s + own.get(w, 0.0) for w, s in baseline.scores.items()}
-    first = max(scores, key=lambda w: (scores[w], w == word(baseline.first)))
-    same = first == word(baseline.first)
+    scores = {w: baseline.scores[w] + own.get(w, 0.0) for w in sorted(baseline.scores)}
+    plain = word(baseline.first)
+    kept = [list(scores).index(plain)] if plain in scores else [-1]
+    first = list(scores)[int(best(np.array([list(scores.values())]), np.array(kept))[0])]
+    same = first == plain
     margin = baseline.margin
     return Row(
         key="",
@@ -112,12 +114,15 @@ def tune(items: Sequence[Item], baseline: Mapping[str, Row]) -> Constants:
         group = [i for i in asked if (i.kind == "yes-no") == yes_no]
         if not group:
             continue
-        words, scores = _matrix([baseline[i.id] for i in group])
+        rows = [baseline[i.id] for i in group]
+        words, scores = _matrix(rows)
         truths = [normalised(i.truth).split(" ")[0] for i in group]
         truth = np.array([words.index(t) if t in words else -1 for t in truths])
-        free = [k for k, w in enumerate(words) if w in truths and (w != "no" or not yes_no)]
+        first = [word(r.first) for r in rows]
+        kept = np.array([words.index(w) if w in words else -1 for w in first])
+        free = [k for k, w in enumerate(words) if (w == "yes" if yes_no else w in truths)]
         weights = np.array([1 / counts[i.regime] for i in group])
-        chosen = coordinates(scores, truth, weights, free)
+        chosen = coordinates(scores, truth, weights, free, kept)
         constants |= {words[k]: c for k, c in chosen.items() if c}
     return constants
 
@@ -134,29 +139,44 @@ def _matrix(rows: Sequence[Row], also: Sequence[str] = ()) -> tuple[list[str], F
     return words, scores
 
 
+def best(scores: Floats, kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(N,) the highest column of (N, W): of equals `kept`, else the first. kept: (N,), or -1.
+
+    >>> best(np.array([[1.0, 2.0, 2.0], [3.0, 3.0, 0.0]]), np.array([2, -1])).tolist()
+    [2, 0]
+    """
+    at = np.arange(len(scores))
+    stays = (kept >= 0) & (scores[at, kept] == scores.max(1))
+    return np.where(stays, kept, scores.argmax(1))
+
+
 def coordinates(
     scores: Floats,
     truth: NDArray[np.int64],
     weights: Floats,
     free: Sequence[int],
+    kept: NDArray[np.int64],
     deltas: Sequence[float] = DELTAS,
     rounds: int = ROUNDS,
 ) -> dict[int, float]:
     """The constant of each free word, chosen one at a time with the others held.
 
     scores: (N, W), -inf where a word cannot be answered; truth: (N,) index of the right word;
-    weights: (N,). Of constants that get equally much the one closest to 0.
+    weights: (N,); kept: (N,) index of the word that is answered without constants, or -1: equal
+    scores are decided as by `best`. Of constants that get equally much the one closest to 0.
     """
     chosen = dict.fromkeys(free, 0.0)
     now = scores.copy()
     tried = np.array(sorted({0.0, *deltas}, key=abs))
     for _ in range(rounds if len(free) > 1 else 1):
         for k in free:
-            rest = np.delete(now, k, axis=1)
-            best = rest.max(1)
-            other = rest.argmax(1)
-            other += other >= k
-            wins = scores[:, k, None] + tried > best[:, None]
+            rest = now.copy()
+            rest[:, k] = -np.inf
+            other = best(rest, np.where(kept == k, -1, kept))
+            highest = rest[np.arange(len(rest)), other][:, None]
+            moved = scores[:, k, None] + tried
+            first = (kept == k) | ((kept != other) & (k < other))
+            wins = (moved > highest) | ((moved == highest) & first[:, None])
             right = np.where(wins, (truth == k)[:, None], (truth == other)[:, None])
             share = (weights[:, None] * right).sum(0).round(9)
             chosen[k] = float(tried[int(share.argmax())])

@@ -32,7 +32,7 @@ from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.constant import coordinates
+from macd_studio.evals.constant import best, coordinates
 from macd_studio.evals.figures import change, interval_text, survives, table, title
 from macd_studio.evals.first_token import (
     ORACLE,
@@ -111,8 +111,8 @@ class Answers:
 
     def hits_with(self, constants: Mapping[Name, float]) -> NDArray[np.bool_]:
         """(N,) whether the answer is right after a constant was added to each option."""
-        added = np.array([constants.get(n, 0.0) for n in self.names] + [0.0])
-        return np.asarray((self._base + added[self._place]).argmax(1) == self.truth)
+        added = np.array([constants.get(n, 0.0) for n in self.names])
+        return np.asarray(best(self.by_name + added, self.name_of_answer) == self.name_of_truth)
 
     @cached_property
     def names(self) -> list[Name]:
@@ -145,6 +145,11 @@ class Answers:
         """(N,) index of the right answer in `names`."""
         return np.asarray(self._place[np.arange(len(self.items)), self.truth])
 
+    @property
+    def name_of_answer(self) -> NDArray[np.int64]:
+        """(N,) index in `names` of what the video's logits answer."""
+        return np.asarray(self._place[np.arange(len(self.items)), self._base.argmax(1)])
+
 
 def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
     """α and β with most right answers; of equals the smallest α, then the largest β."""
@@ -155,7 +160,11 @@ def tune_constants(answers: Answers) -> dict[Name, float]:
     """A constant for each option, see `evals.constant.coordinates`."""
     weights = np.ones(len(answers.items))
     constants = coordinates(
-        answers.by_name, answers.name_of_truth, weights, range(len(answers.names)), DELTAS, ROUNDS
+        answers.by_name,
+        answers.name_of_truth,
+        weights,
+        range(len(answers.names)),
+        answers.name_of_answer,
     )
     return {answers.names[k]: constant for k, constant in constants.items()}
 

@@ -116,7 +116,8 @@ def accuracies(report: Figures) -> str:
         of = {m: z if split == "all" else z["splits"][split] for m, z in report["scores"].items()}
         for y, method in enumerate(methods):
             change = compared.get(method, {}).get(split)
-            sure = change is not None and change["p_holm"] < SIGNIFICANT
+            p = change and change["p_holm"]
+            sure = p is not None and p < SIGNIFICANT
             ends = (of[method]["accuracy"], *of[method]["interval"])
             _interval(ax, y, ends, change["change"] if sure else None)
         ax.set_xlim(-2, 102)

@@ -110,8 +110,8 @@ def percentile_interval(estimate: float, drawn: Array) -> Interval:
 def mean_difference(a: Array, b: Array, cluster: Clusters, seed: int = 0) -> Interval:
     """Mean of b − a over the same N questions, with its interval; a, b: (N,) in [0, 1].
 
-    cluster: N keys. Where no question or every question changed, resampling knows no spread; then
-    the interval is `exact_bound`'s.
+    cluster: N keys. Where all clusters have one mean, as where no question changed, resampling
+    knows no spread; then the interval is `exact_bound`'s for the number of clusters.
 
     >>> low, high = mean_difference(np.zeros(100), np.zeros(100), range(100))[1:]
     >>> round(low, 3), round(high, 3)
@@ -124,7 +124,8 @@ def mean_difference(a: Array, b: Array, cluster: Clusters, seed: int = 0) -> Int
 def clustered_share(hits: Array, cluster: Clusters, seed: int = 0) -> Interval:
     """A share in [0, 1] of N questions, with its interval from resampling whole clusters.
 
-    hits: (N,) bool. Where none or all were hit the other end is `exact_bound`'s. NaN for N = 0.
+    hits: (N,) bool. Where all clusters have one mean, as where all were hit, the ends are
+    `exact_bound`'s for the number of clusters. NaN for N = 0.
 
     >>> estimate, low, high = clustered_share(np.ones(100), range(100))
     >>> estimate, round(low, 3), high
@@ -137,9 +138,10 @@ def _bounded_mean(values: Array, cluster: Clusters, seed: int, lowest: float) ->
     """Mean of values within [lowest, 1]."""
     if not len(values):
         return float("nan"), float("nan"), float("nan")
-    if np.ptp(values) > 0:
+    sums, sizes = cluster_sums(cluster, values, np.ones(len(values)))
+    if np.ptp(sums / sizes) > 1e-12:
         return bootstrap_ratio(values, np.ones(len(values)), cluster, seed=seed)
-    same, other = float(values[0]), exact_bound(len(np.unique(np.asarray(cluster))))
+    same, other = float(values.mean()), exact_bound(len(sums))
     return same, same - other * (same - lowest), same + other * (1 - same)
 
 

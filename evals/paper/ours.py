@@ -26,7 +26,7 @@ from macd_studio.evals.paper.tables import PaperTable, TableRow
 from macd_studio.evals.rows import Setting
 from macd_studio.evals.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline
-from macd_studio.evals.stats import bootstrap_ratio, mcnemar
+from macd_studio.evals.stats import clustered_share, could_differ, sign_flip
 
 REASONING = re.compile(
     r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"
@@ -99,7 +99,8 @@ class Source:
 class Ours:
     """figures: metric → value in the table's unit, None where it cannot be had; why: then why.
 
-    items, right: what the row's first benchmark asked, and which answers are right. labels:
+    items, right, clusters: what the row's first benchmark asked, which answers are right, and what
+    was drawn at random with each question. labels:
     question id → dimension → value, of a row about some kind of question, all questions included.
     failures: how many answers failed, and why.
     """
@@ -110,6 +111,7 @@ class Ours:
     interval: tuple[float, float] | None = None
     items: Sequence[Item] = ()
     right: tuple[bool, ...] = ()
+    clusters: tuple[str, ...] = ()
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     failures: str = ""
 
@@ -208,13 +210,14 @@ def _answered(
     scale = 1 if table.percent else 100
     right = tuple(headline(name, i).right(texts[i.id], i) for i in items)
     clusters = [benchmark.cluster(i) for i in items]
-    _, low, high = bootstrap_ratio(np.array(right, float), np.ones(len(items)), clusters)
+    _, low, high = clustered_share(np.array(right), clusters)
     return Ours(
         {f"{name}.{k}": None if v is None else v / scale for k, v in shares.items()},
         n=len(items),
         interval=(low, high),
         items=items,
         right=right,
+        clusters=tuple(clusters),
         labels=labels,
         failures=failures_line(failures),
     )
@@ -299,8 +302,9 @@ def study_figures(path: Path, condition: str) -> Figures:
     }
 
 
-def mcnemar_of(a: Ours, b: Ours) -> float | None:
-    """McNemar's p of two rows over the same questions; None where they are others."""
+def p_of(a: Ours, b: Ours) -> float | None:
+    """`sign_flip`'s p of two rows over the same questions; None without them, or without a test."""
     if not a.n or [i.id for i in a.items] != [i.id for i in b.items]:
         return None
-    return mcnemar(np.array(a.right), np.array(b.right))
+    difference = np.array(b.right, int) - np.array(a.right, int)
+    return sign_flip(difference, a.clusters) if could_differ(difference, a.clusters) else None

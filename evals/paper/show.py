@@ -9,7 +9,7 @@ from typing import Any
 
 from macd_studio.evals.figures import document
 from macd_studio.evals.figures import table as markdown_table
-from macd_studio.evals.paper.ours import Ours, mcnemar_of
+from macd_studio.evals.paper.ours import Ours, p_of
 from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
 
 HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
@@ -118,9 +118,9 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
             for r, o in with_interval if o.interval is not None
         )  # fmt: skip
         base = with_interval[0]
-        pairs = [(r, p) for r, o in with_interval[1:] if (p := mcnemar_of(base[1], o)) is not None]
+        pairs = [(r, p) for r, o in with_interval[1:] if (p := p_of(base[1], o)) is not None]
         if pairs:
-            yield f"McNemar's exact p against {base[0].name}: " + ", ".join(
+            yield f"Exact sign test over clips, p against {base[0].name}: " + ", ".join(
                 f"{r.name} {p:.2g}" for r, p in pairs
             )
 

@@ -38,7 +38,7 @@ from macd_studio.evals.scoring.score import (
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
-from macd_studio.evals.stats import RESAMPLES, holm, mcnemar, mean_difference
+from macd_studio.evals.stats import RESAMPLES, could_differ, holm, mean_difference, sign_flip
 
 if TYPE_CHECKING:
     from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without
@@ -124,26 +124,36 @@ def compare(
     methods: Sequence[str],
     rule: str | None,
 ) -> dict[str, dict[str, Report]]:
-    """Method → split → change against the baseline in points, with McNemar's p, Holm-corrected.
+    """Method → split → change against the baseline in points, with p, Holm-corrected.
 
-    The correction is over all methods and splits of the report, "all" among them.
+    p is `sign_flip`'s over clusters; None where too few differ for a test. The correction is over
+    all tests of methods and splits, "all" among them; a split that holds all questions is no
+    second test.
     """
     parts = {"all": [i for members in splits.values() for i in members], **splits}
     comparisons: dict[str, dict[str, Report]] = {}
     for m in (m for m in methods if m != "baseline"):
         comparisons[m] = {}
         for name, members in parts.items():
+            if len(members) == len(parts["all"]) and name != "all":
+                comparisons[m][name] = comparisons[m]["all"]
+                continue
             a, b = (hits(benchmark, members, texts[z], rule) for z in ("baseline", m))
-            d, low, high = mean_difference(a, b, [benchmark.cluster(i) for i in members])
+            clusters = [benchmark.cluster(i) for i in members]
+            d, low, high = mean_difference(a, b, clusters)
+            difference = b.astype(int) - a.astype(int)
+            tested = could_differ(difference, clusters)
             comparisons[m][name] = {
                 "change": round(100 * d, 4),
                 "interval": [round(100 * low, 4), round(100 * high, 4)],
-                "p": mcnemar(a, b),
+                "p": sign_flip(difference, clusters) if tested else None,
+                "p_holm": None,
                 "repaired": int((b & ~a).sum()),
                 "spoiled": int((a & ~b).sum()),
                 "like_constant": _like_constant(members, answers, float(a.mean()), float(b.mean())),
             }
-    cells = [f for parts in comparisons.values() for f in parts.values()]
+    found = [f for parts in comparisons.values() for f in parts.values() if f["p"] is not None]
+    cells = list({id(f): f for f in found}.values())
     for figure, corrected in zip(cells, holm([f["p"] for f in cells]), strict=True):
         figure["p_holm"] = corrected
     return comparisons

@@ -14,7 +14,7 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger
 from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
-from macd_studio.evals.stats import bootstrap_ratio
+from macd_studio.evals.stats import clustered_share
 
 Texts = Mapping[str, str | None]
 Scores = dict[str, Any]
@@ -114,7 +114,7 @@ def figures(
     """Number, accuracy, its interval and the bias ledger of some questions."""
     right = hits(benchmark, items, texts, rule)
     clusters = [benchmark.cluster(i) for i in items]
-    interval = bootstrap_ratio(right.astype(float), np.ones(len(right)), clusters)
+    interval = clustered_share(right, clusters)
     return {
         "n": len(items),
         "clusters": len(set(clusters)),

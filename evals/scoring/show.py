@@ -9,6 +9,7 @@ from macd_studio.core.methods import find_method
 from macd_studio.core.words import count
 from macd_studio.evals.failures import failures_line
 from macd_studio.evals.figures import as_cell, document, open_row, open_section, table
+from macd_studio.evals.stats import COULD_DIFFER
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
@@ -176,11 +177,16 @@ def _compared(report: Scores) -> Iterator[str]:
         else:
             every = changes["all"]
             row += [_change(changes[n]) for n in names]
+            tested = every["p"] is not None
             row += [f"{every['repaired']} / {every['spoiled']}",
-                    f"{every['p']:.2g} ({every['p_holm']:.2g})"]  # fmt: skip
+                    f"{every['p']:.2g} ({every['p_holm']:.2g})" if tested else "–"]  # fmt: skip
         rows.append(row)
     heads = ["method", "α, β", *map(as_cell, names), "repaired / spoiled", "p (Holm)"]
     yield table(heads, rows)
+    yield (
+        "p: exact sign test over clips, all questions; in brackets by Holm over the tests of all"
+        f" methods and splits. –: fewer than {COULD_DIFFER} clips differ, too few for a test."
+    )
     constants = [(m, f["all"]["like_constant"]) for m, f in report.get("compared", {}).items()
                  if f["all"]["like_constant"]]  # fmt: skip
     if not constants:

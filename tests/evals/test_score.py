@@ -1,14 +1,20 @@
 """Scores of predictions made elsewhere, the published ones of EventHallusion among them."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import open_files
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.metrics import choice_ledger, yes_no_ledger
+from macd_studio.evals.paper.ours import Ours, p_of
+from macd_studio.evals.rows import Row
 from macd_studio.evals.scoring.predictions import read_predictions
+from macd_studio.evals.scoring.report import compare
+from macd_studio.evals.scoring.score import figures as figures_of
 from tests.evals.layouts import MAKERS, write
 
 
@@ -246,6 +252,53 @@ def test_answers_to_other_questions_are_refused(published):
     path.write_text(path.read_text().replace("Is it entire 1 0?", "Is it another?"))
     with pytest.raises(BenchmarkError, match="another question"):
         read_predictions(path, open_files("eventhallusion", root).everything)
+
+
+def judged(clips, texts, splits=("one",), methods=("baseline", "macd")):
+    """Figures and comparison of four yes-no questions a clip whose answers are all "no"."""
+    items = [Item(f"{c}/{q}", f"{c}", splits[c % len(splits)], "", "yes-no", "?", "no")
+             for c in range(clips) for q in range(4)]  # fmt: skip
+    benchmark = SimpleNamespace(name="eventhallusion", cluster=lambda item: item.clip)
+    by_split = {s: [i for i in items if i.regime == s] for s in splits}
+    said = {m: {i.id: texts[m] for i in items} for m in methods}
+    rows = {(i.id, m): Row("", i.id, m, said[m][i.id]) for i in items for m in methods}
+    return (figures_of(benchmark, items, said["macd"]),
+            compare(benchmark, by_split, said, rows, methods, None))  # fmt: skip
+
+
+def test_questions_of_one_clip_are_one_draw():
+    texts = {"baseline": "Yes.", "macd": "No."}
+    scores, compared = judged(12, texts)
+    assert scores["interval"] == pytest.approx([100 * 0.025 ** (1 / 12), 100], abs=1e-3)
+    every = compared["macd"]["all"]
+    assert every["change"] == 100
+    assert (
+        every["p"] == every["p_holm"] == pytest.approx(2 / 2**12)
+    )  # the only split is no test more
+    assert compared["macd"]["one"] == every
+    few = judged(5, texts)[1]["macd"]["all"]  # 20 questions, and no p of 5 clips could be small
+    assert few["p"] is few["p_holm"] is None
+
+
+def test_each_split_of_several_is_a_test():
+    texts = {"baseline": "Yes.", "macd": "No."}
+    compared = judged(18, texts, ("one", "two"))[1]["macd"]
+    assert compared["all"]["p_holm"] == pytest.approx(3 * 2 / 2**18)
+    assert compared["one"]["p_holm"] == compared["two"]["p_holm"] == pytest.approx(2 * 2 / 2**9)
+    same = judged(18, {"baseline": "Yes.", "macd": "Yes."}, ("one", "two"))[1]["macd"]
+    assert same["all"]["p_holm"] is None
+
+
+def test_rows_of_the_paper_s_tables_are_compared_by_clip():
+    items = [
+        Item(f"{c}/{q}", f"{c}", "", "", "yes-no", "?", "no") for c in range(7) for q in range(3)
+    ]
+    clips = tuple(i.clip for i in items)
+    a = Ours({}, n=21, items=items, right=(False,) * 21, clusters=clips)
+    b = Ours({}, n=21, items=items, right=(True,) * 21, clusters=clips)
+    assert p_of(a, b) == pytest.approx(2 / 2**7)
+    assert p_of(a, a) is None
+    assert p_of(a, Ours({})) is None
 
 
 def test_detection_figures_by_hand():

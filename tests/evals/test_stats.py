@@ -130,6 +130,18 @@ def test_a_share_without_spread_takes_the_exact_bound(hit):
     assert made == pytest.approx((hit, hit * (1 - other), hit + (1 - hit) * other))
 
 
+def test_clusters_that_are_alike_take_the_exact_bound():
+    """Every clip has one right and one wrong answer: no resample differs, yet more clips might."""
+    clusters = np.repeat(np.arange(20), 2)
+    other = 1 - 0.025 ** (1 / 20)
+    made = stats.clustered_share(np.tile([True, False], 20), clusters)
+    assert made == pytest.approx((0.5, 0.5 - 0.5 * other, 0.5 + 0.5 * other))
+    third = np.tile([1, 0, 0], 7), np.repeat(np.arange(7), 3)
+    assert stats.clustered_share(*third)[1] < 0.3  # whatever sums of thirds are rounded to
+    changed = stats.mean_difference(np.tile([1, 0], 20), np.tile([0, 1], 20), clusters)
+    assert changed == pytest.approx((0, -other, other))
+
+
 @pytest.mark.parametrize("seed", [0, 7])
 def test_means_with_spread_are_resampled(seed):
     rng = np.random.default_rng(4)

@@ -200,6 +200,39 @@ def test_constants_for_words_are_found_one_by_one():
     assert constants.get("dog", 0) < constants.get("none", 0)
 
 
+def right_with(items, plain, constants):
+    texts = {"yes": "yes", "no": "no", "dog": "dog", "cat": "cat", "none": "none"}
+    answered = [with_constants(i, plain[i.id], constants, texts).text for i in items]
+    return sum(a == i.truth for a, i in zip(answered, items, strict=True))
+
+
+def test_yes_no_questions_whose_answers_are_all_no_get_a_constant():
+    items = [Item(f"{i}", f"{i}", "r", "", "yes-no", "?", "no") for i in range(8)]
+    plain = {i.id: yes_no(i, "baseline", 0.5) for i in items}
+    constants = tune(items, plain)
+    assert constants["yes"] < 0
+    assert right_with(items, plain, {}) == 0
+    assert right_with(items, plain, constants) == 8
+
+
+def test_a_constant_gets_when_applied_what_it_was_chosen_for():
+    """Scores of low precision are often equal."""
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        items = [Item(f"{i}", f"{i}", "r", "", "yes-no", "?", ("yes", "no")[rng.integers(2)])
+                 for i in range(8)]  # fmt: skip
+        plain = {i.id: yes_no(i, "baseline", float(rng.integers(-4, 5)) / 4) for i in items}
+        best = max(right_with(items, plain, {"yes": d}) for d in (0.0, *DELTAS))
+        assert right_with(items, plain, tune(items, plain)) == best
+        items = Planted(regimes=("words",)).items("choose", 12)
+        plain = {i.id: worded(i, "baseline", {
+            w: float(rng.integers(-2, 3)) / 4 for w in ("dog", "cat", "none")
+        }) for i in items}  # fmt: skip
+        constants = tune(items, plain)
+        last = [right_with(items, plain, constants | {"none": d}) for d in (0.0, *DELTAS)]
+        assert right_with(items, plain, constants) == max(last)
+
+
 def test_a_caption_takes_no_constant():
     item = Item("c", "c", "captions", "", "caption", "?", "a dog")
     assert with_constants(
