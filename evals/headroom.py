@@ -165,6 +165,8 @@ def tune_constants(answers: Answers) -> dict[Name, float]:
         weights,
         range(len(answers.names)),
         answers.name_of_answer,
+        DELTAS,
+        ROUNDS,
     )
     return {answers.names[k]: constant for k, constant in constants.items()}
 
