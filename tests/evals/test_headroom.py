@@ -1,7 +1,9 @@
 """What separates a regime that can judge a choice of objects from one that cannot."""
 
+import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ from macd_studio.evals.headroom import (
     tune_constants,
 )
 
+ROOT = Path(__file__).parents[2]
 WORDS = ("dog", "cat", "bird", "horse")
 RUN = ("toyworld-balanced", "--regimes", "against motion", "--methods", "mask-all", "--n", "3",
        "--split", "3")  # fmt: skip
@@ -251,3 +254,26 @@ def test_the_tool_resumes_and_reports(tmp_path, capsys, monkeypatch):
 def test_wrong_input_is_named(tmp_path, capsys, wrong, says):
     assert main(["toyworld-balanced", *wrong, "--out", str(tmp_path)]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("regime", "n", "split"),
+    [
+        pytest.param("options", 1000, 300, marks=pytest.mark.long),
+        ("presence", 600, 150),
+        pytest.param("order", 600, 150, marks=pytest.mark.long),
+    ],
+)
+def test_the_published_table_follows_from_its_rows(regime, n, split):
+    crossed, folder = find_benchmark("toyworld-crossed"), ROOT / "docs/toyworld-results"
+    told = json.loads((folder / "crossed.json").read_text())["regimes"][regime]["methods"]
+    with gzip.open(folder / "crossed-logits.jsonl.gz", "rt") as lines:
+        rows = {row.item: row for row in (OptionLogits(**json.loads(line)) for line in lines)}
+    asked = [[i for i in crossed.items(of, k) if i.regime == regime]
+             for of, k in (("choose", split), ("test", n))]  # fmt: skip
+    answers = [Answers.of(items, [rows[i.id] for i in items]) for items in asked]
+    found = compare(*answers, [m for m in told if m not in ("baseline", "constant")])
+    assert set(found["methods"]) == set(told)
+    for method, figures in found["methods"].items():
+        for name in {"delta", "right", "contrast", "p"} & set(figures):
+            assert figures[name] == pytest.approx(told[method][name], abs=1e-9)
