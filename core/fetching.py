@@ -1,9 +1,10 @@
-"""A model's files from the hub: listed, downloaded with progress, gone on with after a break."""
+"""A model's files from the hub, or one file: downloaded with progress, also after a break."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,8 @@ HASH = re.compile(rf"[0-9a-f]{{40}}|[0-9a-f]{{{SHA256}}}")
 """What names a file: of a large one its SHA-256, of others a hash of git."""
 SIDE_BY_SIDE, PIECE = 4, 2**18
 """Files that are downloaded at once, and bytes that are written at once."""
+SILENT_S, SILENCES = 8.0, 3
+"""A server that says nothing for so long is asked again for the rest, at most so often in a row."""
 
 
 def fetch(
@@ -149,6 +152,85 @@ def _receive(url: str, part: Path, counted: Any) -> None:
             for piece in answer.iter_raw(PIECE):
                 file.write(piece)
                 counted.update(len(piece))
+
+
+def fetch_file(
+    url: str, path: Path, sha256: str, progress: Progress, title: str, broken: type[MacdError]
+) -> None:
+    """Downloads a file to `path`, whole, or leaves nothing there.
+
+    sha256: of the file, where it is known; another file is refused. title: what it holds, for
+    progress and errors. Raises Cancelled where progress is stopped, else `broken`.
+    """
+    progress.begin(f"Looking for {title}")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    by_hand = f"put {path.name} into the folder that the program was started in"
+    try:
+        _receive_whole(url, part, progress, title)
+        if sha256 and _sha256(part) != sha256:
+            raise broken(
+                f"what came for {title} is another file, and was deleted (its SHA-256 differs)",
+                f"Try again later, or {by_hand}",
+            )
+        part.replace(path)
+    except httpx.HTTPError as error:
+        what = type(error).__name__
+        if isinstance(error, httpx.HTTPStatusError):
+            what = f"answer {error.response.status_code}"
+        raise broken(
+            f"{title} could not be downloaded from {httpx.URL(url).host} ({what})",
+            f"Check the network and try again, or {by_hand}",
+        ) from error
+    except OSError as error:
+        raise broken(
+            f"{path.name} cannot be written here ({error.strerror or type(error).__name__})",
+            "Free some space, or start in a folder that can be written to",
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _receive_whole(url: str, part: Path, progress: Progress, title: str) -> None:
+    """Writes what the server sends, asking for the rest where it breaks off. Raises as httpx."""
+    part.unlink(missing_ok=True)
+    silences = 0
+    with httpx.Client(timeout=SILENT_S, follow_redirects=True) as client:
+        while True:
+            there = _size(part)
+            try:
+                _receive_rest(client, url, part, progress, title)
+                return
+            except httpx.TransportError:
+                silences = 0 if _size(part) > there else silences + 1
+                if silences >= SILENCES:
+                    raise
+            _raise_if_stopped(progress)
+
+
+def _receive_rest(
+    client: httpx.Client, url: str, part: Path, progress: Progress, title: str
+) -> None:
+    there = _size(part)
+    headers = {"Accept-Encoding": "identity"}
+    if there:
+        headers["Range"] = f"bytes={there}-"
+    with client.stream("GET", url, headers=headers) as answer:
+        answer.raise_for_status()
+        goes_on = answer.status_code == httpx.codes.PARTIAL_CONTENT
+        there = there if goes_on else 0
+        total = there + int(answer.headers.get("Content-Length", 0))
+        progress.begin(f"Downloading {title}" + (f", {total / 1e6:.1f} MB" if total else ""))
+        with part.open("ab" if goes_on else "wb", buffering=0) as file:
+            for piece in answer.iter_raw():
+                _raise_if_stopped(progress)
+                file.write(piece)
+                there += len(piece)
+                progress.fraction = min(1.0, there / total) if total else 0.0
+
+
+def _raise_if_stopped(progress: Progress) -> None:
+    if progress.stopped:
+        raise Cancelled("the download was stopped", "Start it again at any time")
 
 
 def _size(file: Path) -> int:

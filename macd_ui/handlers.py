@@ -11,26 +11,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import gradio as gr
 
 from macd_studio.core.errors import Cancelled, MacdError, TraceError
-from macd_studio.core.objects.registry import DETECTORS, reads_words
+from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.phrases import noun_phrases
 from macd_studio.core.question import MAX_LENGTH
 from macd_studio.core.traces.bundle import load
-from macd_studio.core.types import Progress, Trace
+from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.changes import Changes
 from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
 from macd_studio.macd_ui.estimate import STAGES, work_of_options
 from macd_studio.macd_ui.examples import Example
+from macd_studio.macd_ui.fetching import Fetches
 from macd_studio.macd_ui.forms import form_values, run_options
 from macd_studio.macd_ui.jobs import NEAR_S, Jobs
-from macd_studio.macd_ui.models import fetchable_detector, offered
+from macd_studio.macd_ui.models import offered
 from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.session_view import (
@@ -59,6 +59,7 @@ class Handlers:
     view: SessionView
     runs: Runs
     changes: Changes
+    fetches: Fetches
     form: FormEvents
 
 
@@ -66,7 +67,7 @@ def make_handlers(store: Store, examples: list[Example]) -> Handlers:
     """The handlers of a page with these examples."""
     view = SessionView(store, examples)
     jobs = Jobs(store, view)
-    return Handlers(store, view, Runs(jobs), Changes(jobs), FormEvents(store, view))
+    return Handlers(store, view, Runs(jobs), Changes(jobs), Fetches(jobs), FormEvents(store, view))
 
 
 @dataclass(frozen=True)
@@ -253,34 +254,6 @@ class FormEvents:
         session.form.backbone = models.backbone
         chosen = {"backbone": models.backbone, "detector": models.detector}
         return joined(chosen, self.view.run_buttons(session))
-
-    def fetch(self, key: str) -> Iterator[Updates]:
-        """Downloads a detector of everyday objects to this machine, and chooses it."""
-        session = self.store.sessions.open(key)
-        name = fetchable_detector(self.store.settings)
-        if name is None:
-            return
-        progress = Progress()
-        failed: list[MacdError] = []
-        loading = Thread(target=self._fetch, args=(name, progress, failed), daemon=True)
-        loading.start()
-        while loading.is_alive():
-            loading.join(NEAR_S)
-            message = progress.message or sentences.fetching(DETECTORS[name])
-            yield self.view.show_state(session, status(message=message, running=True))
-        if failed:
-            yield self.view.show_error(session, failed[0], "form")
-            return
-        updates = self.view.detector_of_clip(session)
-        yield joined(
-            updates, self.view.run_buttons(session), self.view.show_state(session, status())
-        )
-
-    def _fetch(self, name: str, progress: Progress, failed: list[MacdError]) -> None:
-        try:
-            self.store.models.detector(name, progress)
-        except MacdError as error:
-            failed.append(error)
 
     def edit_form(self, values: Mapping[str, Any], key: str) -> Updates:
         """Something in the form changed, by hand or by us."""

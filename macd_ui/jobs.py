@@ -43,8 +43,9 @@ class Jobs:
     ) -> Iterator[Updates]:
         """The updates of a job, as long as the session has no other one; an error is explained.
 
-        restore: what is shown after an error, given the state that explains it. kind: "run" or
-        "change". where: the part of the page that shows an error. ended: called when it has ended.
+        restore: what is shown after an error, given the state that explains it. kind: "run",
+        "change" or "fetch". where: the part of the page that shows an error. ended: called when it
+        has ended.
         """
         if not session.begin():
             yield self.view.show_state(session, status(message=sentences.BUSY))

@@ -56,6 +56,7 @@ NO_RUN_OF_LINK = (
 )
 NOTHING_TO_CHANGE = ("there is nothing to change yet", "Run a clip first")
 CHANGE_STOPPED = ("the change was stopped", "What was there before is shown")
+DOWNLOAD_STOPPED = ("the download was stopped", "Fetch it again at any time")
 STOPPED_WAITING = ("stopped while waiting", "Nothing was computed")
 
 LONGEST_QUESTION = 80
@@ -218,6 +219,11 @@ def fetch_detector(entry: DetectorEntry) -> str:
 def fetching(entry: DetectorEntry) -> str:
     """While a detector is downloaded."""
     return f"Downloading {entry.title}"
+
+
+def with_share(message: str, fraction: float) -> str:
+    """A message, and how much of what it names is done."""
+    return f"{message}: {100 * fraction:.0f} %" if 0 < fraction < 1 else message
 
 
 def saved_run(backbone: str, question: str) -> str:

@@ -256,8 +256,8 @@ def plot(session: Session, trace: Trace | None) -> Updates:
 
 
 def running(now: bool) -> Updates:
-    """Which of the buttons Run and Stop can be pressed."""
-    idle = {name: gr.update(interactive=not now) for name in ("run", "answer", "draw")}
+    """Which of the buttons that start and stop a job can be pressed."""
+    idle = {name: gr.update(interactive=not now) for name in ("run", "answer", "draw", "fetch")}
     return idle | {"stop": gr.update(interactive=now)}
 
 

@@ -126,7 +126,7 @@ WITHOUT_TORCH = {
 }
 STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
-    "objects.detect": {"shipped", "objects", "hub", "phrases"},
+    "objects.detect": {"fetching", "hub", "objects", "phrases", "shipped"},
     "objects.registry": set(),
     "objects.regions": set(),
     "objects.detect_hf": {"fetching", "hub", "objects", "phrases"},

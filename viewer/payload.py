@@ -47,7 +47,8 @@ def status(
 ) -> dict[str, Any]:
     """Where a run is; `error` is shown in place of the message.
 
-    where: the part of the page an error belongs to: "form", "whatif", "occlusion" or "tokens".
+    where: the part of the page an error, or what is done for it, belongs to: "form", "whatif",
+    "occlusion" or "tokens".
     """
     return {
         "stage": stage,

@@ -35,6 +35,7 @@ FILES = (".pt", ".onnx")
 WEIGHTS = "model.safetensors"
 YOLO_MAKER = "detect:load_yolo"
 """Makes those whose weights are a file of this folder."""
+YOLO_RELEASE = "https://github.com/ultralytics/assets/releases/download/v8.4.0"
 
 
 class Detector(Protocol):
@@ -242,10 +243,26 @@ def load_embedded(name: str, device: str, progress: Progress | None = None) -> Y
 
 def load_yolo(name: str, device: str, progress: Progress | None = None) -> Yolo:
     """YOLO by its name, from this folder or downloaded into it."""
-    path = Path(f"{name}.pt")
-    if progress is not None and not path.is_file():
-        progress.begin(f"Looking for {name}, else downloading it")
+    path, progress = Path(f"{name}.pt"), progress or Progress()
+    if not path.is_file():
+        _download(name, path, progress)
+    progress.begin(f"Loading {DETECTORS[name].title}")
     return Yolo(name, path, device)
+
+
+def _download(name: str, path: Path, progress: Progress) -> None:
+    """Weights of YOLO by name, into this folder. Raises DetectorError, Cancelled."""
+    if is_closed():
+        raise DetectorError(
+            f"{path.name} is not on this disk, and this server downloads nothing any more",
+            "Choose another detector",
+        )
+    from macd_studio.core.fetching import fetch_file
+
+    entry = DETECTORS[name]
+    fetch_file(
+        f"{YOLO_RELEASE}/{path.name}", path, entry.sha256, progress, entry.title, DetectorError
+    )
 
 
 def check_detector(name: str) -> None:
@@ -301,36 +318,17 @@ def _import_yolo() -> Any:
     return YOLO
 
 
-def _is_downloaded(path: Path) -> bool:
-    """Whether ultralytics is to download a file that is missing: one of a listed name alone.
-
-    It would look for any other on its own servers too, by the file's name.
-    """
-    entry = DETECTORS.get(path.stem)
-    return entry is not None and entry.make == YOLO_MAKER and path == Path(f"{path.stem}.pt")
-
-
 def _load(path: Path) -> Any:
     YOLO = _import_yolo()
-    if not path.is_file() and not _is_downloaded(path):
+    if not path.is_file():  # ultralytics would look for it on its servers, by the file's name
         raise DetectorError(
             f"there is no detector file {shown(str(path), 200)}",
             "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
         )
-    if is_closed() and not path.is_file():
-        raise DetectorError(
-            f"{path.name} is not on this disk, and this server downloads nothing any more",
-            "Choose another detector",
-        )
     try:
         model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
         class_names, task = model.names, model.task
-    except Exception as error:  # ultralytics raises whatever its reader or download met
-        if not path.is_file():
-            raise DetectorError(
-                f"{path.name} is not on this disk and could not be downloaded",
-                "Check the network, or give the file of a YOLO11 model",
-            ) from error
+    except Exception as error:  # ultralytics raises whatever its reader met
         raise DetectorError(
             f"{path.name} cannot be loaded as YOLO weights ({type(error).__name__})",
             "Give the file of a YOLO11 model, or connect to the network to download it by name",

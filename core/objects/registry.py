@@ -28,7 +28,8 @@ class DetectorEntry:
     reads: fixed classes, the words of the question, points on an object, which a segmenter
     follows, or nothing, for regions without a class. outlines: whether it gives the outlines of
     objects beside their boxes. hub: id and revision of its weights, where they come from the hub;
-    without a revision they are the newest. megabytes: of their download, where known.
+    without a revision they are the newest. megabytes: of their download, where known. sha256: of
+    the file of its weights, where there is one and it is known.
     """
 
     make: str
@@ -39,6 +40,7 @@ class DetectorEntry:
     outlines: bool = False
     megabytes: float | None = None
     hub: tuple[str, str | None] | None = None
+    sha256: str = ""
 
     @property
     def weights_mb(self) -> float | None:
@@ -70,6 +72,10 @@ _MILLIONS = {
     "yoloe-26-seg": (5.6, 15.3, 34.9, 39.3, 85.4),
 }
 """Parameters of ultralytics' families by size, where there is such a model."""
+_SHA256 = {
+    "yolo11n": "0ebbc80d4a7680d14987a577cd21342b65ecfd94632bd9a8da63ae6417644ee1",
+}
+"""Of the files of weights, where several who had downloaded them state the same."""
 
 
 def _yolo(family: str, size: str, millions: float) -> DetectorEntry:
@@ -79,6 +85,7 @@ def _yolo(family: str, size: str, millions: float) -> DetectorEntry:
         "detect:load_yolo", f"{base.upper()}{size}{'-seg' if outlines else ''}", "AGPL-3.0",
         millions, megabytes=5.6 if (family, size) == ("yolo11", "n") else None,
         reads="words" if family.startswith("yoloe") else "classes", outlines=outlines,
+        sha256=_SHA256.get(f"{family}{size}", ""),
     )  # fmt: skip
 
 

@@ -49,7 +49,8 @@ export class Form {
     const began = status.running && !this.running;
     const run = this.running && !status.running && status.stage === "done" && !status.error;
     this.running = status.running;
-    if (began && this.narrow.matches) this.show(false); // what goes on is seen behind it
+    // what goes on is seen behind it, unless it is for the form
+    if (began && this.narrow.matches && status.where !== "form") this.show(false);
     if (run) this.show(false);
     else this.mark();
     this.tellProgress(status, stages);
@@ -69,8 +70,8 @@ export class Form {
     const appears = running && line.hidden;
     line.hidden = !running;
     if (!running) return;
-    const at = Math.max(0, stages.findIndex(([name]) => name === stage));
-    line.style.setProperty("--fraction", String((at + fraction) / stages.length));
+    const at = stages.findIndex(([name]) => name === stage);
+    line.style.setProperty("--fraction", String(at < 0 ? fraction : (at + fraction) / stages.length));
     line.textContent = message;
     const { top, bottom } = button.getBoundingClientRect();
     if (appears && top < innerHeight && bottom > 0) line.scrollIntoView({ block: "nearest" });

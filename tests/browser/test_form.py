@@ -193,3 +193,36 @@ def test_words_are_chips_that_one_edits_before_the_run(page):
     page.wait_for_timeout(1000)
     assert [t.strip() for t in chips.all_inner_texts()] == ["red jacket", "owl", "smoke plume"]
     assert "cannot be run" not in page.locator("#differs").inner_text()  # the settings are open
+
+
+FOLD = STRINGS.with_name("fold.js")
+DRAWER = """<button id="open-form"></button><div id="columns"><div id="ask">
+<textarea id="question"></textarea>
+<button id="run">Run</button><p id="run-progress" hidden></p></div><div id="viewer"></div></div>"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_is_done_for_the_form_is_told_in_it(bare, width):
+    """A download has no stage: its share is the whole bar, and the drawer stays open on a phone."""
+    bare.set_viewport_size({"width": width, "height": 844})
+    bare.set_content(DRAWER)
+    source = FOLD.read_text(encoding="utf-8")
+    bare.evaluate(
+        """async (source) => {
+          const file = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          window.form = new (await import(file)).Form();
+          window.form.show(true);
+          window.tell = (status) => {
+            const idle = { stage: "", fraction: 0, error: "", where: "", running: true };
+            window.form.observe({ ...idle, ...status }, [["video", ""], ["load", ""]]);
+            const line = document.getElementById("run-progress");
+            return [line.textContent, line.style.getPropertyValue("--fraction"), window.form.open];
+          };
+        }""",
+        source,
+    )
+    told = bare.evaluate("tell({ message: 'half', fraction: 0.5, where: 'form' })")
+    assert told == ["half", "0.5", True]
+    bare.evaluate("tell({ running: false })")
+    told = bare.evaluate("tell({ message: 'a run', stage: 'load', fraction: 0.5 })")
+    assert told == ["a run", "0.75", width > 1099]  # which is seen behind the drawer

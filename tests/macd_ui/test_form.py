@@ -1,14 +1,13 @@
 """The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from macd_studio.core.errors import DetectorError, MacdError, OptionError
+from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.traces.bundle import save
@@ -291,42 +290,6 @@ def test_the_detector_follows_the_clip(handlers, store, make_video, tmp_path, mo
     assert "detector" not in shown
 
 
-def test_a_detector_is_fetched_with_progress_and_asked_for_again_after_a_failure(
-    handlers, store, make_video, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    asked = []
-
-    def load(name, progress):
-        progress.begin("Downloading D, 6 MB")
-        asked.append(name)
-        time.sleep(0.3)
-        if len(asked) == 1:
-            raise DetectorError("the download of 'D' broke off", "Run it again")
-        (tmp_path / "yolo11n.pt").touch()
-
-    monkeypatch.setattr(store.models, "detector", load)
-    *_, before = handlers.form.upload(str(make_video()), "me")
-    assert asked == []  # nothing is downloaded before somebody says so
-    *shown, failed = handlers.form.fetch("me")
-    states = [out["viewer"]["status"] for out in shown]
-    assert {(state["message"], state["running"]) for state in states} == {
-        ("Downloading D, 6 MB", True)
-    }
-    state = failed["viewer"]["status"]
-    assert (state["running"], state["where"]) == (False, "form")
-    assert "broke off" in state["error"]
-    form = store.sessions.open("me").form
-    assert form.video  # the clip is still there
-    assert form.values["detector"] == before["detector"] == "grid"
-    *_, done = handlers.form.fetch("me")
-    assert asked == ["yolo11n", "yolo11n"]
-    assert done["detector"] == form.values["detector"] == "yolo11n"
-    assert not done["fetch"]["visible"]
-    assert not done["viewer"]["status"]["running"]
-    assert list(handlers.form.fetch("me")) == []  # nothing is missing
-
-
 def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = Store(settings=ServerSettings(public=True))
@@ -335,7 +298,7 @@ def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch
         handlers = make_handlers(store, [])
         *_, shown = handlers.form.upload(str(make_video()), "me")
         assert not shown["fetch"]["visible"]
-        assert list(handlers.form.fetch("me")) == []
+        assert list(handlers.fetches.fetch("me")) == []
     finally:
         store.close()
 

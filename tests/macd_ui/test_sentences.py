@@ -66,6 +66,8 @@ CASES = [
     (say.fetch_detector(DetectorEntry("", "D", "MIT", megabytes=5.6)),
      "Fetch D for everyday objects (5.6 MB, MIT)"),
     (say.fetch_detector(DetectorEntry("", "D", "MIT")), "Fetch D for everyday objects (MIT)"),
+    (say.with_share("Downloading D", 0.424), "Downloading D: 42 %"),
+    (say.with_share("Looking for D", 0), "Looking for D"),
     (say.saved_run("org/Model-3B", "What?"), "A saved run of Model-3B: “What?”"),
 ]  # fmt: skip
 
