@@ -156,8 +156,6 @@ def coordinates(
     weights: Floats,
     free: Sequence[int],
     kept: NDArray[np.int64],
-    deltas: Sequence[float] = DELTAS,
-    rounds: int = ROUNDS,
 ) -> dict[int, float]:
     """The constant of each free word, chosen one at a time with the others held.
 
@@ -167,8 +165,8 @@ def coordinates(
     """
     chosen = dict.fromkeys(free, 0.0)
     now = scores.copy()
-    tried = np.array(sorted({0.0, *deltas}, key=abs))
-    for _ in range(rounds if len(free) > 1 else 1):
+    tried = np.array(sorted({0.0, *DELTAS}, key=abs))
+    for _ in range(ROUNDS if len(free) > 1 else 1):
         for k in free:
             rest = now.copy()
             rest[:, k] = -np.inf

@@ -64,9 +64,6 @@ ALL, RANDOM = "mask-all", "random-mask"
 REFERENCES = (ALL, RANDOM, "random-average-4")
 """Methods that choose no objects: a choice is worth what it gains over them."""
 CONSTANT = "constant"
-DELTAS = tuple(np.linspace(-6, 6, 25).tolist())
-"""Constants tried for each option: about as many as pairs of α and β."""
-ROUNDS = 3
 
 OVER_BASELINE, OVER_REFERENCE, BY_CONSTANT = 0.10, 0.04, 0.01
 """Shares of right answers that make headroom, see `can_judge_selection`."""
@@ -165,8 +162,6 @@ def tune_constants(answers: Answers) -> dict[Name, float]:
         weights,
         range(len(answers.names)),
         answers.name_of_answer,
-        DELTAS,
-        ROUNDS,
     )
     return {answers.names[k]: constant for k, constant in constants.items()}
 
