@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from macd_studio.core.errors import MacdError, TraceError
+from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS
@@ -33,6 +34,7 @@ from macd_studio.macd_ui.forms import (
     with_models,
 )
 from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
+from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.models import detector_for_real_clips, fetchable_detector, offered
 from macd_studio.macd_ui.random_clips import COUNTED_TOO, RandomClip
 from macd_studio.macd_ui.session import Form, Session
@@ -64,15 +66,19 @@ class SessionView:
         return load_first(self.examples)
 
     @cached_property
+    def gallery(self) -> Site:
+        """The operator's gallery, with what was read of it."""
+        return site_of(self.store.settings)
+
     def saved_real_run(self) -> dict[str, str] | None:
-        """Title and address of a run of a real model in the gallery; None where it has none."""
+        """Title and address of a run of a real model in the gallery; None where it has none now."""
         if not self.store.settings.gallery:
             return None
-        site = site_of(self.store.settings)
-        for run in site.refresh():
-            if run.backbone != EMBEDDED:
-                title = sentences.saved_run(run.backbone, run.question)
-                return {"title": title, "address": f"{GALLERY}/t/{run.name}.html"}
+        with suppress(OptionError):  # its folder may be gone
+            for run in self.gallery.refresh():
+                if run.backbone != EMBEDDED:
+                    title = sentences.saved_run(run.backbone, run.question)
+                    return {"title": title, "address": f"{GALLERY}/t/{run.name}.html"}
         return None
 
     def example_index(self, value: Any) -> int | None:
@@ -181,7 +187,7 @@ class SessionView:
         models = offered(self.store.settings) if outside else None
         title, facts = (models.title, models.facts) if models else ("", "")
         fetch = None if self.is_drawn(session.form) else fetchable_detector(self.store.settings)
-        saved = self.saved_real_run if outside else None
+        saved = self.saved_real_run() if outside else None
         return {
             "run": gr.update(value=sentences.MASKS_ONLY if outside else sentences.RUN),
             "answer": gr.update(visible=bool(same)),

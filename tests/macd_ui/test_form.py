@@ -1,6 +1,7 @@
 """The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -306,21 +307,32 @@ def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch
 def test_a_saved_run_of_a_real_model_is_linked_where_the_demo_model_cannot_answer(
     tmp_path, make_video
 ):
-    trace = small_trace()
-    for name, backbone in (("a", "toyworld"), ("b", "org/Model-3B")):
-        save(
-            replace(trace, backbone=replace(trace.backbone, name=backbone)),
-            tmp_path / f"{name}.macd",
-        )
-    store = Store(settings=ServerSettings(gallery=str(tmp_path)))
+    trace, folder = small_trace(), tmp_path / "runs"
+    folder.mkdir()
+
+    def record(name, backbone):
+        made_by = replace(trace.backbone, name=backbone)
+        save(replace(trace, backbone=made_by), folder / f"{name}.macd")
+
+    def linked():
+        *_, shown = handlers.form.upload(str(make_video()), "me")
+        return shown["guard"]["saved"]
+
+    record("a", "toyworld")
+    store = Store(settings=ServerSettings(gallery=str(folder)))
     try:
         handlers = make_handlers(store, [])
-        *_, shown = handlers.form.upload(str(make_video()), "me")
-        saved = shown["guard"]["saved"]
+        assert linked() is None
+        record("b", "org/Model-3B")  # while the server runs
+        saved = linked()
         assert saved["title"] == f"A saved run of Model-3B: “{trace.question}”"
         page = site_of(store.settings)
         page.refresh()
         assert page.file(saved["address"].removeprefix("gallery/")) is not None
+        (folder / "b.macd").unlink()
+        assert linked() is None
+        shutil.rmtree(folder)
+        assert linked() is None
     finally:
         store.close()
 
