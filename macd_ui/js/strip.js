@@ -40,7 +40,7 @@ export class Strip {
     this.start = 0;
     this.end = 0;
     this.at = 0;
-    this.large = el("img", { class: "strip-large", alt: "" });
+    this.large = el("img", { class: "strip-large", alt: "", on: { load: () => this.shape() } });
     this.caption = el("p", { class: "strip-caption" });
     this.frames = el("div", { class: "strip-frames", role: "group", "aria-label": FRAMES });
     this.frames.addEventListener("keydown", (event) => this.key(event));
@@ -142,6 +142,11 @@ export class Strip {
     this.large.src = this.value.pictures[i];
     this.caption.textContent = timeOf(this.value.times[i], this.value.duration);
     [...this.frames.children].forEach((child, k) => child.setAttribute("tabindex", k === i ? "0" : "-1"));
+  }
+
+  /** Gives all pictures of the strip the clip's own shape. */
+  shape() {
+    this.root.style.setProperty("--ratio", String(this.large.naturalWidth / this.large.naturalHeight));
   }
 
   /** @param {KeyboardEvent} event */

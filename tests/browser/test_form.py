@@ -195,6 +195,26 @@ def test_words_are_chips_that_one_edits_before_the_run(page):
     assert "cannot be run" not in page.locator("#differs").inner_text()  # the settings are open
 
 
+@pytest.mark.parametrize("size", [(36, 64), (64, 36)])
+def test_the_strip_shows_whole_pictures_and_run_stands_below_it_on_a_phone(page, make_video, size):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    upload(page, make_video(size=size))
+    page.wait_for_function("document.querySelector('.strip').style.getPropertyValue('--ratio')")
+    for name in (".strip-large", ".strip-frame img"):
+        picture = page.locator(name).first
+        shape = picture.evaluate("(e) => e.clientWidth / e.clientHeight")
+        assert picture.evaluate("(e) => getComputedStyle(e).objectFit") == "contain", name
+        assert shape == pytest.approx(max(size[0] / size[1], 0.75 if "frame" in name else 1), 0.05)
+    below = page.evaluate(  # nothing of the form is seen below the row
+        """() => {
+          const row = document.querySelector("#run").closest(".row").getBoundingClientRect();
+          return innerHeight - row.bottom;
+        }"""
+    )
+    assert below <= 1
+
+
 FOLD = STRINGS.with_name("fold.js")
 DRAWER = """<button id="open-form"></button><div id="columns"><div id="ask">
 <textarea id="question"></textarea>
