@@ -288,32 +288,55 @@ class FormEvents:
             yield opened
         except MacdError as error:
             yield self.view.show_error(session, error, "open")
+            return
         finally:  # the session has what is in the file now
             self.store.uploads.release(key, path)
+        if session.form.video is not None:
+            yield from self._show_filmstrip(session, session.form.video, {})
 
     def _opened(self, session: Session, trace: Trace) -> Updates:
-        example = self._example_of(trace)
-        self.store.drop_video(session)
+        example, link = self._example_of(trace)
+        upload = None if example is not None else self._upload_of(session, trace)
+        if upload is None or upload.video != session.form.video:
+            self.store.drop_video(session)
         # a file names no model that is loaded for it: those of the form stay
         values = self.view.opening_values() | session.form.values
         models = {"backbone": session.form.backbone, "detector": values["detector"]}
         session.form = Form(example, None, trace.question)
-        session.show(trace, "" if example is None else self.view.examples[example].link)
+        if upload is not None and upload.video is not None:
+            session.form.video, session.form.title = upload.video, upload.title
+            self.store.uploads.hold(upload.video, session.key)
+        session.show(trace, link)
         form: Updates = {
             "example": example,
             "question": trace.question,
-            "video": None,
+            "video": session.form.video,
         } | NO_FILMSTRIP
         form |= NO_TRACKS
         form |= self._take_settings(session, settings_of(trace) | models)
         return form | self.view.show_trace(session, status(done=STAGES))
 
-    def _example_of(self, trace: Trace) -> int | None:
-        """The example with the trace's clip and question, by the clip's content."""
-        for i, example in enumerate(self.view.examples):
-            same_clip = digest(str(example.video)) == trace.clip.sha256
-            if same_clip and example.question.strip() == trace.question.strip():
-                return i
+    def _example_of(self, trace: Trace) -> tuple[int | None, str]:
+        """The example with the trace's clip, by its content; its link if the question is its own.
+
+        Where several have the clip, the one with the trace's question counts.
+        """
+        same = [
+            i
+            for i, example in enumerate(self.view.examples)
+            if digest(str(example.video)) == trace.clip.sha256
+        ]
+        for i in same:
+            if self.view.examples[i].question.strip() == trace.question.strip():
+                return i, self.view.examples[i].link
+        return (same[0] if same else None), ""
+
+    def _upload_of(self, session: Session, trace: Trace) -> Form | None:
+        """The form of this browser that holds the trace's clip, as a tab does until its reload."""
+        for other in self.store.sessions.all():
+            theirs = other is session or (other.browser == session.browser != "")
+            if theirs and (video := other.form.video) and digest(video) == trace.clip.sha256:
+                return other.form
         return None
 
     def first_form(self) -> Form:

@@ -136,7 +136,7 @@ def no_such_example(name: str) -> str:
 
 def no_clip_in_form(shown: str) -> str:
     """The form holds no clip. shown: the run on show, see `run_name`."""
-    return f"Shown: {shown}. To run, choose an example or a clip."
+    return f"Shown: {shown}. The form does not hold this clip: upload it, or choose an example."
 
 
 def another_run(shown: str, requested: str) -> str:

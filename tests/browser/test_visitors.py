@@ -14,7 +14,8 @@ from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 SOON_MS = PATIENCE_MS
-MESSAGE = """() => (document.querySelector('.mv-message') || {}).textContent
+MESSAGE = """() => [...document.querySelectorAll('.mv-message, .mv-about')]
+    .map((e) => e.textContent).join('')
   || [...document.querySelectorAll('.mv-error')].map((e) => e.textContent).join(' ').trim()"""
 """What the page says; an error stands where the action was."""
 
@@ -36,11 +37,11 @@ def notes(page, pattern):
 def long_run(page):
     """Starts the longest run that can be asked for; stop it."""
     page.wait_for_selector(".mv-token")
+    open_form(page)
     page.click("#settings button >> nth=0")
     for field, value in (("frames", "64"), ("ascent steps", "200")):
         page.get_by_label(field, exact=True).fill(value)
         page.keyboard.press("Tab")
-    open_form(page)
     page.click("#run")
     says(page, "step [0-9]+")
 
@@ -144,7 +145,7 @@ def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_
     with page.expect_file_chooser() as chooser:
         page.click("#open")
     chooser.value.set_files(saved)
-    notes(page, "To run, choose an example or a clip")
+    notes(page, "upload it, or choose an example")
     assert page.locator("#example input").input_value() == ""
 
 

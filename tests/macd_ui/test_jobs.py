@@ -288,11 +288,11 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     saved = tmp_path / "own.macd"
     saved.write_bytes(get(store, last["viewer"]["files"]["trace"]).content)
     out = next(handlers.form.upload(None, "me"))
-    assert "choose an example or a clip" in out["note"]["text"]
+    assert "upload it, or choose an example" in out["note"]["text"]
     handlers.form.choose(1, "me")
     *_, out = handlers.form.open_trace(str(saved), "me")
     assert (out["example"], out["video"]) == (None, None)
-    assert "choose an example or a clip" in out["note"]["text"]
+    assert "upload it, or choose an example" in out["note"]["text"]
 
     name = handlers.view.examples[1].name
     out = handlers.form.visit(name, "new")
@@ -310,6 +310,56 @@ def test_a_tab_that_was_reloaded_keeps_the_trace_that_it_has_opened(handlers):
         assert (session.form, session.current) == (held, before)
         assert session.form is held
     assert "no example" not in str(form.visit("nowhere", "me"))
+
+
+def test_a_run_that_a_reloaded_tab_restores_has_its_clip_in_the_form(handlers, store, make_video):
+    example, (own, other) = handlers.view.examples[SHORT], map(make_video, ("own.mp4", "other.mp4"))
+    other.write_bytes(own.read_bytes() + b" ")  # another clip
+    folder = own.parent
+
+    def restored(trace, key, browser):
+        file = save(trace, folder / f"{key}.macd")
+        store.sessions.open(key, browser=browser)
+        *_, last = opened = list(handlers.form.open_trace(str(file), key))
+        return opened[0], last
+
+    asked = replace(example.load_trace(), question="is it?")
+    out, _ = restored(asked, "example", "b")
+    assert (out["example"], out["video"], out["note"]["text"]) == (SHORT, None, "")
+    assert out["viewer"]["trace"]["again"]["link"] == ""  # which leads to another question
+
+    store.sessions.open("left", browser="b")
+    list(handlers.runs.run(values(own), "left"))
+    trace = store.sessions.open("left").trace
+    store.sessions.leave("left")
+    for key, browser in (("stranger", "another"), ("program", "")):
+        out, _ = restored(trace, key, browser)
+        assert (out["example"], out["video"]) == (None, None)
+        assert "The form does not hold this clip" in out["note"]["text"]
+    assert restored(trace, "same", "b")[0]["video"] == str(own)
+    out, last = restored(trace, "reloaded", "b")
+    assert (out["example"], out["video"]) == (None, str(own))
+    assert last["strip"]["name"] == own.name
+    store.sessions.forget("left")
+    *_, ran = handlers.runs.run(values(out["video"]), "reloaded")
+    assert ran["viewer"]["trace"]["clip"] == own.name
+
+    list(handlers.form.upload(str(other), "reloaded"))
+    store.sessions.forget("same")
+    out, _ = restored(trace, "reloaded", "b")
+    assert out["video"] is None
+
+
+def test_a_file_that_is_opened_over_its_own_clip_keeps_it(handlers, store, make_video, tmp_path):
+    uploads = store.uploads.folder
+    own = make_video().rename(uploads / "own.mp4")
+    list(handlers.runs.run(values(own), "me"))
+    file = save(store.sessions.open("me").trace, tmp_path / "own.macd")
+    out = next(handlers.form.open_trace(str(file), "me"))
+    assert out["video"] == str(own)
+    store.uploads.settle_s = 0
+    store.uploads.sweep()
+    assert own.exists()
 
 
 def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):

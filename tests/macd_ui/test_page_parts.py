@@ -174,7 +174,7 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
     assert answer.headers["content-disposition"] == 'attachment; filename="odd_name_b_.macd"'
     saved = make_video("x.mp4").with_name("saved.macd")
     saved.write_bytes(answer.content)
-    *_, opened = handlers.form.open_trace(str(saved), "me")
+    opened, *_ = handlers.form.open_trace(str(saved), "me")
     assert opened["viewer"]["trace"]["run"] == updates[-1]["viewer"]["trace"]["run"]
     page = get(store, updates[-1]["viewer"]["files"]["page"])
     assert page.text.startswith("<!doctype html>")

@@ -91,7 +91,7 @@ def test_a_form_is_compared_with_what_is_shown_in_that_order():
         "Shown: a.mp4 · “why?”. Run would analyse b.mp4 · no question."
     )
     assert difference(shown, None) == (
-        "Shown: a.mp4 · “why?”. To run, choose an example or a clip."
+        "Shown: a.mp4 · “why?”. The form does not hold this clip: upload it, or choose an example."
     )
 
 
