@@ -62,7 +62,8 @@ class Jobs:
             self.store.stats.count_end("refused" if message else "failed")
             if message is None and not session.gone:
                 log.error("a %s failed", kind, exc_info=error)
-            yield restore(session, status(error=message or sentences.UNFORESEEN, where=where))
+            message = message or sentences.unforeseen(self.store.settings.shared)
+            yield restore(session, status(error=message, where=where))
         finally:
             session.pending = None
             session.busy.release()

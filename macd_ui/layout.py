@@ -73,7 +73,12 @@ log = logging.getLogger(__name__)
 
 
 class Page(gr.Blocks):
-    """Every event that fails says why, which Gradio itself answers by null."""
+    """Every event that fails says why, which Gradio itself answers by null.
+
+    shared: whether others than the person who started the server use it.
+    """
+
+    shared = False
 
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *more: Any) -> Any:
         """See gr.Blocks; raises OptionError for values that are not what the inputs hold."""
@@ -95,7 +100,8 @@ class Page(gr.Blocks):
             message = sentences.of_error(error)
             if message is None:
                 log.error("an event failed", exc_info=error)
-            raise gr.Error(message or sentences.UNFORESEEN, print_exception=False) from error
+            message = message or sentences.unforeseen(self.shared)
+            raise gr.Error(message, print_exception=False) from error
 
 
 FORM, DATA = "the form's values by name", "the event's data"
@@ -163,6 +169,7 @@ def build_page(store: Store) -> gr.Blocks:
     handlers = make_handlers(store, examples)
     first = handlers.view.first
     with Page(title=sentences.TITLE, analytics_enabled=False, fill_width=True) as page:
+        page.shared = store.settings.shared
         with gr.Row(elem_id="top"):
             page_bar(_links(store.settings))
             files = FilePanel(first is not None)

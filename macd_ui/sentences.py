@@ -17,9 +17,8 @@ TITLE = "MACD Studio"
 LEAD = "Is the answer seen in the video, or only guessed?"
 UPLOAD, EXAMPLES, FORM = "Upload", "Examples", "Clip and question"
 FURTHER, SCHEME = "Further pages", "Light or dark"
-UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
 FULL_DISK = "The server's disk is full. Try again later, or inform its operator."
-BUSY = "A run is already going on."
+BUSY = "A run is already going on. Wait until it ends, or stop it."
 STARTING = "Starting"
 RANDOM_CLIP = "Drawing a clip"
 READING = "Reading the video"
@@ -72,6 +71,16 @@ def of_error(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FULL_DISK
     return None
+
+
+def unforeseen(shared: bool) -> str:
+    """What is said of an error that nobody expected. shared: visitors cannot read the log."""
+    if shared:
+        return (
+            "Something unforeseen went wrong. Reload the page and try again; if it happens again,"
+            " tell whoever runs this server at what time."
+        )
+    return "Something unforeseen went wrong. Try again; the server's log has the details."
 
 
 def of_stop(error: Cancelled) -> str:

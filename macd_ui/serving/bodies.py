@@ -95,7 +95,7 @@ def too_large(door: Door) -> Refusal:
         )
     most = MOST[door.body]
     amount = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} kB"
-    return Refusal(413, f"The request is larger than {amount}.")
+    return Refusal(413, f"The request is larger than {amount}. Send less at once.")
 
 
 def full_disk() -> Refusal:
@@ -279,7 +279,9 @@ def session_hash(value: Any) -> str:
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises Refusal."""
     if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
-        raise Refusal(413, f"The request holds more than {MOST_CONTAINERS:,} lists.")
+        raise Refusal(
+            413, f"The request holds more than {MOST_CONTAINERS:,} lists. Send less at once."
+        )
     try:
         content = json.loads(body)
         if not isinstance(content, dict):
@@ -317,7 +319,9 @@ class _Cleaning:
         """The same, cleaned. Raises Refusal for too many values."""
         self.count += 1
         if self.count > MOST_VALUES:
-            raise Refusal(413, f"The request holds more than {MOST_VALUES:,} values.")
+            raise Refusal(
+                413, f"The request holds more than {MOST_VALUES:,} values. Send less at once."
+            )
         if isinstance(value, list):
             return [self.value(v) for v in value]
         if not isinstance(value, dict):

@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from macd_studio.macd_ui.api import VISITOR
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.sentences import UNFORESEEN
+from macd_studio.macd_ui.sentences import unforeseen
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -170,7 +170,7 @@ class Gate:
             if refused is None:
                 log.error("a request failed", exc_info=error)
             if not started:  # else the connection is closed, as nothing else can be said
-                refused = refused or Refusal(500, UNFORESEEN)
+                refused = refused or Refusal(500, unforeseen(self.settings.shared))
                 await _response(scope, refused)(scope, receive, answer)
 
     def _open(self, scope: Scope, headers: Headers) -> Door:

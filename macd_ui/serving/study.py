@@ -52,6 +52,10 @@ def study_routes(site: StudySite | None, settings: ServerSettings) -> list[BaseR
 NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 PACKAGES = ("authlib", "itsdangerous")
 DAY_S = 24 * 3600
+HUB_UNREACHABLE = (
+    "The hub cannot be reached. Go back and try again in a minute; if it stays so, tell the organiser"
+    " of the study."
+)
 log = logging.getLogger(__name__)
 
 
@@ -92,7 +96,7 @@ def login_routes(study: Study, environment: Mapping[str, str] | None = None) -> 
 
     def unreachable(error: Exception) -> Response:
         log.warning("the hub did not answer a login", exc_info=error)
-        return PlainTextResponse("The hub cannot be reached. Go back and try again.", 502)
+        return PlainTextResponse(HUB_UNREACHABLE, 502)
 
     async def login(request: Request) -> Response:
         # behind a Space's proxy the request itself says http
@@ -118,7 +122,9 @@ def login_routes(study: Study, environment: Mapping[str, str] | None = None) -> 
     async def code(request: Request) -> Response:
         subject = request.session.get("subject")
         if subject is None:
-            return JSONResponse({"error": "You are not signed in."}, 401)
+            return JSONResponse(
+                {"error": "You are not signed in. Open /rate and sign in there."}, 401
+            )
         try:
             own = await run_in_threadpool(study.admit, subject)
         except MacdError as error:

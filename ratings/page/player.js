@@ -7,7 +7,7 @@ const SLOW = 0.25;
 export async function unpack(content) {
   const view = new DataView(content);
   const magic = String.fromCharCode(...new Uint8Array(content, 0, 4));
-  if (magic !== "MSR1") throw new Error("This file does not hold the pictures of a study.");
+  if (magic !== "MSR1") throw new Error("This file does not hold the pictures of a study. Reload the page; if it stays so, tell the organiser.");
   const count = view.getUint32(4, true);
   const frames = [];
   let start = 8 + 4 * count;

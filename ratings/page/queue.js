@@ -43,7 +43,7 @@ export async function ask(code, path, body) {
     clearTimeout(timer);
   }
   if (response.ok) return response;
-  let words = `The server answered ${response.status}.`;
+  let words = `The server answered ${response.status}. If it stays so, tell the organiser.`;
   try {
     words = (await response.json()).error || words;
   } catch {
@@ -58,7 +58,7 @@ export async function askJson(code, path, body) {
   try {
     return await response.json();
   } catch {
-    throw new Failed(response.status, "The server's answer was cut off.");
+    throw new Failed(response.status, "The server's answer was cut off. If it stays so, reload the page.");
   }
 }
 

@@ -445,7 +445,7 @@ CASES = {
          "The model in this page stopped (no such operator). Reload the page to try again; what is"
          " saved can be looked at.")
     ],
-    "isMaskedAlready": [([0.75], "It is at level 0.75 already: nothing changed.")],
+    "isMaskedAlready": [([0.75], "It is at level 0.75 already: nothing changed. Choose another level.")],
     "notSeenOn": [(["dog", 2], "dog is not seen on frame 3: draw where it has a box.")],
     "stepMessage": [([2, 10, 0.41251], "Ascent step 2 of 10, loss 0.413")],
     "constantText": [

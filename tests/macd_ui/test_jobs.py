@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 
+import gradio as gr
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import addresses
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
 from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.layout import Page
 from macd_studio.macd_ui.queues import JobQueue
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_studio.macd_ui.settings import ServerSettings
@@ -210,6 +212,20 @@ def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video,
         assert last["plot"] is not None
         assert "Run would analyse b.mp4" in last["note"]["text"]
         assert store.sessions.open("me").trace is shown
+
+
+def test_visitors_of_a_shared_server_are_not_sent_to_its_log(handlers, store, make_video):
+    store.models.backbone = store.models.detector = None  # which fails
+    *_, last = handlers.runs.run(values(make_video()), "me")
+    assert "the server's log" in last["viewer"]["status"]["error"]
+    store.settings = replace(store.settings, public=True)
+    *_, last = handlers.runs.run(values(make_video()), "me")
+    assert "tell whoever runs this server" in last["viewer"]["status"]["error"]
+    page = Page.__new__(Page)  # whose calls all fail
+    for page.shared, words in ((True, "whoever runs"), (False, "server's log")):
+        call = page.process_api()
+        with pytest.raises(gr.Error, match=words):
+            call.send(None)
 
 
 def test_a_trace_always_comes_with_its_plot(handlers, make_video):

@@ -11,9 +11,12 @@ from macd_studio.core.objects.registry import DetectorEntry
 from macd_studio.core.options import RunOptions
 from macd_studio.macd_ui import sentences as say
 from macd_studio.macd_ui.forms import RunRequest, difference
+from macd_studio.viewer import JS
 
 ROOT = Path(__file__).parents[2] / "macd_ui"
 DIFFERS = "The form differs from what is shown:"
+REMEDIES = "Start|Open|undo|Let|Add|Choose|draw|Check|Close|Reload|from a web server"
+"""How the sentences begin that say what to do."""
 DRAWN = "A. B. Chosen by its outcome: number"
 CASES = [
     (say.of_error(OptionError("a is b", "Do c")), "a is b. Do c."),
@@ -23,6 +26,11 @@ CASES = [
     (say.of_error(ValueError("secret")), None),
     (say.of_stop(Cancelled("stopped while waiting", "Nothing was computed")),
      "Stopped while waiting. Nothing was computed."),
+    (say.unforeseen(False),
+     "Something unforeseen went wrong. Try again; the server's log has the details."),
+    (say.unforeseen(True),
+     "Something unforeseen went wrong. Reload the page and try again; if it happens again, tell"
+     " whoever runs this server at what time."),
     (say.run_ended("complete"), ""),
     (say.run_ended("complete", 60), ""),
     (say.run_ended("cancelled"), "This run was cancelled. What was computed is shown."),
@@ -93,6 +101,19 @@ def test_a_form_is_compared_with_what_is_shown_in_that_order():
     assert difference(shown, None) == (
         "Shown: a.mp4 · “why?”. The form does not hold this clip: upload it, or choose an example."
     )
+
+
+def test_a_refusal_of_the_models_in_the_browser_says_what_to_do():
+    """A cause and, after a full stop, a colon or a semicolon, a remedy."""
+    scripts = {path.name: path.read_text() for path in JS.glob("*.js")}
+    refusals = r"new Refused\((?:TEXT\.)?(\w+)|TEXT\.(engine\w+)"
+    asking = "".join(scripts[f"{name}.js"] for name in ("bench", "edits", "engine", "worker"))
+    names = {name for pair in re.findall(refusals, asking) for name in pair if name}
+    assert names >= {"needsServer", "engineNotHere", "engineUnreachable", "isMaskedAlready"}
+    for name in names:
+        sentence = re.search(rf'\b{name}(?:: "| =[^`]*`)(.*?)["`][,;]\n', scripts["strings.js"])
+        assert sentence, name
+        assert re.search(rf"[.:;] ({REMEDIES})\b.*\.$", sentence[1]), sentence[1]
 
 
 def test_no_case_is_left_out():

@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import logging
+from dataclasses import replace
 from ipaddress import ip_network
 from types import SimpleNamespace
 
@@ -461,6 +462,13 @@ def test_an_error_is_explained(gate, error, status, words, method, caplog):
     assert answer.headers["content-type"][0].startswith("text/plain") is (method == "GET")
     logged = [r for r in caplog.records if r.name.endswith("gate")]
     assert [r.exc_info[1] for r in logged] == ([error] if status == 500 else [])
+
+
+def test_visitors_of_a_shared_server_are_not_sent_to_its_log(gate):
+    gate.app.error = ZeroDivisionError()
+    assert "the server's log has the details" in gate.ask().text
+    gate.gate.settings = replace(gate.gate.settings, public=True)
+    assert "tell whoever runs this server" in gate.ask().text
 
 
 def test_an_answer_that_has_begun_is_not_begun_again(gate, caplog):

@@ -116,14 +116,14 @@ export const TEXT = {
   // changes that the browser computes
   computingHere: "The model in this page is computing …", startingModel: "Starting the model …",
   engineFromDisk: "This page was opened from disk, and a browser runs no model there. What is saved can be looked at; from a web server, masks can be changed too.",
-  engineNotHere: "This browser cannot run the model: it lacks WebAssembly, workers or a way to unpack files. What is saved can be looked at.",
+  engineNotHere: "This browser cannot run the model: it lacks WebAssembly, workers or a way to unpack files. Open it in a newer browser; what is saved can be looked at.",
   engineUnreachable: "The model could not be loaded. Check the connection, then make the change again.",
   engineOutOfMemory: "There is not enough memory for the model. Close other tabs, then reload the page; what is saved can be looked at.",
-  needsServer: "This needs the app: the model in this page does not compute it.",
-  otherWeights: "The model in this page has other weights than the one that made this run, so nothing is changed.",
+  needsServer: "This needs the app: the model in this page does not compute it. Start the app and open the saved trace there.",
+  otherWeights: "The model in this page has other weights than the one that made this run, so nothing is changed. Open the saved trace in the app, with the model that made it.",
   tooManyEdits: "Too many changes were made by hand: undo some, or reload the page.",
   blindGradient: "No mask changes the loss: every gradient is exactly zero. Let masks cover something.",
-  nothingToMeasure: "There is nothing to measure: no object, or no answer.",
+  nothingToMeasure: "There is nothing to measure: no object, or no answer. Add an object, or open another run.",
   randomOfSaved: "Random masks were drawn for the run as it was saved: undo your changes to compare with them.",
   // zoom
   zoomOut: "Zoom out", wholePicture: "Whole picture", zoomIn: "Zoom in", zoom: "Zoom",
@@ -949,7 +949,7 @@ export const loadingText = (bytes, of) => `Loading the model: ${(bytes / 1e6).to
 export const engineFailed = (why) => `The model in this page stopped (${why}). Reload the page to try again; what is saved can be looked at.`;
 
 /** @type {(level: number) => string} */
-export const isMaskedAlready = (level) => `It is at level ${Number(level.toFixed(3))} already: nothing changed.`;
+export const isMaskedAlready = (level) => `It is at level ${Number(level.toFixed(3))} already: nothing changed. Choose another level.`;
 
 /** @type {(label: string, frame: number) => string} */
 export const notSeenOn = (label, frame) => `${label} is not seen on frame ${frame + 1}: draw where it has a box.`;
