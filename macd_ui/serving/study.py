@@ -53,8 +53,8 @@ NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROV
 PACKAGES = ("authlib", "itsdangerous")
 DAY_S = 24 * 3600
 HUB_UNREACHABLE = (
-    "The hub cannot be reached. Go back and try again in a minute; if it stays so, tell the organiser"
-    " of the study."
+    "The hub cannot be reached. Go back and try again in a minute; if it stays so, tell the"
+    " organiser of the study."
 )
 log = logging.getLogger(__name__)
 
