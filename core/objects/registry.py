@@ -122,7 +122,7 @@ DETECTORS: dict[str, DetectorEntry] = {
         hub=("omlab/omdet-turbo-swin-tiny-hf", None),
     ),
     COLOURS: DetectorEntry(
-        "segment:ColourRegion", "Region of one colour (GrabCut of OpenCV)", "Apache-2.0",
+        "segment:ColourRegion", "One colour (GrabCut)", "Apache-2.0",
         reads="points", outlines=True,
     ),
     **{

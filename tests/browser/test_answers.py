@@ -353,6 +353,9 @@ def test_a_thought_is_folded_and_no_part_of_the_answers(bare):
     trace = replace(traced(), thought=Thought(words, (1, 2, 3), True))
     page = show(bare, trace)
     fold = page.locator("details.mv-thought")
+    verdict = page.locator(".mv-verdict").first.bounding_box()
+    place = fold.bounding_box()
+    assert verdict["y"] - place["y"] - place["height"] >= 6
     assert fold.locator("summary").inner_text() == "Thought before the answers: 3 tokens"
     assert not fold.locator("p").is_visible()
     fold.locator("summary").click()

@@ -215,6 +215,22 @@ def test_the_strip_shows_whole_pictures_and_run_stands_below_it_on_a_phone(page,
     assert below <= 1
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_settings_show_what_is_chosen_whole(page, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.reload()
+    page.locator("#settings > button").click()
+    chosen = page.locator("#settings input[role=combobox]")
+    chosen.last.wait_for()
+    cut = chosen.evaluate_all(
+        "(all) => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.value)"
+    )
+    assert chosen.count() > 5
+    assert cut == []
+    style = chosen.last.evaluate("(e) => getComputedStyle(e).textOverflow")
+    assert style == "ellipsis"  # the line of a model on the hub is longer than the form is wide
+
+
 FOLD = STRINGS.with_name("fold.js")
 DRAWER = """<button id="open-form"></button><div id="columns"><div id="ask">
 <textarea id="question"></textarea>

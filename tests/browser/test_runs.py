@@ -209,6 +209,11 @@ def test_what_is_enough_is_looked_for_and_other_sets_are_read(page):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-enough > summary").click()
     panel = page.locator(".mv-enough")
+    borders = [
+        panel.locator(kind).first.evaluate("(e) => getComputedStyle(e).border")
+        for kind in ("input[type=number]", "select")
+    ]
+    assert borders[0] == borders[1]  # not a browser's own
     panel.get_by_text("at most 256 views").wait_for()
     panel.get_by_role("button", name="Look for it").click()
     panel.get_by_text("certified: no smaller set does it").first.wait_for()

@@ -4,7 +4,7 @@
 
 import { button, contextOf, el, scrolled } from "./dom.js";
 import { verdictMark } from "./headline.js";
-import { drawSecondView } from "./paint.js";
+import { drawSecondView, fitted } from "./paint.js";
 import { divergence, endOf } from "./state.js";
 import { HEADS, LABELS, TEXT, comparison, frameText, maskedText, secondViewLabel, sharedText, trackName, viewSuffix, votesText } from "./strings.js";
 import { percent, signed, visible } from "./text.js";
@@ -141,7 +141,8 @@ export class Beside {
     const image = this.stage.image(other.frames[at]);
     context.clearRect(0, 0, width, height);
     if (image) context.drawImage(image, 0, 0, width, height);
-    for (const { boxes, colour, id, label } of other.tracks) {
+    for (const track of other.tracks) {
+      const { boxes, colour } = track;
       const box = boxes[at];
       if (!box) continue;
       const [x0, y0, x1, y1] = box;
@@ -149,10 +150,11 @@ export class Beside {
       context.lineWidth = 3;
       context.strokeRect(x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height);
       context.font = "600 15px system-ui, sans-serif";
-      const text = trackName({ id, label }), top = Math.max(0, y0 * height - 20);
-      context.fillRect(x0 * width, top, context.measureText(text).width + 10, 20);
+      const text = fitted(context, { track }, 0.6 * width), top = Math.max(0, y0 * height - 20);
+      const wide = context.measureText(text).width + 10, left = Math.min(x0 * width, width - wide);
+      context.fillRect(left, top, wide, 20);
       context.fillStyle = "#111111";
-      context.fillText(text, x0 * width + 5, top + 15);
+      context.fillText(text, left + 5, top + 15);
     }
     [[mine, trace, frame], [theirs, other, at]].forEach(([screen, t, f]) => {
       const run = /** @type {Trace} */ (t), i = /** @type {number} */ (f);

@@ -7,8 +7,10 @@ import { groupOf, outlineOf } from "./masks.js";
 import { levelIndex, trackName, viewText } from "./strings.js";
 import { inkOn, unpackBits } from "./text.js";
 
-/** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, View } from "./types" */
+/** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, Track, View } from "./types" */
 /** @import { State } from "./state.js" */
+
+const ROOM = 150; // for a label on a narrow picture, in pixels of the screen
 
 // A second view as the model read it: its pixels, the frames it leaves out, the vision tokens it hides.
 
@@ -62,7 +64,10 @@ function darkenHidden(context, step, view, trace, frame) {
 // frame lies is the stage's matter.
 
 /** @typedef {{ x: number, y: number, w: number, h: number }} Area pixels of a canvas */
-/** @typedef {{ x: number, y: number, below: boolean, text: string, short: string, colour: string, chosen?: boolean }} Tag a label above or below a place */
+/**
+ * A label above or below a place. track, end: it names an object, whose name may be shortened, and ends so.
+ * @typedef {{ x: number, y: number, below: boolean, track?: Pick<Track, "id" | "label">, end?: string, short: string, colour: string, chosen?: boolean }} Tag
+ */
 
 const FRAME_COLOUR = "#3a424b"; // of the frame mask's tag
 const DIMMED = 0.72; // how dark it is outside the objects where the frame mask hides all of it
@@ -119,7 +124,7 @@ export class Painter {
       this.paint(context, (i) => DIMMED * levels.frame * masks.outside[i], [16, 19, 24]);
       const { x, y, w, h } = this.area();
       const short = levelText(levels.frame);
-      tags.push({ x: x + w, y: y + h, below: true, text: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
+      tags.push({ x: x + w, y: y + h, below: true, end: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
     }
     this.eachBox((k, x, y, w, h) => {
       const { colour } = tracks[k];
@@ -136,9 +141,9 @@ export class Painter {
       if (index > 0) hatch(context, x, y, w, h, 1);
       if (index === 2) hatch(context, x, y, w, h, -1);
       context.restore();
-      const short = levelText(level), { id, label } = tracks[k];
-      if (layers.boxes) tags.push({ x, y, below: false, text: `${trackName({ id, label })} → ${short}`, short: String(id), colour, chosen: track === k || hover === k });
-      else tags.push({ x, y: y + h, below: true, text: `level ${short}`, short, colour });
+      const short = levelText(level);
+      if (layers.boxes) tags.push({ x, y, below: false, track: tracks[k], end: ` → ${short}`, short: String(tracks[k].id), colour, chosen: track === k || hover === k });
+      else tags.push({ x, y: y + h, below: true, end: `level ${short}`, short, colour });
     });
     writeTags(context, tags);
   }
@@ -161,7 +166,7 @@ export class Painter {
     /** @type {Tag[]} */
     const tags = [];
     this.eachBox((k, x, y, w, h) => {
-      const { id, label, colour, confidence, state } = tracks[k];
+      const { colour, confidence, state } = tracks[k];
       const chosen = track === k || hover === k;
       if (which === "chosen" && !chosen) return;
       context.save();
@@ -172,7 +177,7 @@ export class Painter {
       this.trace(context, k, x, y, w, h);
       context.stroke();
       context.restore(); // a label is read, whichever object is chosen
-      if (which === "named") tags.push({ x, y, below: false, text: `${trackName({ id, label })} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
+      if (which === "named") tags.push({ x, y, below: false, track: tracks[k], end: ` ${confidence.toFixed(2)}`, short: String(tracks[k].id), colour, chosen });
     });
     writeTags(context, tags);
   }
@@ -298,18 +303,39 @@ function writeTags(context, tags) {
     const top = below ? y + 4 * scale : y - height;
     return { x: Math.max(0, Math.min(x, canvas.width - w)), y: Math.max(0, Math.min(top, canvas.height - height)), w, h: height };
   };
-  const full = tags.map((tag) => place(tag, tag.text));
+  const room = Math.min(canvas.width, Math.max(0.6 * canvas.width, ROOM * scale)) - 12 * scale;
+  const texts = tags.map((tag) => fitted(context, tag, room));
+  const full = tags.map((tag, i) => place(tag, texts[i]));
   const order = tags.map((_, i) => i).sort((a, b) => Number(Boolean(tags[a].chosen)) - Number(Boolean(tags[b].chosen)));
   for (const i of order) { // the chosen object's comes last, on top
     const tag = tags[i];
     const covers = full.some((other, j) => j !== i && overlap(other, full[i]));
-    const text = covers && !tag.chosen ? tag.short : tag.text;
+    const text = covers && !tag.chosen ? tag.short : texts[i];
     const { x, y, w, h } = place(tag, text);
     context.fillStyle = tag.colour;
     context.fillRect(x, y, w, h);
     context.fillStyle = inkOn(tag.colour);
     context.fillText(text, x + 6 * scale, y + 16 * scale);
   }
+}
+
+/**
+ * A label's text; the object's name is cut where it would be wider than that.
+ * @param {CanvasRenderingContext2D} context @param {Pick<Tag, "track" | "end">} tag @param {number} room
+ */
+export function fitted(context, { track, end = "" }, room) {
+  if (!track) return end;
+  /** @type {(label: string) => string} */
+  const text = (label) => `${trackName({ id: track.id, label })}${end}`;
+  if (context.measureText(text(track.label)).width <= room) return text(track.label);
+  const letters = [...track.label];
+  let most = 0, least = letters.length;
+  while (most + 1 < least) { // most letters fit, least do not
+    const half = (most + least) >> 1;
+    if (context.measureText(text(`${letters.slice(0, half).join("")}…`)).width <= room) most = half;
+    else least = half;
+  }
+  return text(`${letters.slice(0, most).join("")}…`);
 }
 
 /** @param {Area} a @param {Area} b */

@@ -74,7 +74,7 @@ export class Rail {
         },
       },
       el("span", { class: "mv-swatch", "aria-hidden": "true" }, track.id),
-      el("span", { class: "mv-object-name" }, track.label,
+      el("span", { class: "mv-object-name" }, el("bdi", {}, track.label),
         el("small", {}, ` ${track.confidence.toFixed(2)}`)),
       el("span", { class: `mv-level mv-level-${level === null ? "r0" : ["0", "r0", "1"][levelIndex(trace.levels, level)]}` },
         levelText(trace.levels, level, step === null && Boolean(trace.final?.by_hand[k]))),

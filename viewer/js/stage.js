@@ -31,7 +31,7 @@ export class Lanes {
     const { loaded: trace, constants: { states: names } } = this.state;
     const rows = trace.tracks.map((track, k) =>
       el("div", { class: "mv-lane", "data-track": k },
-        el("span", { class: "mv-lane-name" }, trackName(track)),
+        el("span", { class: "mv-lane-name", title: trackName(track) }, trackName(track)),
         el("div", { class: "mv-cells" }, this.cells((i) =>
           el("span", {
             class: `mv-cell mv-${names[track.state[i]]}${trace.cuts.includes(i) ? " mv-cut" : ""}`, "data-frame": i,

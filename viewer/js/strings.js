@@ -2,7 +2,7 @@
 // Every text of the viewer: TEXT holds what never changes, and a function each sentence that depends on
 // something. A sentence is written out whole for each case. Pure functions, no DOM.
 
-import { fixed, percent, signed, visible } from "./text.js";
+import { fixed, isolated, percent, signed, visible } from "./text.js";
 
 /** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Trace, Track, View } from "./types" */
 
@@ -205,7 +205,7 @@ export const listed = (names) =>
 export const capitalized = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 /** @type {(track: Pick<Track, "id" | "label">) => string} */
-export const trackName = ({ id, label }) => `${id} ${label}`;
+export const trackName = ({ id, label }) => `${id} ${isolated(label)}`;
 
 /** @type {(trace: Pick<Trace, "times">) => boolean} whether a picture was asked about: nothing speaks of time then */
 export const isPicture = ({ times }) => times.length === 1 && !times[0];
@@ -273,7 +273,10 @@ export const levelDrawing = (levels, index) => {
 const PLURALS = { person: "persons", sheep: "sheep", skis: "skis", scissors: "scissors", mouse: "mice", knife: "knives" };
 
 /** @type {(label: string) => string} */
-const plural = (label) => PLURALS[label] ?? (/(s|x|z|ch|sh)$/.test(label) ? `${label}es` : `${label}s`);
+const plural = (label) => {
+  if (!/[a-z]$/i.test(label)) return isolated(label); // not English
+  return PLURALS[label] ?? (/(s|x|z|ch|sh)$/.test(label) ? `${label}es` : `${label}s`);
+};
 
 /**
  * Objects of one name and their numbers: "person 3", "persons 1 and 2", "chairs 5–6 and 9–10".
@@ -281,7 +284,7 @@ const plural = (label) => PLURALS[label] ?? (/(s|x|z|ch|sh)$/.test(label) ? `${l
  * @type {(label: string, ids: number[]) => string}
  */
 const groupedObjects = (label, ids) => {
-  if (ids.length === 1) return `${label} ${ids[0]}`;
+  if (ids.length === 1) return `${isolated(label)} ${ids[0]}`;
   const sorted = [...ids].sort((a, b) => a - b);
   if (sorted.length === 2) return `${plural(label)} ${listed(sorted.map(String))}`;
   /** @type {number[][]} */
@@ -323,7 +326,7 @@ export const maskedText = ({ final, tracks, groups, times, levels }) => {
     if (!some.length) continue;
     const verb = some.length === 1 ? "was" : "were";
     if (many || some.length > MOST_NAMED) parts.push(`${name}: ${namedObjects(some)}`);
-    else parts.push(`${listed(some.map(({ label }) => `the ${label}`))} ${verb} ${name}`);
+    else parts.push(`${listed(some.map(({ label }) => `the ${isolated(label)}`))} ${verb} ${name}`);
   }
   const frames = final.frame_level.reduce((n, level, g) => n + (levelIndex(levels, level) > 0 ? groups[g].length : 0), 0);
   if (frames && times.length === 1) parts.push("what is outside the objects was masked");
@@ -897,7 +900,7 @@ export const frameSummary = (frame, count, objects, outside, layers) =>
 
 /** @type {(label: string, frame: number, state: string, cut: boolean) => string} an object in a cell of the timeline */
 export const laneText = (label, frame, state, cut) =>
-  `${label}, frame ${frame + 1}: ${state}${cut ? "; the first frame after a hard cut" : ""}`;
+  `${isolated(label)}, frame ${frame + 1}: ${state}${cut ? "; the first frame after a hard cut" : ""}`;
 
 /** @type {(frame: number, levels: Level[], value: number, byHand: boolean) => string} the frame mask in a cell of the timeline */
 export const frameMaskText = (frame, levels, value, byHand) => {
@@ -931,10 +934,10 @@ export const editText = ({ tracks, groups, times }, edit) => {
     case "frames": return `${isPicture({ times }) ? TEXT.outsideObjects : `frames ${frameNumbers(groups[edit.track || 0] || [])}`}: level ${level}`;
     case "drop": return `object ${edit.track} dropped`;
     case "merge": return `object ${edit.other} merged into ${name(edit.track)}`;
-    case "label": return `object ${edit.track} called ${edit.label}`;
+    case "label": return `object ${edit.track} called ${isolated(edit.label ?? "")}`;
     case "brush": return edit.erase ? `${name(edit.track)}: mask erased by hand` : `${name(edit.track)}: mask drawn by hand`;
-    case "point": return `${edit.label} segmented by ${edit.segmenter} from a point on frame ${(edit.frame || 0) + 1}`;
-    default: return `added ${edit.label}`;
+    case "point": return `${isolated(edit.label ?? "")} segmented by ${edit.segmenter} from a point on frame ${(edit.frame || 0) + 1}`;
+    default: return `added ${isolated(edit.label ?? "")}`;
   }
 };
 
@@ -952,7 +955,7 @@ export const engineFailed = (why) => `The model in this page stopped (${why}). R
 export const isMaskedAlready = (level) => `It is at level ${Number(level.toFixed(3))} already: nothing changed. Choose another level.`;
 
 /** @type {(label: string, frame: number) => string} */
-export const notSeenOn = (label, frame) => `${label} is not seen on frame ${frame + 1}: draw where it has a box.`;
+export const notSeenOn = (label, frame) => `${isolated(label)} is not seen on frame ${frame + 1}: draw where it has a box.`;
 
 /** @type {(step: number, of: number, loss: number) => string} */
 export const stepMessage = (step, of, loss) => `Ascent step ${step} of ${of}, loss ${loss.toFixed(3)}`;

@@ -31,6 +31,13 @@ export function percent(p) {
   return `${(100 * p).toFixed(1)} %`;
 }
 
+const FROM_RIGHT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC]/; // Hebrew, Arabic and their neighbours
+
+/** A name within a sentence: one from right to left would turn the numbers after it around. @param {string} name */
+export function isolated(name) {
+  return FROM_RIGHT.test(name) ? `\u2068${name}\u2069` : name;
+}
+
 /** A token's text with its blanks and ends visible. @param {string} text */
 export function visible(text) {
   return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";

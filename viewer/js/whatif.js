@@ -61,7 +61,7 @@ export class WhatIf {
 
   // Asks what a new object is called, once its box is drawn.
   prompt() {
-    const name = el("input", { type: "text", "aria-label": TEXT.nameOfTheNewObject });
+    const name = el("input", { type: "text", dir: "auto", "aria-label": TEXT.nameOfTheNewObject });
     const root = el("form", {
       class: "mv-edit mv-naming", hidden: true, "aria-label": TEXT.newObject,
       on: {
@@ -184,7 +184,7 @@ export class WhatIf {
 
   /** @param {Trace} trace @param {Track} chosen @param {number} level */
   objectControls(trace, chosen, level) {
-    const name = el("input", { type: "text", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": TEXT.nameOfTheObject });
+    const name = el("input", { type: "text", dir: "auto", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": TEXT.nameOfTheObject });
     name.value = chosen.label;
     name.addEventListener("keydown", (e) => {
       if (e.key === "Enter" && name.value.trim()) this.edit({ kind: "label", track: chosen.id, label: name.value.trim() });
