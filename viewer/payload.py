@@ -20,6 +20,7 @@ from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.masking.masks import REACH
 from macd_studio.core.media.webp import picture_uri
 from macd_studio.core.methods import find_method
+from macd_studio.core.objects.registry import named
 from macd_studio.core.phrases import noun_phrases, unfound
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
@@ -171,6 +172,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "unavailable": unavailable(trace),
         "took": _took(trace),
         "undetected": list(undetected(trace)),
+        "classless": trace.detector.name in named("nothing"),
     }
 
 

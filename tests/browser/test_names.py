@@ -96,3 +96,11 @@ def test_sentences_isolate_names_from_right_to_left(bare, call):
     code = f"(label) => ({bundle(JS / 'strings.js')}).{call}"
     assert bare.evaluate(code, DOG) == SAID[call]
     assert bare.evaluate(code, "dog") == SAID[call].replace(f"{START}{DOG}{END}", "dog")
+
+
+@pytest.mark.parametrize("detector", ["toyworld", "grid"])
+def test_regions_without_a_class_are_not_told_to_lack_a_name(bare, detector):
+    trace = replace(traced(), question="Is there a zebra in the video?")
+    trace = replace(trace, detector=replace(trace.detector, name=detector))
+    told = show(bare, trace).locator(".mv-headline").inner_text()
+    assert ("No object is called “zebra”" in told) == (detector == "toyworld")

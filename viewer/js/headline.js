@@ -83,6 +83,6 @@ function notes(trace) {
   if (final && final.loss !== null && final.base_loss !== null && final.loss <= final.base_loss) {
     remarks.push(lossNote(final.base_loss, final.loss));
   }
-  if (trace.undetected.length) remarks.push(undetectedNote(trace.undetected));
+  if (trace.undetected.length && !trace.classless) remarks.push(undetectedNote(trace.undetected));
   return remarks;
 }

@@ -161,6 +161,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   lazy: boolean;
   /** Nouns of the question that no track is called. */
   undetected: string[];
+  /** Whether its objects are regions without a class, which no name could tell apart. */
+  classless: boolean;
   previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
