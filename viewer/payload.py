@@ -239,9 +239,9 @@ def undetected(trace: Trace) -> tuple[str, ...]:
     """What was looked for and no track is called: the words that a detector was asked for.
 
     Of a detector of fixed classes the things that a yes-no question names. Empty where the question
-    asks which or how many objects there are, or nothing was searched.
+    asks which or how many objects there are, or nothing was searched, as with regions of no class.
     """
-    if "track" not in trace.timings_ms:
+    if "track" not in trace.timings_ms or trace.detector.name in named("nothing"):
         return ()
     if trace.detector.prompt:
         return unfound(trace.detector.prompt, (t.label for t in trace.tracks))

@@ -174,3 +174,55 @@ def test_levels_and_their_names_are_the_traces(bare):
     assert " · shut: 3 cup +0.600 · veiled: 2 ball +0.000 · clear: 1 dog −0.400" in (
         page.locator(".mv-step-text").inner_text()
     )
+
+
+CLIPPED = """() => [...document.querySelectorAll('svg.mv-plot text')].filter((text) => {
+  const own = text.getBoundingClientRect(), plot = text.ownerSVGElement.getBoundingClientRect();
+  return own.width && (own.left < plot.left || own.right > plot.right);
+}).map((text) => text.textContent)"""
+
+
+def shrunk(trace, by):
+    """The same run with strengths that move less; every object ends partly masked."""
+    small = [
+        replace(
+            s, **{n: 0.75 + by * (getattr(s, n) - 0.75) for n in ("strength", "frame_strength")}
+        )
+        for s in trace.steps
+    ]
+    end = trace.counterfactual
+    level = np.full_like(end.level, 0.75)
+    strengths = {n: 0.75 + by * (getattr(end, n) - 0.75) for n in ("strength", "frame_strength")}
+    return replace(trace, steps=tuple(small), counterfactual=replace(end, level=level, **strengths))
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_text_of_a_plot_is_cut_at_any_step(bare, steps, width):
+    for objects in (3, 8, 9):
+        page = show(bare, shrunk(traced(objects, steps), 1e-3), width)
+        slider = page.get_by_label("Ascent step", exact=True)
+        for step in range(steps + 1):
+            slider.fill(str(step))
+            assert page.evaluate(CLIPPED) == []
+            if steps > 1 and objects == 3:
+                assert (
+                    page.locator("[data-plot=objects] .mv-line-tag").first.text_content()[-4:]
+                    == "0.75"
+                )
+
+
+def test_the_query_loss_is_drawn_up_to_the_end(bare):
+    trace = traced()
+    page = show(bare, trace)
+    ends = page.evaluate("""() => {
+      const plot = document.querySelector('[data-plot=loss]');
+      const last = plot.querySelector('[data-end]'), dot = plot.querySelector('.mv-loss-end');
+      return [last.points[1].x, +dot.getAttribute('cx'),
+        +plot.querySelector('.mv-cursor').getAttribute('x1'), +last.dataset.end];
+    }""")
+    assert ends[:2] == pytest.approx([ends[2]] * 2, abs=0.06)
+    assert ends[3] == pytest.approx(trace.counterfactual.loss, rel=1e-5)
+    data = payload(trace)
+    data["trace"]["final"]["loss"] = None
+    assert show_data(page, data).locator("[data-plot=loss] [data-end]").count() == 0

@@ -247,8 +247,12 @@ CASES = {
          "Strength by ascent step: no objects. Grey: frame groups. The level line is r0 = 0.4."),
     ],
     "lossSummary": [
-        ([[1, 2, 3]], "Query loss by ascent step, given the masks at their strengths: from 1.000 to 3.000"
-                      " nats per token.")
+        ([[1, 2, 3], None],
+         "Query loss by ascent step, given the masks at their strengths: from 1.000 to 3.000 nats per"
+         " token."),
+        ([[1, 2], 1.5],
+         "Query loss by ascent step, given the masks at their strengths: from 1.000 to 2.000 nats per"
+         " token; at the end, given V_d: 1.500."),
     ],
     "controlText": [
         (report(0, [True], reversed=False),

@@ -89,6 +89,18 @@ def test_a_run_asks_for_the_things_of_the_question_and_tells_what_nobody_found(m
     assert undetected(last.trace) == ("owl", "elk")
 
 
+def test_regions_leave_nothing_undetected(make_video):
+    """Else the page would say that no mask can be chosen, and offer regions again."""
+    options = RunOptions(video=VideoOptions(frames=4))
+    for name, missed in (("grid", ()), ("boxes", ("owl",))):
+        detector = BoxDetector()
+        detector.name = name
+        *_, last = run(
+            make_video(), "Is there an owl?", ByteLM, lambda made=detector: made, options
+        )
+        assert undetected(last.trace) == missed
+
+
 def test_words_that_are_given_take_the_place_of_the_questions():
     asked = prompted(Words(), DetectOptions(prompt="kite"), "Is there a dog?")
     assert asked.prompt == "kite"

@@ -81,6 +81,21 @@ export function polyline(values, scales, attributes, [low, high] = [-Infinity, I
   return svg("polyline", { points: points.join(" "), fill: "none", ...attributes });
 }
 
+/** @type {CanvasRenderingContext2D | null | undefined} */
+let ruler;
+
+/**
+ * Pixels that a text takes in a plot.
+ * @param {string} text @param {Element} place of the plot, whose font counts @param {number} [weight] of the font
+ */
+export function textWidth(text, place, weight = 400) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  if (!ruler) return 8 * text.length;
+  const style = getComputedStyle(place);
+  ruler.font = `${weight} ${style.getPropertyValue("--type-xs") || "12px"} ${style.getPropertyValue("--face") || "sans-serif"}`;
+  return ruler.measureText(text).width;
+}
+
 /**
  * Round values within a range, 0 among them where it lies in it.
  * @param {number} low @param {number} high @param {number} most how many there may be, or a few

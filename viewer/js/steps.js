@@ -4,7 +4,7 @@
 
 import { all, button, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { decimals, plot, polyline, scalesOf, setAttributes, svg, ticksOf } from "./plots.js";
+import { decimals, plot, polyline, scalesOf, setAttributes, svg, textWidth, ticksOf } from "./plots.js";
 import { hasLevelsOf } from "./state.js";
 import { TEXT, framesMasked, levelIndex, levelValue, lossSummary, stepName, stepText, strengthSummary, switchText, tauText, trackName } from "./strings.js";
 import { fixed } from "./text.js";
@@ -26,9 +26,12 @@ const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
 const TAG_PX = 13, TAG_WIDTH = 68; // height of a tag, and width of one without a name
 const LANE_TAG = 104; // least room at the right of a plot
+const TICKS = 62; // and at the left
+const BESIDE = 8; // pixels between a line and its tag
+const BOLD = 600; // weight of a tag
 const NAME_CHARACTERS = 14;
 /** At the least height of what is seen, and with room. */
-const HEIGHTS = { objects: [112, 168], frames: [40, 56], loss: [70, 70] };
+const HEIGHTS = { objects: [112, 168], frames: [40, 56], loss: [92, 92] };
 
 export class Steps {
   /** @param {State} state */
@@ -45,6 +48,7 @@ export class Steps {
     this.cursors = [];
     this.width = 0;
     this.right = LANE_TAG; // of every plot, so that a step lies at one place in all
+    this.left = TICKS; // likewise
     this.play = button("", () => this.toggle(), { class: "mv-play" });
     this.slider = el("input", {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.ascentStep,
@@ -99,6 +103,8 @@ export class Steps {
     this.cursors = [];
     this.builtOf = trace;
     const objects = objectRows(trace), groups = groupRows(trace);
+    const texts = [...ticksOfRows(objects, "objects", trace.tau), ...groups.length ? ticksOfRows(groups, "frames", trace.tau) : [], ...lossTicks(trace)];
+    this.left = Math.max(TICKS, 10 + Math.ceil(Math.max(...texts.map(([, text]) => textWidth(text, this.plots)))));
     const shown = [objects.length || !groups.length ? this.strengthPlot(trace, objects, "objects") : null,
       groups.length ? this.strengthPlot(trace, groups, "frames") : null];
     this.plots.replaceChildren(...shown.filter((part) => part !== null));
@@ -178,27 +184,23 @@ export class Steps {
   strengthPlot(trace, rows, kind) {
     const { last, width } = this, arrows = last < 2, small = kind === "frames";
     const height = between(HEIGHTS[kind]);
-    const band = small ? null : trace.tau;
-    const [low, high] = rangeOf(rows, band);
-    const ticks = small ? [low, 0, high].filter((v, _, all) => v === 0 || Math.abs(v) > 0.4 * Math.max(...all.map(Math.abs)))
-      : ticksOf(low, high, Math.max(3, Math.floor(height / 32)));
-    const digits = decimals(small ? [Math.max(high, -low) / 2] : ticks);
+    const band = small ? null : trace.tau, [low, high] = rangeOf(rows, band);
     const capacity = Math.max(1, Math.floor((height - 24) / TAG_PX));
     const columns = small || arrows ? 1 : Math.ceil(rows.length / capacity);
     const named = columns === 1 && !arrows && !small;
-    if (!small) this.right = Math.max(LANE_TAG, arrows ? 0 : named ? Math.max(...rows.map((row) => tagWidth(trace, row))) : columns * TAG_WIDTH + 8);
-    const { right } = this;
+    if (!small) this.right = Math.max(LANE_TAG, arrows ? 0 : named ? this.tagWidth(trace, rows) : columns * TAG_WIDTH + 8);
+    const { right, left } = this;
     /** @type {Frame} */
     const frame = {
       label: small ? TEXT.frameStrengths : strengthSummary(trace, trace.final?.strength ?? []), size: [width, height],
-      margins: [10, arrows && !small ? 12 : right, small ? 6 : arrows ? 18 : 20, 62],
+      margins: [10, arrows && !small ? 12 : right, small ? 6 : arrows ? 18 : 20, left],
       x: arrows ? [-0.5, Math.max(1, rows.length) - 0.5] : [0, last], y: [low, high],
-      ticks: { y: ticks.map((v) => [v, tickText(v, digits)]), x: arrows || small ? [] : stepTicks(last, width) },
+      ticks: { y: ticksOfRows(rows, kind, trace.tau), x: arrows || small ? [] : stepTicks(last, width) },
       attributes: { "data-plot": kind },
     };
     const root = plot(frame, (scales) => [
       ...deadBand(frame, scales, band, [low, high]),
-      svg("line", { class: "mv-zero", x1: 62, x2: width - frame.margins[1], y1: scales.y(0), y2: scales.y(0) }),
+      svg("line", { class: "mv-zero", x1: left, x2: width - frame.margins[1], y1: scales.y(0), y2: scales.y(0) }),
       ...rows.map((row, i) => this.row(trace, row, i, frame, scales)),
       ...(arrows || small ? [] : this.tags(trace, rows, frame, scales, columns, capacity)),
       ...(small ? [svg("text", { x: width - right + 8, y: height / 2 - 3 }, TEXT.frames),
@@ -224,11 +226,13 @@ export class Steps {
     }
     group.append(path);
     if (arrow && track !== null) {
-      const wide = scales.x(1) - scales.x(0), beside = wide > 64, name = wide > 90 ? trackName(trace.tracks[track]) : String(trace.tracks[track].id);
+      const wide = scales.x(1) - scales.x(0), level = `→ ${levelValue(row.levels[1])}`;
+      const beside = wide > 64 && wide / 2 + frame.margins[1] > BESIDE + textWidth(level, this.plots, BOLD), full = trackName(trace.tracks[track]);
+      const name = textWidth(full, this.plots) < wide - BESIDE ? full : String(trace.tracks[track].id);
       group.append(svg("text", { x: scales.x(i), y: frame.size[1] - 4, "text-anchor": "middle" }, name));
       const end = row.values[1], up = end >= 0;
       const y = Math.max(10, Math.min(frame.size[1] - 20, scales.y(end) + (up ? -5 : 13)));
-      tag = svg("text", { class: "mv-line-tag", x: scales.x(i) + (beside ? 8 : 0), y, "text-anchor": beside ? "start" : "middle", "data-name": beside ? "→ " : "" });
+      tag = svg("text", { class: "mv-line-tag", x: scales.x(i) + (beside ? BESIDE : 0), y, "text-anchor": beside ? "start" : "middle", "data-name": beside ? "→ " : "" });
       group.append(tag);
     }
     if (track !== null) {
@@ -247,7 +251,7 @@ export class Steps {
   tags(trace, rows, frame, scales, columns, capacity) {
     const { size: [width, height], margins: [top, right, bottom] } = frame;
     const order = rows.map((_, i) => i).sort((a, b) => end(rows[b]) - end(rows[a]));
-    const left = width - right + 8;
+    const left = width - right + BESIDE;
     /** @type {number[][]} */
     const members = Array.from({ length: columns }, () => []);
     order.forEach((i, rank) => members[rank % columns].push(i));
@@ -263,6 +267,12 @@ export class Steps {
         return text;
       });
     });
+  }
+
+  /** Room for the longest text of a tag, whichever step is shown. @param {Trace} trace @param {Row[]} rows */
+  tagWidth(trace, rows) {
+    const texts = rows.flatMap((row) => row.levels.map((_, at) => tagText(trace, row, at, row.track === null ? "" : shortened(trace.tracks[row.track].label))));
+    return 2 * BESIDE + Math.ceil(Math.max(TAG_WIDTH, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
   }
 
   /** Scrubbing a plot moves along the ascent. @param {SVGSVGElement} root @param {Frame} frame */
@@ -288,17 +298,40 @@ export class Steps {
 
   /** @param {Trace} trace */
   lossPlot(trace) {
-    const values = trace.steps.map((s) => s.loss), [low, high] = [Math.min(...values), Math.max(...values)];
-    const width = this.width, ticks = ticksOf(low, high, 3), digits = decimals(ticks);
+    const values = trace.steps.map((s) => s.loss), ended = trace.final?.loss ?? null, y = lossRange(trace), { width, last } = this;
     /** @type {Frame} */
     const frame = {
-      label: lossSummary(values), size: [width, HEIGHTS.loss[0]], margins: [8, this.right, 8, 62], x: [0, this.last], y: [low, high],
-      ticks: { y: ticks.map((v) => [v, fixed(v, digits)]) }, attributes: { "data-plot": "loss" },
+      label: lossSummary(values, ended), size: [width, HEIGHTS.loss[0]], margins: [8, this.right, 8, this.left], x: [0, last], y,
+      ticks: { y: lossTicks(trace) }, attributes: { "data-plot": "loss" },
     };
-    const root = plot(frame, (scales) => [polyline(values.map((v, i) => [i, v]), scales, { class: "mv-line mv-line-loss" })]);
+    const root = plot(frame, (scales) => [polyline(values.map((v, i) => [i, v]), scales, { class: "mv-line mv-line-loss" }),
+      // the end is another video: the masks at their levels
+      ...(ended === null ? [] : [polyline([[last - 1, values[last - 1]], [last, ended]], scales, { class: "mv-line mv-line-loss", "data-end": ended, "stroke-dasharray": "2 4" }),
+        svg("circle", { class: "mv-loss-end", cx: scales.x(last), cy: scales.y(ended), r: 3 })])]);
     this.scrubs(root, frame);
     return el("figure", { class: "mv-step-plot" }, el("figcaption", {}, TEXT.queryLossByStep), root);
   }
+}
+
+/** @param {Trace} trace @returns {[number, number]} the least and the largest query loss */
+function lossRange({ steps, final }) {
+  const losses = [...steps.map((s) => s.loss), ...(final?.loss ?? null) === null ? [] : [/** @type {number} */ (final?.loss)]];
+  return [Math.min(...losses), Math.max(...losses)];
+}
+
+/** @param {Trace} trace @returns {[number, string][]} */
+function lossTicks(trace) {
+  const ticks = ticksOf(...lossRange(trace), 3), digits = decimals(ticks);
+  return ticks.map((v) => [v, fixed(v, digits)]);
+}
+
+/** @param {Row[]} rows @param {"objects" | "frames"} kind @param {number} tau @returns {[number, string][]} */
+function ticksOfRows(rows, kind, tau) {
+  const small = kind === "frames", [low, high] = rangeOf(rows, small ? null : tau);
+  const ticks = small ? [low, 0, high].filter((v, _, all) => v === 0 || Math.abs(v) > 0.4 * Math.max(...all.map(Math.abs)))
+    : ticksOf(low, high, Math.max(3, Math.floor(between(HEIGHTS[kind]) / 32)));
+  const digits = decimals(small ? [Math.max(high, -low) / 2] : ticks);
+  return ticks.map((v) => [v, tickText(v, digits)]);
 }
 
 /** @param {number[]} heights at the least height of what is seen, and with room */
@@ -402,11 +435,6 @@ function tagText(trace, row, at, name) {
   if (row.track === null || row.values.length === 2) return `${name}${level}`;
   const { id } = trace.tracks[row.track];
   return name ? `${id} ${name} → ${level}` : `${id} → ${level}`;
-}
-
-/** @param {Trace} trace @param {Row} row */
-function tagWidth(trace, { track }) {
-  return track === null ? TAG_WIDTH : 20 + 6.6 * (8 + shortened(trace.tracks[track].label).length);
 }
 
 /** @param {string} label */

@@ -546,9 +546,11 @@ export const strengthSummary = ({ tracks, r0 }, strength) => {
   return `Strength by ascent step: ${ends || "no objects"}. Grey: frame groups. The level line is r0 = ${r0}.`;
 };
 
-/** @type {(values: number[]) => string} values: of the query loss */
-export const lossSummary = (values) =>
-  `Query loss by ascent step, given the masks at their strengths: from ${values[0].toFixed(3)} to ${values[values.length - 1].toFixed(3)} nats per token.`;
+/** @type {(values: number[], ended: number | null) => string} values: of the query loss; ended: that at the end */
+export const lossSummary = (values, ended) => {
+  const steps = `Query loss by ascent step, given the masks at their strengths: from ${values[0].toFixed(3)} to ${values[values.length - 1].toFixed(3)} nats per token`;
+  return ended === null ? `${steps}.` : `${steps}; at the end, given V_d: ${ended.toFixed(3)}.`;
+};
 
 // ---- controls
 
