@@ -7,21 +7,15 @@ from macd_studio.viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
 
-LEVELS = [
-    {"value": 0, "name": "kept"},
-    {"value": 0.4, "name": "partly masked"},
-    {"value": 1, "name": "masked"},
-]
+STRENGTHS = {"kept": 0, "partly masked": 0.4, "masked": 1}
+LEVELS = [{"value": value, "name": name} for name, value in STRENGTHS.items()]
 ANY_BETWEEN = [LEVELS[0], {"value": None, "name": "partly masked"}, LEVELS[2]]
 TRACKS = [{"id": 1, "label": "dog"}, {"id": 2, "label": "cat"}, {"id": 4, "label": "bus"}]
 TRACE = {
     "tracks": TRACKS, "levels": LEVELS, "r0": 0.4, "groups": [[0, 1], [2, 3]], "times": [0, 1, 2, 3]
 }  # fmt: skip
-
-
-PIECES = {
-    "pieces": [{"track": t, "box": None, "groups": [g, g]} for t in (1, None) for g in (0, 1)]
-}  # fmt: skip
+EACH = [{"track": t, "box": None, "groups": [g, g]} for t in (1, None) for g in (0, 1)]
+PIECES = {"pieces": EACH}
 
 
 def smallest(pieces, lower):
@@ -45,7 +39,6 @@ def crowd(level):
 
 CELLS = [{"id": k + 1, "label": f"row {k // 2 + 1}, column {k % 2 + 1}"} for k in range(6)]
 ONE_FRAME = {"tracks": CELLS, "groups": [[0]], "times": [0]}
-
 CROWDS = [
     ([1, 1, 0, 0, 1, 1, 0, 0, 1, 1], "Masked: persons 1 and 2, chairs 5–6 and 9–10."),
     ([1, 0, 1, 0.4, 0, 0, 0, 0.4, 0, 0], "Masked: person 1, tv 3; partly masked: buses 4 and 8."),
