@@ -373,13 +373,19 @@ _DOWNLOAD = """
 async (viewer, note) => {
   const address = ((viewer || {}).files || {}).KIND;
   if (!address) return note;
+  const refused = (words) => {  // the form, which holds the note, may be closed
+    const line = document.getElementById("open-error");
+    if (line) [line.textContent, line.hidden] = [words, !words];
+    return note;
+  };
   let answer;
   try {
     answer = await fetch(new URL(address, document.baseURI));
   } catch {
-    return { text: "UNREACHABLE" };
+    return refused("UNREACHABLE");
   }
-  if (!answer.ok) return { text: await answer.text() };
+  if (!answer.ok) return refused(await answer.text());
+  refused("");
   const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
@@ -394,7 +400,7 @@ async (viewer, note) => {
 def download(kind: str) -> str:
     """The script that saves the shown trace's file of a kind, "trace" or "page".
 
-    Takes the viewer's value and the note, gives the note; a refusal's words are shown there.
+    Takes the viewer's value and the note, gives the note; why it was refused is told above the run.
     """
     return _DOWNLOAD.replace("KIND", kind).replace("UNREACHABLE", sentences.OUT_OF_REACH)
 

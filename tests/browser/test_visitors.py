@@ -202,7 +202,17 @@ def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
     page.wait_for_selector(".mv-token")
     page.route("**/files/**", lambda r: r.fulfill(status=404, body="no longer keeps this run"))
     page.click("#export")
-    notes(page, "no longer keeps this run")
+    told = page.locator("#open-error:visible")  # also where the form is closed
+    told.wait_for()
+    assert told.inner_text() == "no longer keeps this run"
+    page.unroute("**/files/**")
+    page.route("**/files/**", lambda r: r.abort())
+    page.click("#save")
+    page.locator("#open-error", has_text="The server cannot be reached").wait_for()
+    page.unroute("**/files/**")
+    with page.expect_download():
+        page.click("#save")
+    told.wait_for(state="hidden")
     assert page.locator(".mv-token").count() > 0
     page.close()
 
