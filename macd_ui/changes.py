@@ -27,7 +27,7 @@ from macd_studio.macd_ui.estimate import STAGES, work_of_trace
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.session import DeviceTurn, Session
 from macd_studio.macd_ui.session_view import Updates, joined, plot, running
-from macd_studio.macd_ui.traces import GONE
+from macd_studio.macd_ui.traces import GONE, StoredTrace
 from macd_studio.viewer import status
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ class Changes:
             assert session.current is not None
         if action.get("run") != session.current.run:
             raise TraceError(*GONE)
+        start = session.current
         if what in ("undo", "redo"):
             with self.store.open_in_turn(session.visitor):  # it may have to be read from its file
+                _check_on_show(session, start)
                 session.undo() if what == "undo" else session.redo()
                 changed = self._changed(session)
             yield changed
@@ -87,7 +89,8 @@ class Changes:
             action = action_of_point(action, segmenter)
         state = status(message=sentences.STARTING, running=True)
         yield running(True) | self.view.show_state(session, state)
-        changed_trace = yield from self._compute(session, action, backbone)
+        changed_trace = yield from self._compute(session, start, action, backbone)
+        _check_on_show(session, start)
         if what in MEASUREMENTS:  # nothing was changed by hand
             session.trace = changed_trace
         else:
@@ -95,29 +98,36 @@ class Changes:
         yield self._changed(session)
 
     def _compute(
-        self, session: Session, action: Mapping[str, Any], backbone: str
+        self, session: Session, start: StoredTrace, action: Mapping[str, Any], backbone: str
     ) -> Generator[Updates, None, Trace]:
-        """Makes the change that an action asks for, when the device is free."""
+        """Makes the change that an action asks for, when the device is free.
+
+        start: the run that it was asked of. Raises Cancelled once another one is on show.
+        """
         with self.store.open_in_turn(session.visitor):
-            edit, plain, expected = self._checked(session.trace, action)
+            edit, plain, expected = self._checked(start.get(), action)
         self.store.rebalance(session)  # the trace is read again when its turn comes
         with ExitStack() as stack:
             stack.enter_context(self.store.quota.job(session.visitor))
             ticket = stack.enter_context(self.store.device_queue.enter(expected))
             yield from self.jobs.wait(session, ticket)
+            _check_on_show(session, start)
             turn = stack.enter_context(self.store.device_turn(session))
-            trace = session.trace
-            assert trace is not None
+            trace = start.get()
+
+            def stopped() -> bool:
+                return turn.is_over() or session.current is not start
+
             if zerogpu.active():
                 job = zerogpu.ChangeJob(trace, plain, self.jobs.check_maker(trace, backbone))
-                with closing(zerogpu.change(job, turn.is_over)) as events:
-                    return (yield from self._stream(session, events, trace, turn))
+                with closing(zerogpu.change(job, stopped)) as events:
+                    return (yield from self._stream(session, events, start, trace, turn))
             bench = self.jobs.bench(session, trace, backbone)
             began = turn.seconds  # without what loading the model took
-            changes = change_events(bench, plain, edit, turn.is_over)
+            changes = change_events(bench, plain, edit, stopped)
             with closing(changes) as events:  # closing it takes an edit back
                 timed = self._timed(events, turn, trace, plain)
-                yield from self._stream(session, timed, trace, turn)
+                yield from self._stream(session, timed, start, trace, turn)
             spent = turn.seconds - began
             learn_measurement(self.store.estimator, trace, plain, spent, bench.trace)
         return bench.trace
@@ -136,12 +146,11 @@ class Changes:
             yield event
 
     def _checked(
-        self, trace: Trace | None, action: Mapping[str, Any]
+        self, trace: Trace, action: Mapping[str, Any]
     ) -> tuple[Edit | None, dict[str, Any], float | None]:
         """The edit, the plain action, and seconds; raises MacdError before anything waits."""
         from macd_studio.core.whatif.workbench import read_edit
 
-        assert trace is not None
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
         if edit is not None and edit.kind == "point":  # whoever sent it
@@ -152,12 +161,18 @@ class Changes:
         return edit, plain, expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
 
     def _stream(
-        self, session: Session, events: Iterator[Event], before: Trace, turn: DeviceTurn
+        self,
+        session: Session,
+        events: Iterator[Event],
+        start: StoredTrace,
+        before: Trace,
+        turn: DeviceTurn,
     ) -> Generator[Updates, None, Trace]:
         """Shows a change as it goes on; gives the trace of its last event."""
         last = before
         for event in events:
             last = event.trace or last
+            _check_on_show(session, start)
             if turn.is_over():
                 cause, remedy = sentences.CHANGE_STOPPED
                 if turn.out_of_time and turn.limit_s is not None:
@@ -174,3 +189,9 @@ class Changes:
 
     def _changed(self, session: Session) -> Updates:
         return joined(self.view.show_trace(session, status(done=STAGES)), running(False))
+
+
+def _check_on_show(session: Session, start: StoredTrace) -> None:
+    """Raises Cancelled where the visitor has gone on to another run than `start`."""
+    if session.current is not start:
+        raise Cancelled(*sentences.GONE_ON)

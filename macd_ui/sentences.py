@@ -55,6 +55,10 @@ NO_RUN_OF_LINK = (
 )
 NOTHING_TO_CHANGE = ("there is nothing to change yet", "Run a clip first")
 CHANGE_STOPPED = ("the change was stopped", "What was there before is shown")
+GONE_ON = (
+    "another run was opened meanwhile",
+    "What was asked of the run before it was dropped",
+)
 DOWNLOAD_STOPPED = ("the download was stopped", "Fetch it again at any time")
 STOPPED_WAITING = ("stopped while waiting", "Nothing was computed")
 
