@@ -113,6 +113,9 @@ _OTHERWISE = (
 """Fields of a trace that are sent in another form, or are not shown."""
 
 
+_DECODE = ("search", "temperature", "top_p")
+
+
 def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
@@ -169,6 +172,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "comparable": can_compare(trace),
         "badge": _badge(trace),
         "lazy": trace.options.lazy,
+        "decode": {name: getattr(trace.options.decode, name) for name in _DECODE},
         "unavailable": unavailable(trace),
         "took": _took(trace),
         "undetected": list(undetected(trace)),

@@ -51,7 +51,7 @@ export class Flips {
     }
     const { alpha, beta } = this.ruleOf(answer);
     const points = flipPoints(step, beta, answer.head, constants.largest_alpha);
-    this.words.textContent = flipText(step.index, beta, points, constants.largest_alpha);
+    this.words.textContent = flipText(step.index, beta, points, constants.largest_alpha, this.state.loaded.decode.search === "greedy");
     this.axis.textContent = TEXT.flipMapHint;
     this.drawMap(step, answer, alpha, beta);
   }

@@ -4,7 +4,7 @@
 
 import { fixed, isolated, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Trace, Track, View } from "./types" */
+/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -435,18 +435,19 @@ export const rankedEffect = (change, rank) => `hiding it alone: ${signed(change)
 /**
  * How a token's score was made.
  *
- * @type {(answer: { method: string, rule: string }, step: import("./types").TokenStep, at: { alpha: number, beta: number }) => string}
+ * @type {(answer: { method: string, rule: string }, step: import("./types").TokenStep, at: { alpha: number, beta: number }, search: string) => string}
  */
-const scoreText = ({ method, rule }, step, { alpha, beta }) => {
-  const text = ruleText(method, rule, step, alpha, beta);
+const scoreText = ({ method, rule }, step, { alpha, beta }, search) => {
+  const text = ruleText(method, rule, step, alpha, beta, search);
   return step.repeats
     ? `${text}, then the model's repetition penalty ${step.repeats.penalty} on tokens of the prompt and the answer so far` : text;
 };
 
-/** @type {(method: string, rule: string, step: import("./types").TokenStep, alpha: number, beta: number) => string} */
-const ruleText = (method, rule, step, alpha, beta) => {
+/** @type {(method: string, rule: string, step: import("./types").TokenStep, alpha: number, beta: number, search: string) => string} */
+const ruleText = (method, rule, step, alpha, beta, search) => {
   if (!step.others.length) {
-    return rule === "plain" || method === "baseline" ? "greedy on the video as it is" : `the video as it is under the rule ${rule}`;
+    if (rule !== "plain" && method !== "baseline") return `the video as it is under the rule ${rule}`;
+    return search === "greedy" ? "greedy on the video as it is" : "the video as it is";
   }
   if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${viewName(method, 0)}), α ${alpha}, β ${beta}`;
   const terms = step.weights.others.map((w, k) =>
@@ -460,12 +461,22 @@ export const viewName = (method, k) => method === "macd" && k === 0 ? "V_d" : `V
 /**
  * A token in the table of its candidates.
  *
- * @type {(answer: import("./types").Answer, step: import("./types").TokenStep, at: { alpha: number, beta: number }) => string}
+ * @type {(answer: import("./types").Answer, step: import("./types").TokenStep, at: { alpha: number, beta: number }, decode: Search) => string}
  */
-export const candidatesNote = (answer, step, at) => {
-  const score = scoreText(answer, step, at);
-  if (step.others.length) return `Token ${step.index + 1}: ${score}`;
-  return answer.method === "baseline" ? `Token ${step.index + 1} of the baseline: ${score}` : `Token ${step.index + 1} of ${answer.method}: ${score}`;
+export const candidatesNote = (answer, step, at, decode) => {
+  const score = scoreText(answer, step, at, decode.search);
+  const whose = step.others.length ? "" : answer.method === "baseline" ? " of the baseline" : ` of ${answer.method}`;
+  const text = `Token ${step.index + 1}${whose}: ${score}`, search = searchNote(decode);
+  return search ? `${text}. ${search}` : text;
+};
+
+/** @type {(decode: Search) => string} why a token need not be the best one, and what its probabilities are; empty for greedy answers */
+export const searchNote = ({ search, temperature, top_p: mass }) => {
+  if (search === "greedy") return "";
+  if (search === "beam") return "The answer was found by beam search: its tokens need not be those with the highest scores.";
+  const drawn = search === "vote" ? "The answer won a vote of samples" : "The answer was sampled";
+  const text = `${drawn} at temperature ${temperature} with top-p ${mass}: its tokens need not be those with the highest scores.`;
+  return temperature === 1 && mass === 1 ? text : `${text} The probabilities shown are at temperature 1 without top-p.`;
 };
 
 /**
@@ -481,12 +492,14 @@ export const barLabel = (text, probability, wins) =>
   wins ? `${visible(text)}: ${probability}, the highest` : `${visible(text)}: ${probability}`;
 
 /**
- * Where the choice of a token changes with α. points: from α 0 on; largest: α that was tried.
+ * Where the choice of a token changes with α. points: from α 0 on; largest: α that was tried; greedy:
+ * whether the answer takes the token with the highest score.
  *
- * @type {(index: number, beta: number, points: { alpha: number, row: { text: string } }[], largest: number) => string}
+ * @type {(index: number, beta: number, points: { alpha: number, row: { text: string } }[], largest: number, greedy: boolean) => string}
  */
-export const flipText = (index, beta, [start, ...flips], largest) => {
-  const head = `Token ${index + 1} with β ${beta}: ${visible(start.row.text)} at α 0`;
+export const flipText = (index, beta, [start, ...flips], largest, greedy) => {
+  const what = greedy ? "" : ", the highest score";
+  const head = `Token ${index + 1} with β ${beta}${what}: ${visible(start.row.text)} at α 0`;
   if (!flips.length) return `${head}, and no α up to ${largest} changes it.`;
   return `${head}, ${flips.map((p) => `${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join(", ")}.`;
 };

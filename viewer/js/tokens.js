@@ -6,7 +6,7 @@ import { all, button, el, errorLine, renew, scrolled, setText } from "./dom.js";
 import { Flips } from "./flips.js";
 import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
-import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, thoughtText, tokenTitle, turnText } from "./strings.js";
+import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle, turnText } from "./strings.js";
 import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -163,8 +163,8 @@ export class Tokens {
     if (!scored || scored !== this.scored) this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
     this.scored = scored;
     this.live.hidden = !two || !able;
-    this.reason.textContent = trace.lazy && contrast ? TEXT.lazyRun
-      : two && !able && contrast ? notRescored(contrast.rule) : "";
+    const fixedScores = trace.lazy && contrast ? TEXT.lazyRun : two && !able && contrast ? notRescored(contrast.rule) : "";
+    this.reason.textContent = sentences(fixedScores, searchNote(trace.decode));
     this.thoughts.replaceChildren(...thoughts(trace, answers));
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, divergesAt)));
     if (trace.previous && contrast?.method === "macd") this.strips.append(this.previousStrip(trace.previous));
@@ -185,7 +185,7 @@ export class Tokens {
 
   // Marks where the moved α and β would choose otherwise; what follows belongs to another path.
   drawRule() {
-    const { contrast: answer } = this.state;
+    const { contrast: answer, loaded: { decode } } = this.state;
     const { rule } = this;
     if (!answer || !rule) return;
     for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
@@ -195,10 +195,11 @@ export class Tokens {
     let left = -1, instead = "", ended = false;
     const ends = endTokens(this.state.loaded);
     answer.tokens.forEach((step, i) => {
-      if (left >= 0 || !step.others.length) return;
+      if (left >= 0 || !step.others.length || decode.search !== "greedy") return;
       const { rows, chosen } = rescore(step, rule.alpha, rule.beta, answer.head);
       const ending = ends.has(rows[chosen].id);
       if (rows[chosen].id === step.token || (ending && i === endOf(answer))) return; // it ends either way
+      if (wasNotBest(answer, step)) return;
       [left, instead, ended] = [i, rows[chosen].text, ending];
     });
     const moved = rule.alpha !== answer.alpha || rule.beta !== answer.beta;
@@ -218,7 +219,7 @@ export class Tokens {
     this.again.hidden = !this.state.can("redecode") || !moved;
     setText(this.again, left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues);
     this.again.disabled = Boolean(this.state.busy) || why !== "";
-    setText(this.reason, this.again.hidden ? "" : why);
+    setText(this.reason, sentences(this.again.hidden ? "" : why, searchNote(decode)));
   }
 
   // Marks the tokens that no contrast can change, under the β in hand.
@@ -323,7 +324,7 @@ export class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = HEADS.candidates(answer.method, step.others.length);
-    setText(this.note, candidatesNote(answer, step, { alpha, beta }));
+    setText(this.note, candidatesNote(answer, step, { alpha, beta }, this.state.loaded.decode));
     renew(this.candidates, shown.map((i) => candidateRow(rows[i], step, {
       chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
     }, head)));
@@ -334,6 +335,20 @@ export class Tokens {
         el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
         this.candidates)));
   }
+}
+
+/** Those that say something. @param {string[]} each */
+function sentences(...each) {
+  return each.filter(Boolean).join(" ");
+}
+
+/**
+ * Whether another token had the highest score from the start, as in answers that another program decoded.
+ * @param {Answer} answer @param {TokenStep} step
+ */
+function wasNotBest({ alpha, beta, head }, step) {
+  const { rows, chosen } = rescore(step, alpha, beta, head);
+  return rows[chosen].id !== step.token;
 }
 
 /** Which answer's strip a token is in. @param {HTMLElement} button */

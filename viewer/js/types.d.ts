@@ -159,6 +159,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   badge: string;
   /** Whether second views were read only where a token needed them. */
   lazy: boolean;
+  /** How tokens were chosen from their scores; temperature and top_p are those of sample and vote. */
+  decode: Search;
   /** Nouns of the question that no track is called. */
   undetected: string[];
   /** Whether its objects are regions without a class, which no name could tell apart. */
@@ -168,6 +170,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   redo?: boolean;
   again?: { command?: string; snippet?: string; link?: string };
 }
+
+export interface Search { search: "greedy" | "sample" | "beam" | "vote"; temperature: number; top_p: number }
 
 export interface ModelFrames {
   size: [number, number];
