@@ -166,6 +166,31 @@ def test_a_moved_alpha_that_turns_an_end_token_says_what_becomes_of_the_answer(b
     assert "␣and → ends here" in visible_tokens(page, "macd")
 
 
+@pytest.mark.parametrize(("search", "lifted"), [("sample", 4), ("beam", 4), ("greedy", 9)])
+def test_a_token_that_need_not_be_the_best_never_turns(bare, search, lifted):
+    """Neither where the search chose otherwise, nor where another token was the best before."""
+    trace = answered([0, END], [0, END])
+    options = replace(trace.options, decode=replace(trace.options.decode, search=search))
+    page = show(bare, replace(trace, options=options))
+    page.evaluate(
+        """(lifted) => { const { trace } = window.viewer.state;
+        const [, last] = trace.answers.macd.tokens;
+        last.base[last.candidates.indexOf(2)] = lifted;
+        last.others[0][last.candidates.indexOf(2)] = 8;
+        window.viewer.load(trace); }""",
+        lifted,
+    )
+    same = "Both ways of decoding give the same answer."
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+    assert page.locator(".mv-verdict").first.inner_text() == same
+    assert page.locator(".mv-turned").count() == 0
+    notes = " ".join(page.locator(".mv-bars-full > .mv-note").all_inner_texts())
+    said = {"sample": "The answer was sampled at temperature 1 ", "beam": "found by beam search"}
+    assert ("need not be those with the highest scores" in notes) == (search in said)
+    assert said.get(search, "") in notes
+
+
 def test_methods_go_by_their_titles_and_are_marked(bare):
     trace = traced(objects=2, steps=3)
     wrong = replace(trace.answers["vcd"], text="something else")

@@ -66,6 +66,7 @@ def sent():
         "Slider": [out["constants"]["alpha"], out["constants"]["beta"]],
         "Status": [out["status"]],
         "Trace": [shown],
+        "Search": [shown["decode"]],
         "ModelFrames": [shown["model"]],
         "MaskRecipe": [shown["mask"]],
         "Track": shown["tracks"],
