@@ -91,12 +91,21 @@ CASES = ANSWERS | {
     "maskedText": [
         ([TRACE | {"final": None}], ""), (masked([0, 0, 0]), "Nothing was masked."),
         (masked([1, 0, 0.4]), "The dog was masked; the bus was partly masked."),
-        (masked([1, 1, 0], (0.4, 0)),
+        (masked([1, 1, 0], (1, 0)),
          "The dog and the cat were masked; outside the objects, 2 of 4 frames were masked."),
         (masked([0.4, 0.6, 0]), "The dog and the cat were partly masked."),
         *((crowd(level), expected) for level, expected in CROWDS),
         ([TRACE | ONE_FRAME | {"final": {"level": [1, 1, 0, 0, 1, 1], "frame_level": [1]}}],
          "Masked: cells 1–2 and 5–6; what is outside the objects was masked."),
+        (masked([1, 0, 0], (0.4, 0)),
+         "The dog was masked; outside the objects, 2 of 4 frames were partly masked."),
+        (masked([1, 0, 0], (0.4, 1)),
+         "The dog was masked; outside the objects, 2 of 4 frames were masked and 2 of 4 frames were"
+         " partly masked."),
+        ([TRACE | {"groups": [[0], [1, 2, 3]], "final": {"level": [0, 0, 0], "frame_level": [1, 0]}}],
+         "Outside the objects, 1 of 4 frames was masked."),
+        ([TRACE | ONE_FRAME | {"final": {"level": [0] * 6, "frame_level": [0.4]}}],
+         "What is outside the objects was partly masked."),
     ],
     "logitChanges": [
         ([[]], ""), ([[{"text": "a b", "lost": 1.25}]], "Under the mask “a␣b” loses 1.3 logits."),
@@ -146,6 +155,8 @@ CASES = ANSWERS | {
     ],
     "framesMasked": [
         ([TRACE, [1, 0]], "2 of 4 frames"), ([TRACE, [0, 0]], "0 of 4 frames"),
+        ([TRACE, [0.4, 0]], "2 of 4 partly"), ([TRACE, [0.4, 1]], "2 of 4, 2 partly"),
+        ([ONE_FRAME | {"levels": LEVELS}, [0.4]], "partly masked"),
         ([ONE_FRAME | {"levels": LEVELS}, [1]], "masked"), ([ONE_FRAME | {"levels": LEVELS}, [0]], "kept"),
     ],
     "barsName": [

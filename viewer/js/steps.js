@@ -188,7 +188,7 @@ export class Steps {
     const capacity = Math.max(1, Math.floor((height - 24) / TAG_PX));
     const columns = small || arrows ? 1 : Math.ceil(rows.length / capacity);
     const named = columns === 1 && !arrows && !small;
-    if (!small) this.right = Math.max(LANE_TAG, arrows ? 0 : named ? this.tagWidth(trace, rows) : columns * TAG_WIDTH + 8);
+    if (!small) this.right = Math.max(LANE_TAG, this.countWidth(trace), arrows ? 0 : named ? this.tagWidth(trace, rows) : columns * TAG_WIDTH + 8);
     const { right, left } = this;
     /** @type {Frame} */
     const frame = {
@@ -273,6 +273,13 @@ export class Steps {
   tagWidth(trace, rows) {
     const texts = rows.flatMap((row) => row.levels.map((_, at) => tagText(trace, row, at, row.track === null ? "" : shortened(trace.tracks[row.track].label))));
     return 2 * BESIDE + Math.ceil(Math.max(TAG_WIDTH, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
+  }
+
+  /** The widest count of masked frames, with the space before it. @param {Trace} trace */
+  countWidth(trace) {
+    const rows = groupRows(trace), steps = rows.length ? rows[0].levels.length : 0;
+    const texts = Array.from({ length: steps }, (_, at) => framesMasked(trace, rows.map(({ levels }) => levels[at])));
+    return BESIDE + Math.ceil(Math.max(0, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
   }
 
   /** Scrubbing a plot moves along the ascent. @param {SVGSVGElement} root @param {Frame} frame */

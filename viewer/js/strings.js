@@ -315,6 +315,10 @@ const namedObjects = (tracks) => {
 const CELL = /^row \d+, column \d+$/; // a region of the frame without a class: see core/objects/regions.py
 const MOST_NAMED = 3; // objects with a name of their own that a sentence names
 
+/** @type {(trace: Pick<Trace, "groups" | "levels">, levels: number[], index: number) => number} how many frames are at a level; levels: of the frame groups */
+const framesAt = ({ groups, levels: names }, levels, index) =>
+  levels.reduce((n, level, g) => n + (levelIndex(names, level) === index ? groups[g].length : 0), 0);
+
 /** @type {(trace: Pick<Trace, "final" | "tracks" | "groups" | "times" | "levels">) => string} which objects and frames the counterfactual masks */
 export const maskedText = ({ final, tracks, groups, times, levels }) => {
   if (!final) return "";
@@ -328,9 +332,11 @@ export const maskedText = ({ final, tracks, groups, times, levels }) => {
     if (many || some.length > MOST_NAMED) parts.push(`${name}: ${namedObjects(some)}`);
     else parts.push(`${listed(some.map(({ label }) => `the ${isolated(label)}`))} ${verb} ${name}`);
   }
-  const frames = final.frame_level.reduce((n, level, g) => n + (levelIndex(levels, level) > 0 ? groups[g].length : 0), 0);
-  if (frames && times.length === 1) parts.push("what is outside the objects was masked");
-  else if (frames) parts.push(`outside the objects, ${frames} of ${times.length} frames were masked`);
+  const frames = [2, 1].flatMap((index) => {
+    const n = framesAt({ groups, levels }, final.frame_level, index), { name } = levels[index];
+    return n ? [times.length === 1 ? `was ${name}` : `${n} of ${times.length} frames ${n === 1 ? "was" : "were"} ${name}`] : [];
+  });
+  if (frames.length) parts.push(times.length === 1 ? `what is outside the objects ${listed(frames)}` : `outside the objects, ${listed(frames)}`);
   return parts.length ? `${capitalized(parts.join("; "))}.` : "Nothing was masked.";
 };
 
@@ -533,8 +539,10 @@ export const switchText = (levels, before, after, at, last) => {
 
 /** @type {(trace: Pick<Trace, "groups" | "levels" | "times">, levels: number[]) => string} levels: of the frame groups */
 export const framesMasked = ({ groups, levels: names, times }, levels) => {
-  const n = levels.reduce((sum, level, g) => sum + (levelIndex(names, level) > 0 ? groups[g].length : 0), 0);
-  return isPicture({ times }) ? (n ? "masked" : "kept") : `${n} of ${times.length} frames`;
+  if (isPicture({ times })) return levelName(names, levels[0]);
+  const [full, partly] = [2, 1].map((index) => framesAt({ groups, levels: names }, levels, index));
+  if (!partly) return `${full} of ${times.length} frames`;
+  return full ? `${full} of ${times.length}, ${partly} partly` : `${partly} of ${times.length} partly`;
 };
 
 /**
