@@ -36,7 +36,8 @@ class StageCache:
     def prefill_for(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
         """The last read, where another question was asked of the same frames by the same model.
 
-        The prompts must be equal up to the question.
+        Prompts and positions must be equal up to the question: the same frames of a clip of another
+        speed have other times.
         """
         if self._prefill is None or self._prefill[0] is not lm:
             return None
@@ -45,7 +46,11 @@ class StageCache:
         same_frames = np.array_equal(kept.frames.pixels, encoded.frames.pixels)
         ours, theirs = (z.input_ids[0, :before] for z in (encoded, kept))
         same_prompt = ours.shape == theirs.shape and bool((ours == theirs).all())
-        return state if same_frames and same_prompt else None
+        at, was = (z.inputs.get("position_ids") for z in (encoded, kept))
+        same_places = at is was or bool(
+            at is not None and was is not None and (at[..., :before] == was[..., :before]).all()
+        )
+        return state if same_frames and same_prompt and same_places else None
 
     def put_prefill(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
         """Keeps a read in place of the one before."""

@@ -194,7 +194,7 @@ class MethodContext:
         """The same masks over frames of half the size."""
         _, _, height, width = self.encoded.video.shape
         frames = self.lm.shrink(self.encoded.frames, (height // 2, width // 2))
-        small = self.lm.encode_frames(frames, self.encoded.question)
+        small = self.encode_frames(frames)
         if small.video.shape[2] * small.video.shape[3] > 0.75 * height * width:
             raise OptionError(
                 f"frames of {width} × {height} cannot be halved", "Take the exact gradient"

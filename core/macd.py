@@ -159,7 +159,9 @@ def gradient_at(
 
     from macd_studio.core.backbones.host import to_float
 
-    r, rf = r.clone().requires_grad_(), rf.clone().requires_grad_()
+    # at 0 a mask ties with all that is not masked, and a maximum gives it no gradient
+    least = 0.0 if view.options.fusion == "or" else 1e-6
+    r, rf = (z.clamp_min(least).requires_grad_() for z in (r, rf))
     value = loss(view.video(r, rf))
     if not value.requires_grad:  # no mask reaches a single pixel
         return to_float(value), r.new_zeros(len(r)), rf.new_zeros(len(rf))

@@ -74,6 +74,7 @@ class Method:
                 options=context.options.rules,
                 tokens=context.lm.tokens,
                 question=context.encoded.question,
+                penalty=context.lm.info.repetition_penalty,
             )
         )
 

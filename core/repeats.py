@@ -38,3 +38,13 @@ def penalised(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float
         return scores
     lowered = np.where(scores < 0, scores * repeats.penalty, scores / repeats.penalty)
     return np.where(repeats.at, lowered, scores)
+
+
+def before_penalty(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float64]:
+    """What `penalised` makes these scores of.
+
+    >>> one = Repeats(2.0, np.array([True, True, False]))
+    >>> before_penalty(penalised(np.array([3.0, -1.0, 2.0]), one), one).tolist()
+    [3.0, -1.0, 2.0]
+    """
+    return penalised(scores, repeats and Repeats(1 / repeats.penalty, repeats.at))

@@ -17,6 +17,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor, passes_alone
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
+from macd_studio.core.repeats import Repeats, before_penalty, penalised
 from macd_studio.core.types import StepWeights
 from macd_studio.core.words import count
 
@@ -26,13 +27,15 @@ class Setting:
     """What a rule is made from.
 
     contrast: α, β and cut published for the view it is paired with. options: what other rules
-    take. tokens: text → token ids, for rules that use words. question: as it was asked.
+    take. tokens: text → token ids, for rules that use words. question: as it was asked. penalty:
+    the model's for repeats, taken after the rule.
     """
 
     contrast: ContrastOptions
     options: RuleOptions
     tokens: Any
     question: str
+    penalty: float = 1.0
 
 
 class ScoreRule(ABC):
@@ -351,23 +354,28 @@ class Olm(ScoreRule):
     second_views = 0
     yes: tuple[int, ...]
     no: tuple[int, ...]
+    penalty: float = 1.0
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
         """Takes no option. Raises NotApplicable where yes or no is not asked for."""
         require_yes_no(setting.question, "olm")
         yes, no = (word_tokens(setting.tokens, word) for word in ("yes", "no"))
-        return cls(yes, no)
+        return cls(yes, no, setting.penalty)
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
-        """Raises the likelier "yes" to just above every other token."""
+        """Raises the likelier "yes" to just above every other token, penalised or not."""
         if index:
             return StepWeights()
         p = probabilities(base)
         yes, no = (max(ids, key=lambda i: p[i]) for ids in (self.yes, self.no))
         if p[yes] + p[no] <= MASS or abs(p[yes] - p[no]) >= MARGIN:
             return StepWeights()
-        return StepWeights(bias=((yes, float(base.max() - base[yes]) + 1.0),))
+        lowered = Repeats(self.penalty, np.ones(1, bool))
+        top = float(base.max())
+        above = max(top, *penalised(np.array([top]), lowered)) + 1.0
+        enough = max(above, *before_penalty(np.array([above]), lowered))
+        return StepWeights(bias=((yes, float(enough - base[yes])),))
 
 
 RULES: dict[str, type[ScoreRule]] = {

@@ -331,7 +331,10 @@ class VideoLM(ABC):
 
     @abstractmethod
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
-        """States of one length and pruning → one DecodeState, rows in order. The originals stay."""
+        """States of one length and pruning → one DecodeState, rows in order. The originals stay.
+
+        Of all, `prompt_tokens` are the first one's.
+        """
 
     @abstractmethod
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:

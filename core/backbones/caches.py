@@ -41,6 +41,7 @@ def join_states(states: Sequence[DecodeState]) -> DecodeState:
         first.inputs,
         first.prune,
         hidden=torch.cat(unseen) if unseen else None,
+        prompt_tokens=first.prompt_tokens,
     )
 
 

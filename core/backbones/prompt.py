@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from transformers.video_utils import VideoMetadata
 
 from macd_studio.core.backbones.base import VideoLM
@@ -280,15 +279,16 @@ def metadata_of(frames: ModelFrames, count: int) -> VideoMetadata:
 
     Processors divide the one by the other and round to words themselves: milliseconds
     would turn 0.4497 s into 0.5 where they write 0.4. count: frames that the processor is given; a
-    single one may be given more than once.
+    single one may be given more than once. Seconds a frame follow from `total_num_frames` and are
+    those from the first frame to the last, the duration is that of the file.
     """
     times = frames.times if len(frames.times) >= count else frames.times[[0] * count]
-    step = float(np.median(np.diff(times))) if len(times) > 1 else frames.duration
-    total = max(float(times[-1]) + 1e-3, step * len(times))
+    last, span = float(times[-1]), float(times[-1] - times[0])
+    step = span / (len(times) - 1) if span else frames.duration
     return VideoMetadata(
-        total_num_frames=total,
+        total_num_frames=step * len(times) or 1e-3,
         fps=1.0,
-        duration=total,
+        duration=max(last, frames.duration) or 1e-3,
         frames_indices=times.tolist(),
         width=frames.size[1],
         height=frames.size[0],

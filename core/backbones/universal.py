@@ -372,7 +372,7 @@ class UniversalVLM(TokenizerLM):
             raise ValueError("only states of one length can be joined")
         logits = torch.cat([s.logits for s in states])
         return DecodeState(logits, [r.copy() for s in states for r in s.cache], first.length,
-                           first.prompt)  # fmt: skip
+                           first.prompt, prompt_tokens=first.prompt_tokens)  # fmt: skip
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `VideoLM.select`."""

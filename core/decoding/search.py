@@ -15,6 +15,7 @@ from macd_studio.core.decoding.contrast import log_partition, nucleus
 from macd_studio.core.decoding.steps import LogitRows, make_token_step
 from macd_studio.core.macd import score_token
 from macd_studio.core.options import DecodeOptions
+from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
@@ -88,11 +89,12 @@ def beam(
 ) -> tuple[TokenStep, ...]:
     """The best of `beams` hypotheses by Σ log p / length ** length_penalty.
 
-    p is the softmax of the contrastive scores over the head. A hypothesis is complete at its end
-    token. The search stops when `beams` are complete and the best running one, at its present
-    length, ranks no better than the worst of them. That is a heuristic, as any beam is: with a
-    length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
-    the best that was found and need not be the best there is.
+    p is the softmax of the contrastive scores over the head; the model's repetition penalty is
+    taken after it, on log p, as in `generate` (on the scores where there is one beam). A
+    hypothesis is complete at its end token. The search stops when `beams` are complete and the
+    best running one, at its present length, ranks no better than the worst of them. That is a
+    heuristic, as any beam is: with a length penalty above 0 a running hypothesis may still rise as
+    it grows, so what is returned is the best that was found and need not be the best there is.
     """
     return _finished(_beam(batch_of(lm, base, others), rule, options))
 
@@ -110,9 +112,12 @@ def _beam(
         for row, hypothesis in enumerate(running):
             other_logits = [rows[row] for rows in other_rows]
             repeats = batch.repeats(row)
-            weights, scores = score_token(rule, base_rows[row], other_logits, index, repeats)
+            alone = repeats if options.beams == 1 else None
+            weights, scores = score_token(rule, base_rows[row], other_logits, index, alone)
             weights_by_row.append(weights)
             log_p = scores - log_partition(scores)
+            if alone is None:
+                log_p = penalised(log_p, repeats)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
                 if np.isfinite(log_p[token]):
                     extensions.append((hypothesis.log_p + float(log_p[token]), row, int(token)))

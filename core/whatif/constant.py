@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from macd_studio.core.repeats import penalised
+from macd_studio.core.repeats import before_penalty, penalised
 from macd_studio.core.types import Answer, TokenStep
 from macd_studio.core.words import visible
 
@@ -101,10 +102,20 @@ def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
 
 
 def _lead_over(step: TokenStep, token: int) -> float | None:
-    """How far the largest logit of the video lies above a token's; None where it is not stored."""
+    """What must be added to a token's logit given the video, before the model's repetition penalty,
+    so that it ties with the first; None where it is not stored.
+    """
     places = np.flatnonzero(step.candidates == token)
-    scores = penalised(step.base, step.repeats)
-    return float(scores.max()) - float(scores[int(places[0])]) if len(places) else None
+    return float(_missing(step, float(_scores(step).max()))[places[0]]) if len(places) else None
+
+
+def _scores(step: TokenStep) -> NDArray[np.float64]:
+    return penalised(step.base, step.repeats)
+
+
+def _missing(step: TokenStep, score: float) -> NDArray[np.float64]:
+    """What must be added to each candidate's logit so that its score, penalised, is this one."""
+    return before_penalty(np.full(len(step.base), score), step.repeats) - step.base
 
 
 def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:
@@ -113,10 +124,8 @@ def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:
     yes = np.array([w == YES for w in words])
     if {now, then} != {YES, NO} or not yes.any():
         return None
-    scores = penalised(plain.base, plain.repeats)
-    best_yes = float(scores[yes].max())
-    rest = np.where(yes, -np.inf, scores)
+    rest = np.where(yes, -np.inf, _scores(plain))
     rival = int(rest.argmax())
     if words[rival] != NO:  # another word than no would win
         return None
-    return float(rest[rival]) - best_yes
+    return float(_missing(plain, float(rest[rival]))[yes].min())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from macd_studio.core.errors import BlindGradient, NumericalError, OptionError
-from macd_studio.core.macd import finalize_ascent, no_masks, query_loss
+from macd_studio.core.macd import finalize_ascent, gradient_at, no_masks, query_loss
 from macd_studio.core.masking.ascent import (
     BasePrefill,
     OwnAnswer,
@@ -91,6 +91,22 @@ def test_steps_follow_the_slope_and_stay_within_bounds(strengths, eta):
             assert z.dtype == np.float64
     if eta == 1e4:
         assert set(at) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("fusion", ["max", "average", "confidence"])
+def test_a_strength_at_0_has_the_slope_with_which_it_would_grow(fusion):
+    """At 0 its layer ties with all that is not masked; a maximum would give it no gradient."""
+    discs = np.zeros((2, 4, 16, 16), np.float32)
+    discs[0, :, :8], discs[1, :, 8:] = 1, 1
+    view = a_view(RecordingLM(), objects=discs, fusion=fusion, frame_mask="off")
+    lm = ByteLM(seed=4)
+    r = torch.tensor([0.0, 0.6], dtype=torch.float64)
+    _, g, _ = gradient_at(view, lambda video: objective_loss(lm, view.encoded, video), r, r[:0])
+    up = r + torch.tensor([1e-4, 0.0])
+    with torch.no_grad():
+        low, high = (float(objective_loss(lm, view.encoded, view.video(z, r[:0]))) for z in (r, up))
+    assert g[0] == pytest.approx((high - low) / 1e-4, rel=1e-2)
+    assert g[0] != 0
 
 
 def view_lm():

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.positions import positions_of
+from macd_studio.core.backbones.prompt import metadata_of
 from macd_studio.core.decoding.batch import decode
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import Plain
+from macd_studio.core.types import ModelFrames
 from tests.core.test_families import QUESTION, make_clip
 from tests.families import outer, tiny
 
@@ -142,3 +144,28 @@ def test_a_trace_says_where_transformers_counts_otherwise(family, frames):
     told = [n for n in encoded.notes if "transformers 5.3" in n]
     assert len(told) == (ours != theirs)
     assert all(f"position {ours}," in n and f"at {theirs}," in n for n in told)
+
+
+@pytest.mark.parametrize(
+    ("times", "duration", "seconds"),
+    [
+        ([0.0, 1.0, 2.0, 3.0], 4.0, 1.0),
+        ([0, 1, 2, 3, 4, 4.03, 4.06, 4.1], 5.26, 4.1 / 7),  # slides, then a burst
+        ([0.5, 20.0, 39.0], 39.9, 38.5 / 2),  # picked by hand
+        ([10.0, 11.0, 12.0], 39.9, 1.0),  # a part of a long file
+    ],
+)
+def test_times_that_are_not_even_are_told_as_they_are(times, duration, seconds):
+    pixels = np.zeros((len(times), 28, 28, 3), np.uint8)
+    frames = ModelFrames(pixels, np.array(times, float), duration, (0, 0, 28, 28), 1.0)
+    about = metadata_of(frames, len(times))
+    assert about.duration == duration
+    assert 1 / about.sampled_fps == pytest.approx(seconds)
+    assert about.timestamps == pytest.approx(times)
+
+
+def test_one_picture_has_some_duration():
+    frames = ModelFrames(np.zeros((1, 28, 28, 3), np.uint8), np.zeros(1), 0.0, (0, 0, 28, 28), 1.0)
+    about = metadata_of(frames, 2)
+    assert about.duration > 0
+    assert about.sampled_fps > 0

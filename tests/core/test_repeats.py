@@ -11,23 +11,30 @@ from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, continue_decoding, decode, redecode
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import TraceError, UnsupportedBackbone
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.layers import answered
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.records import Target
+from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules import Linear, Plain
+from macd_studio.core.rules import Linear, Olm, Plain
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.traces.summary import as_json
-from macd_studio.core.whatif.constant import smallest_constant
+from macd_studio.core.whatif.constant import same_by_constant, smallest_constant
 from macd_studio.core.whatif.controls import _choose
 from macd_studio.core.whatif.redecoding import _kept_until
 from tests.core.test_families import make_clip
 from tests.fakes import ByteLM
 from tests.families import tiny
 from tests.small_trace import small_trace, token
+from tests.universal_models import universal
 
 CONTRAST = ContrastOptions(2.0, 0.05)
 
@@ -116,6 +123,55 @@ def test_answers_are_those_of_generate(family):
         assert own[0, encoded.input_ids.shape[1] :].tolist() == ours
         answers.append(ours)
     assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "internvl"])
+def test_beams_are_those_of_generate(family):
+    """There the penalty is taken on log-probabilities, which are not normalised again."""
+    lm = tiny(family)
+    lm = type(lm)(lm.model, lm.processor, lm.info)
+    for penalty in (1.05, 1.5):
+        lm.info = replace(lm.info, repetition_penalty=penalty)
+        for question in ("Is there a dog in the video?", "yes no", "from user assistant"):
+            encoded = lm.encode(make_clip(), question)
+            base = lm.prefill(encoded, encoded.video)
+            given = dict(encoded.inputs)
+            if family == "qwen2_5_vl":
+                is_video = encoded.input_ids == lm.vision_token
+                given["mm_token_type_ids"] = torch.where(is_video, 2, 0).int()
+            options = DecodeOptions(max_tokens=8, search="beam", beams=4)
+            ours = [s.token for s in find_answer(lm, "x", base, [], Plain(), options).tokens]
+            own = lm.model.generate(
+                input_ids=encoded.input_ids,
+                max_new_tokens=8,
+                do_sample=False,
+                num_beams=4,
+                repetition_penalty=penalty,
+                pad_token_id=0,
+                **{lm.pixels: encoded.layout(encoded.video)},
+                **given,
+            )[0, encoded.input_ids.shape[1] :].tolist()
+            assert [t for t in own if t] == ours
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "internvl", "universal"])
+def test_the_answer_that_an_ascent_climbs_is_the_baseline_s(family):
+    tiny_lm = universal("llava_onevision") if family == "universal" else tiny(family)
+    lm = type(tiny_lm)(tiny_lm.model, tiny_lm.processor, tiny_lm.info)
+    lm.info = replace(lm.info, repetition_penalty=1.5)
+    differ = 0
+    for question in ("Is there a dog in the video?", "Which way does it move?"):
+        encoded = lm.encode(make_clip(), question)
+        options = RunOptions(decode=DecodeOptions(max_tokens=10))
+        context = MethodContext(lm, encoded, (), options)
+        state = lm.join([lm.prefill(encoded, encoded.video)])
+        base = [s.token for s in decode(lm, state, [], Plain(), options.decode)]
+        assert state.prompt_tokens == tuple(encoded.input_ids[0].tolist())
+        assert list(context.own_answer().tokens) == [t for t in base if t not in lm.end_tokens]
+        assert base == chosen_by_reference(lm, encoded, None, CONTRAST, 10)
+        unaware = replace(state, prompt_tokens=())
+        differ += base != [s.token for s in decode(lm, unaware, [], Plain(), options.decode)]
+    assert differ or family != "qwen2_5_vl"  # the prompt's tokens matter
 
 
 @pytest.mark.parametrize(
@@ -284,6 +340,45 @@ def test_a_constant_is_measured_after_the_penalty():
     macd = with_repeats(free).answers["macd"]
     assert smallest_constant(other, macd) == pytest.approx(0.0)
     assert token(0).repeats is None
+
+
+@pytest.mark.parametrize("penalty", [0.8, 1.05, 1.5])
+@pytest.mark.parametrize("logits", [[4.0, 1.0, 0.5], [-1.0, -3.0, -5.0], [2.0, -2.0, 0.0]])
+def test_a_stated_constant_just_changes_the_choice(penalty, logits):
+    """It is added to the logit, as `yes-bias` does, before the penalty of what came before."""
+    words, at = ["no", "yes", "Yes"], np.array([True, True, False])
+    logits = np.array(logits)
+    made = replace(token(0), candidates=np.arange(3), texts=tuple(words), base=logits.astype("f4"),
+                   repeats=Repeats(penalty, at), token=0, text="no")  # fmt: skip
+    said = replace(made, token=1, text="yes")
+    plain = replace(small_trace().answers["baseline"], tokens=(made,))
+    same = same_by_constant(replace(plain, tokens=(said,)), plain)
+    for given, spellings in ((same.delta, [1]), (same.on_yes, [1, 2])):
+        for shift, turned in ((1e-4, True), (-1e-4, False)):
+            moved = logits.copy()
+            moved[spellings] += given + shift
+            best = int(penalised(moved, made.repeats).argmax())
+            assert (best in spellings) is turned or (not turned and best == 2)
+
+
+@pytest.mark.parametrize("penalty", [0.7, 1.0, 1.05, 2.0])
+@pytest.mark.parametrize("top", [30.0, 0.5, -4.0])
+def test_a_rule_that_says_yes_says_it_after_the_penalty(penalty, top):
+    rule = Olm(yes=(1,), no=(2,), penalty=penalty)
+    base = np.array([top - 9, top - 0.1, top, top - 8, top - 9])
+    for at in ([0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]):
+        _, scores = score_token(rule, base, [], 0, Repeats(penalty, np.array(at, bool)))
+        assert int(scores.argmax()) == 1
+
+
+def test_knocked_out_answers_are_penalised_too(lm):
+    encoded, base, _ = views(lm)
+    options = RunOptions(decode=DecodeOptions(max_tokens=12))
+    context = MethodContext(lm, encoded, (), options)
+    case = EvidenceCase(context, Target("baseline", 0, 5, "t", None), (),
+                        {"video": encoded.video}, EvidenceOptions(), (0,))  # fmt: skip
+    tokens = [s.token for s in decode(lm, base, [], Plain(), options.decode)]
+    assert answered(case).text == lm.text([t for t in tokens if t not in lm.end_tokens])
 
 
 def test_evaluations_score_after_the_penalty(lm):

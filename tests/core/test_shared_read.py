@@ -1,5 +1,7 @@
 """A second question about a clip: what the model read of the video serves it too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,8 @@ def test_a_read_serves_only_the_same_frames_prompt_and_model(toyworld, make_vide
     assert cache.prefill_for(toyworld, second) is state
     assert cache.prefill_for(object(), second) is None
     assert cache.prefill_for(toyworld, toyworld.encode(other, SECOND)) is None
+    slow = replace(clip, times=clip.times * 20, duration=clip.duration * 20)
+    assert cache.prefill_for(toyworld, toyworld.encode(slow, SECOND)) is None
     before = toyworld.encode_frames(second.frames, SECOND, before="Look closely. ")
     assert cache.prefill_for(toyworld, before) is None
     cache.forget_prefill()

@@ -12,7 +12,7 @@ from macd_studio.core.backbones.load import adapt
 from macd_studio.core.cli.main import main
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import options_from
+from macd_studio.core.options import MaskOptions, options_from
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
@@ -151,6 +151,9 @@ def test_every_view_reads_the_thought(thinker):
         assert encoded.input_ids[0, -written:].tolist() == thought
         asked = encoded.input_ids[0][encoded.query].tolist()
         assert thinker.text(asked) == QUESTION
+    if thinker.info.family == "qwen2_5_vl":  # the other reads frames of one size only
+        half = context._half_size(MaskOptions()).encoded
+        assert half.input_ids[0, -written:].tolist() == thought
     alone, text = thinker.prefill_text(QUESTION), context.prefill_text()
     for token in thought:
         alone = thinker.step(alone, [token])
