@@ -207,7 +207,7 @@ class _Case:
     @torch.no_grad()
     def _affine(self, name: str, encoded: Encoded) -> Check:
         a, b = encoded.video, encoded.video.flip(-1)
-        mixed, one, two = (_pixels(self.lm, encoded, v) for v in (0.3 * a + 0.7 * b, a, b))
+        mixed, one, two = (pixels_of(self.lm, encoded, v) for v in (0.3 * a + 0.7 * b, a, b))
         off = (mixed - (0.3 * one + 0.7 * two)).abs().max() / one.abs().max().clamp_min(1e-9)
         changed = bool((one != two).any())
         holds = changed and float(off) <= self.tolerance.affine
@@ -317,7 +317,7 @@ class _Case:
         return -logits[torch.arange(len(ids), device=ids.device), ids].mean()
 
 
-def _pixels(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> Tensor:
+def pixels_of(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> Tensor:
     """The pixel inputs as one vector, in float32."""
     inputs = lm.pixel_inputs(encoded, video)
     given = encoded.inputs

@@ -35,21 +35,19 @@ from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.positions import positions_of
+from macd_studio.core.backbones.processor import ProcessorLM
 from macd_studio.core.backbones.prompt import (
-    TokenizerLM,
     media_part,
     metadata_of,
     query_at,
     render_prompt,
-    split_prompt,
     template_errors,
     unknown_words,
 )
 from macd_studio.core.backbones.sizes import at_least
 from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import UnsupportedBackbone
-from macd_studio.core.options import Fit
-from macd_studio.core.types import Clip, ModelFrames
+from macd_studio.core.types import ModelFrames
 
 TIMES_ON_AN_AXIS = ("qwen2_vl", "qwen2_5_vl")
 """Families whose positions transformers gets wrong after a video; see `positions`."""
@@ -71,7 +69,7 @@ class _Row:
         return replace(self, kwargs=self.kwargs | {"past_key_values": cache})
 
 
-class UniversalVLM(TokenizerLM):
+class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
     capabilities = frozenset({"gradient"})
@@ -79,16 +77,12 @@ class UniversalVLM(TokenizerLM):
     """What was found of it at load, a `contract.Contract`; None where it was not checked."""
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
-        video = media_part(processor, info.name)
+        media_part(processor, info.name)  # or refuse it
         penalty = repetition_penalty(model.generation_config, info.name)
         self.info = replace(info, repetition_penalty=penalty)
         self.model = model.eval().requires_grad_(False)
         super().__init__(processor, model.generation_config)
         self.device, self.dtype = device_of_model(model), model.dtype
-        ones = ([0.0] * 3, [1.0] * 3)
-        own = (getattr(video, "image_mean", None), getattr(video, "image_std", None))
-        stats = own if own[0] and own[1] and len(own[0]) == 3 else ones
-        self.mean, self.std = (torch.tensor(z, dtype=torch.float32) for z in stats)
 
     @cached_property
     def _accepts(self) -> frozenset[str]:
@@ -106,13 +100,6 @@ class UniversalVLM(TokenizerLM):
         """See `VideoLM.depth`."""
         return int(self.model.config.get_text_config(decoder=True).num_hidden_layers)
 
-    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
-        """The clip's own frames: the model's processor sees them as they are, whatever `fit` is."""
-        height, width = clip.frames.shape[1:3]
-        content = (0, 0, width, height)
-        stretch = (width / height) / (clip.size[0] / clip.size[1])
-        return ModelFrames(clip.frames, clip.times, clip.duration, content, stretch)
-
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
@@ -121,8 +108,8 @@ class UniversalVLM(TokenizerLM):
         self.refuse_control_tokens(text)
         count = len(frames.pixels)
         as_video = self._reads_video(count)
-        media = [{"type": "video"}] if as_video else [{"type": "image"}] * count
-        head, tail = split_prompt(self.processor, [*media, {"type": "text", "text": text}])
+        scale = self._scale(as_video)
+        head, tail = self._around(count, text)
         prompt = head + text + tail
         rgb = at_least(frames.pixels, self._min_frames) if as_video else frames.pixels
         given = torch.from_numpy(np.array(rgb)).permute(0, 3, 1, 2)
@@ -151,42 +138,16 @@ class UniversalVLM(TokenizerLM):
             prompt=prompt,
             input_ids=ids,
             query=torch.tensor(query, device=self.device),
-            video=normalise(frames.pixels, self.mean, self.std).to(self.device),
+            video=normalise(frames.pixels, scale.mean, scale.std).to(self.device),
             frames=frames,
             gather=torch.empty(0, dtype=torch.long),
-            mean=self.mean.to(self.device),
-            std=self.std.to(self.device),
+            mean=scale.mean.to(self.device),
+            std=scale.std.to(self.device),
             groups=self._groups(inputs, count),
             inputs=inputs | {"about": about if as_video else None},
             vision_tokens=int(vision.sum()),
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
-
-    def _reads_video(self, frames: int) -> bool:
-        """Whether frames are handed over as a video; a single one is a picture where it can be."""
-        if getattr(self.processor, "video_processor", None) is None:
-            return False
-        if getattr(self.processor, "image_processor", None) is None:
-            return True
-        return frames > 1 or not self.writes_pictures
-
-    @cached_property
-    def writes_pictures(self) -> bool:
-        """Whether the chat template knows pictures; false where `contract` found it wanting."""
-        text = [{"type": "text", "text": "?"}]
-        try:
-            without = render_prompt(self.processor, text)
-            return render_prompt(self.processor, [{"type": "image"}, *text]) != without
-        except UnsupportedBackbone:
-            return False
-
-    @property
-    def _min_frames(self) -> int:
-        return int(getattr(self.processor.video_processor, "temporal_patch_size", 1) or 1)
-
-    def _nested(self, video: Tensor) -> list[Any]:
-        """One prompt's videos as the processor takes them."""
-        return [[video]] if self.model.config.model_type == "smolvlm" else [video]
 
     def _groups(self, inputs: Mapping[str, Any], count: int) -> tuple[tuple[int, ...], ...]:
         """Frames of each temporal patch: from the grid of the video where there is one."""
@@ -200,20 +161,9 @@ class UniversalVLM(TokenizerLM):
         exact = video if video.dtype == torch.float64 else video.float()
         rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
         about = encoded.inputs["about"]
-        if about is None:
-            # the whole processor, which may ask its part for pictures to cut them into tiles
-            out = self.processor(
-                text=[encoded.prompt], images=[list(rgb)], do_rescale=False, return_tensors="pt"
-            )
-        else:
-            rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
-            out = self.processor.video_processor(
-                [rgb],
-                do_rescale=False,
-                do_sample_frames=False,
-                video_metadata=[about],
-                return_tensors="pt",
-            )
+        brightest = self._scale(about is not None).brightest
+        rgb = rgb if brightest == 1 else brightest * rgb
+        out = self._laid_out(rgb, encoded.prompt, about, do_rescale=False)
         given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
         found = {}
         for name, value in out.items():
