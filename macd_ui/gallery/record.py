@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,7 @@ def record(
                     detector=detector,
                     methods=methods,
                 )
+                trace = _without_folders(trace)
                 shutil.copyfile(entry.video, clip)
                 save(trace, file)
         except MacdError as error:
@@ -156,12 +157,24 @@ def _recorded(
         trace.status == "complete"
         and trace.question == entry.question
         and trace.clip.sha256 == digest(str(entry.video))
-        and trace.backbone.name == lm.info.name
+        and trace.backbone.name == _last_part(lm.info.name)
         and trace.options == options
         and not trace.edits
         and names <= {*trace.answers, *trace.skipped}
     )
     return trace if same else None
+
+
+def _without_folders(trace: Trace) -> Trace:
+    """The trace with model and detector by their last names: it is recorded to be published."""
+    backbone = replace(trace.backbone, name=_last_part(trace.backbone.name))
+    detector = replace(trace.detector, name=_last_part(trace.detector.name))
+    return replace(trace, backbone=backbone, detector=detector)
+
+
+def _last_part(name: str) -> str:
+    """A file or folder of this machine without the folders above it; other names as they are."""
+    return Path(name).resolve().name if name and Path(name).exists() else name
 
 
 def _row(entry: Entry, clip: Path, trace: Trace) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A list of clips recorded on real architectures with random weights, interrupted and shown."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -61,15 +62,35 @@ def test_a_list_is_recorded_on_a_real_architecture(family, listed, tmp_path):
 
 @pytest.mark.long
 def test_an_interrupted_recording_goes_on(listed, tmp_path):
-    out, entries, lm, detector = tmp_path / "out", read_list(listed), ByteLM(), BoxDetector()
-    record(entries[:2], out, lm, detector, OPTIONS)
-    assert detector.calls == 2
+    out, entries, lm, runs = tmp_path / "out", read_list(listed), ByteLM(), []
+
+    def again(entries, options=OPTIONS):
+        return record(entries, out, lm, BoxDetector(), options, (), runs.append)
+
+    again(entries[:2])
+    assert len(runs) == 2
     (out / "a-clip-2.macd").write_bytes(b"half a fi")
-    assert record(entries, out, lm, detector, OPTIONS) == []
-    assert detector.calls == 4  # the damaged one and the new one
+    assert again(entries) == []
+    assert len(runs) == 4  # the damaged one and the new one
     assert len(json.loads((out / "index.json").read_text())) == 3
-    record(entries, out, lm, detector, RunOptions(video=VideoOptions(frames=6)))
-    assert detector.calls == 7  # other options are other runs
+    again(entries, RunOptions(video=VideoOptions(frames=6)))
+    assert len(runs) == 7  # other options are other runs
+
+
+def test_what_is_published_names_no_folder_of_this_machine(listed, tmp_path):
+    folder = tmp_path / "models" / "my model"
+    folder.mkdir(parents=True)
+    weights = tmp_path / "models" / "yolo.pt"
+    weights.touch()
+    lm, detector, out = ByteLM(), BoxDetector(), tmp_path / "out"
+    lm.info, detector.name = replace(lm.info, name=str(folder)), str(weights)
+    for _ in range(2):  # the second time it is not run again
+        assert record(read_list(listed)[:1], out, lm, detector, OPTIONS) == []
+    assert detector.calls == 1
+    trace = load(out / "a-clip-1.macd")
+    assert (trace.backbone.name, trace.detector.name) == ("my model", "yolo.pt")
+    assert str(tmp_path) not in (out / "index.json").read_text()
+    assert str(tmp_path).encode() not in (out / "a-clip-1.macd").read_bytes()
 
 
 def test_a_clip_that_fails_does_not_stop_the_others(listed, tmp_path):
