@@ -7,13 +7,15 @@ method of this project answers inside the user's script.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.options import DecodeOptions, RunOptions, read_options
+from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read_options
 from macd_studio.core.types import Clip, Trace
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def decoder(
     `generate` hands over tensors alone, so the clip, the question and the detector are given here;
     the prompt of `inputs` must ask the same question of one clip. The answer's length, sampling and
     beams are those of the call: max_new_tokens, do_sample, temperature, top_p, num_beams and
-    length_penalty. The tokens are those of `compare` with the same options.
+    length_penalty. The tokens are those of `compare` with the same options. A thought before the
+    answer counts within max_new_tokens, where both are cut; the trace keeps the answer whole.
 
     Args:
         model, processor: see `wrap`; or what `wrap` gave, and None.
@@ -69,8 +72,9 @@ def decoder(
         on_trace: called with the finished trace.
 
     Raises:
-        MacdError: when it is called, for what `compare` raises, for a batch, for another question
-            and for settings of `generate` that are not followed.
+        MacdError: when it is called, for what `compare` raises, and before anything is computed
+            for a batch, for another question, and for settings of `generate`, processors, criteria
+            and a streamer, which are not followed.
     """
     from macd_studio.core.backbones.base import VideoLM
 
@@ -85,14 +89,27 @@ def decoder(
         logits_processor: Any = None,
         stopping_criteria: Any = None,
         generation_config: Any = None,
+        streamer: Any = None,
         **_: Any,
     ) -> Any:
         import torch
 
         from macd_studio.core.door import run_video
 
-        _check_prompt(lm, input_ids, question)
-        decode = _decode_options(chosen.decode, generation_config, input_ids.shape[1])
+        config, prompt = generation_config, input_ids.shape[1]
+        decode, beams = chosen.decode, 1
+        if config is not None:
+            from macd_studio.core.backbones.generation import check_call, check_processors
+
+            own = model.generation_config
+            check_call(config, prompt, own, lm.end_tokens, lm.info.repetition_penalty)
+            check_processors(logits_processor or (), stopping_criteria or (), config, prompt)
+            decode, beams = _decode_options(decode, config, prompt, lm), config.num_beams or 1
+        if streamer is not None or _streams(inspect.currentframe()):
+            raise OptionError(
+                "an answer by a method is not streamed", "Leave streamer out of the call"
+            )
+        _check_prompt(lm, input_ids, question, beams)
         with torch.enable_grad():
             trace = run_video(
                 video,
@@ -111,8 +128,10 @@ def decoder(
         answered = trace.answers[method]
         thoughts = [t for t in (trace.thought, answered.thought) if t is not None]
         tokens = [*(t for one in thoughts for t in one.tokens), *(s.token for s in answered.tokens)]
+        if config is not None and config.max_length is not None:
+            tokens = tokens[: config.max_length - prompt]
         sequences = torch.cat([input_ids[:1], input_ids.new_tensor([tokens])], 1)
-        if generation_config is not None and generation_config.return_dict_in_generate:
+        if config is not None and config.return_dict_in_generate:
             from transformers.generation.utils import GenerateDecoderOnlyOutput
 
             return GenerateDecoderOnlyOutput(sequences=sequences)
@@ -121,10 +140,23 @@ def decoder(
     return answer
 
 
-def _check_prompt(lm: VideoLM, input_ids: Any, question: str) -> None:
-    """Raises OptionError for a batch, and for a prompt that does not hold the question."""
+def _streams(frame: FrameType | None) -> bool:
+    """Whether the `generate` that called this frame was given a streamer; it hands on none."""
+    caller = frame and frame.f_back
+    return bool(
+        caller
+        and caller.f_code.co_name == "generate"
+        and caller.f_locals.get("streamer") is not None
+    )
+
+
+def _check_prompt(lm: VideoLM, input_ids: Any, question: str, beams: int) -> None:
+    """Raises OptionError for a batch, and for a prompt that does not hold the question.
+
+    beams: rows that `generate` makes of one prompt.
+    """
     rows: Sequence[Sequence[int]] = input_ids.tolist()
-    if any(row != rows[0] for row in rows):
+    if len(rows) != beams or any(row != rows[0] for row in rows):
         raise OptionError("several prompts were given", "Call generate for each of them")
     # as the tokenizer writes them; some words are joined to the space before them
     prompt, asked = ("".join(lm.text(z).split()) for z in (rows[0], lm.tokens(question.strip())))
@@ -135,31 +167,45 @@ def _check_prompt(lm: VideoLM, input_ids: Any, question: str) -> None:
         )
 
 
-def _decode_options(given: DecodeOptions, config: Any, prompt: int) -> DecodeOptions:
+def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: VideoLM) -> DecodeOptions:
     """The options of decoding as the call of `generate` has them.
 
-    Raises OptionError for what would be left out without a word.
+    Raises OptionError for values that are out of range here.
     """
-    if config is None:
-        return given
-    longest = config.max_length - prompt if config.max_length else given.max_tokens
-    options = replace(given, max_tokens=max(1, min(1024, longest)))
-    if config.num_beams and config.num_beams > 1:
-        if config.do_sample:
-            raise OptionError("beams are not sampled here", "Take do_sample or num_beams alone")
+    options = given
+    if config.max_length is not None:
+        longest = config.max_length - prompt
+        if longest > MAX_TOKENS:
+            raise OptionError(
+                f"the call allows {longest} new tokens",
+                f"Pass max_new_tokens={MAX_TOKENS} or fewer to generate",
+            )
+        options = replace(options, max_tokens=longest)
+        if lm.thought_marks is not None:  # one more: the last token of a cut thought is its mark
+            options = replace(options, max_thought=min(given.max_thought, longest + 1))
+    if (config.num_beams or 1) > 1:
+        if lm.thinks:
+            raise OptionError(
+                "beams do not search the thought of a model that thinks first",
+                "Pass num_beams=1 to generate",
+            )
         return replace(
             options,
             search="beam",
             beams=config.num_beams,
-            length_penalty=float(config.length_penalty or 1.0),
+            length_penalty=_or_one(config, "length_penalty"),
         )
     if not config.do_sample:
         return replace(options, search="greedy")
-    if config.top_k:
-        raise OptionError(f"top_k={config.top_k} is not followed here", "Pass top_k=0 to generate")
     return replace(
         options,
         search="sample",
-        temperature=float(config.temperature or 1.0),
-        top_p=float(config.top_p or 1.0),
+        temperature=_or_one(config, "temperature"),
+        top_p=_or_one(config, "top_p"),
     )
+
+
+def _or_one(config: Any, field: str) -> float:
+    """A field of a generation config, 1 where it has none."""
+    value = getattr(config, field)
+    return 1.0 if value is None else float(value)

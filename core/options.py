@@ -48,6 +48,8 @@ WIDEST_S = 1.0
 """Nothing is followed from one frame of the tracker to the next over more seconds than this."""
 MAX_SEED = 2**32 - 1
 """Every generator of random numbers that is used here takes a seed up to this."""
+MAX_TOKENS = 1024
+"""Of an answer."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,9 @@ class DecodeOptions(Checked):
         Search,
         "how the answer is decoded: greedy, nucleus sampling, beam search, or a vote of samples",
     )
-    max_tokens: int = whole(64, 1, 1024, "longest answer, without a thought before it", "tokens")
+    max_tokens: int = whole(
+        64, 1, MAX_TOKENS, "longest answer, without a thought before it", "tokens"
+    )
     max_thought: int = whole(1024, 1, 8192, "longest thought before the answer", "tokens")
     contrast_thought: bool = flag(False, "contrast the thought, too, for each method by itself")
     temperature: float = number(1.0, 0.01, 10, "of sample and vote")

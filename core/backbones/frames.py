@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from transformers.models.smolvlm.processing_smolvlm import DEFAULT_MEDIA_OUTTRO
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.sizes import own_copy
 
 
 class FramesVLM(HfVideoLM):
@@ -76,8 +76,7 @@ class LlavaNextVideo(FramesVLM):
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         # its processor crops the middle of a frame, and masks reach to the borders
-        processor, side = copy(processor), model.config.vision_config.image_size
-        processor.video_processor = video = copy(processor.video_processor)
+        (processor, video), side = own_copy(processor), model.config.vision_config.image_size
         video.do_center_crop, video.size = False, SizeDict(height=side, width=side)
         super().__init__(model, processor, info)
 

@@ -8,11 +8,13 @@ is refused: an answer that ignores it would not be the model's.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from transformers import GenerationConfig
+from torch import Tensor
+from transformers import GenerationConfig, generation
 
-from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.errors import OptionError, UnsupportedBackbone
 from macd_studio.core.records import PENALTY
 from macd_studio.core.validation import shown
 
@@ -44,6 +46,19 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Field of transformers' GenerationConfig that changes scores or ends → values, besides None, with
 which it does not.
 """
+
+_SAMPLING: dict[str, tuple[Any, ...]] = {
+    "top_k": (0,),
+    "min_p": (0,),
+    "top_h": (),
+    "typical_p": (1,),
+    "epsilon_cutoff": (0,),
+    "eta_cutoff": (0,),
+}
+"""Likewise, of sampling alone; temperature and top_p are followed."""
+
+_RETURNED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+_BEFORE = "or set it in model.generation_config before the decoder is built"
 
 
 def check_generation(folder: str, name: str) -> None:
@@ -87,3 +102,116 @@ def repetition_penalty(config: Any, name: str) -> float:
             f"the generation config of {name} is not sound: {error}",
             "Mend generation_config.json in a local copy of the model",
         ) from None
+
+
+def check_call(
+    config: Any, prompt: int, own: Any, followed: Collection[int], penalty: float
+) -> None:
+    """Refuses a call of `generate` whose settings change the answer and are not followed.
+
+    config: the call's generation config. prompt: tokens of the prompt. own: the model's generation
+    config. followed, penalty: the end tokens and the repetition penalty that answers are given.
+    Raises OptionError.
+    """
+    beams = (config.num_beams or 1) > 1
+    if beams and config.do_sample:
+        raise OptionError("beams are not sampled here", "Take do_sample or num_beams alone")
+    # min_new_tokens first: `generate` makes a min_length of it
+    neutral: dict[str, Any] = {"min_new_tokens": (0,)} | NEUTRAL
+    neutral |= {"min_length": range(prompt + 1), "num_return_sequences": (1,), "max_time": ()}
+    neutral |= _SAMPLING if config.do_sample else {}
+    neutral |= {"early_stopping": (False,)} if beams else {}
+    if config.return_dict_in_generate:
+        neutral |= dict.fromkeys(_RETURNED, (False,))
+    for field, values in neutral.items():
+        value = getattr(config, field, None)
+        if value is not None and value not in values:
+            plain = next((v for v in values if isinstance(v, int)), None)
+            raise OptionError(
+                f"{_said(field, value)} is not followed here", f"Pass {field}={plain} to generate"
+            )
+    asked = config.repetition_penalty
+    if (1.0 if asked is None else asked) != penalty:
+        raise OptionError(
+            f"repetition_penalty={shown(asked)} is not followed here: answers have the model's,"
+            f" {shown(penalty)}",
+            f"Leave it out, {_BEFORE}",
+        )
+    ends = end_tokens(config, None)
+    if ends != followed and not (ends == end_tokens(own, None) and ends <= set(followed)):
+        raise OptionError(
+            f"{_said('eos_token_id', config.eos_token_id)} is not followed here: answers end where"
+            " the model's do",
+            f"Leave it out, {_BEFORE}",
+        )
+
+
+def _said(field: str, value: Any) -> str:
+    plain = value is None or isinstance(value, int | float | str)
+    return f"{field}={shown(value)}" if plain else field
+
+
+def check_processors(
+    processors: Iterable[Any], criteria: Iterable[Any], config: Any, prompt: int
+) -> None:
+    """Refuses processors and criteria that `generate` did not build from its settings alone.
+
+    For settings that `check_call` lets pass. `generate` hands over its own and the caller's in one
+    list: its own are of a known class, hold the setting's value and come once. Raises OptionError.
+    """
+    known: set[type] = set()
+    for one in processors:
+        if type(one) in known or not _own_processor(one, config, prompt):
+            name = "logits_processor"
+            if type(one) is generation.PrefixConstrainedLogitsProcessor:
+                name = "prefix_allowed_tokens_fn"
+            raise _given(one, name)
+        known.add(type(one))
+    for one in criteria:
+        kind = type(one)
+        if not (
+            (kind is generation.MaxLengthCriteria and one.max_length == config.max_length)
+            or (
+                kind is generation.EosTokenCriteria
+                and set(one.eos_token_id.tolist()) == end_tokens(config, None)
+            )
+        ):
+            raise _given(one, "stopping_criteria")
+
+
+_BUILT = {
+    generation.RepetitionPenaltyLogitsProcessor: ("penalty", "repetition_penalty"),
+    generation.SuppressTokensLogitsProcessor: ("suppress_tokens", "suppress_tokens"),
+    generation.SuppressTokensAtBeginLogitsProcessor: (
+        "begin_suppress_tokens",
+        "begin_suppress_tokens",
+    ),
+}
+_BUILT_TO_SAMPLE = {
+    generation.TemperatureLogitsWarper: ("temperature", "temperature"),
+    generation.TopPLogitsWarper: ("top_p", "top_p"),
+    generation.MinPLogitsWarper: ("min_p", "min_p"),
+}
+"""Processor of `generate` → its attribute and the field of the config that it is built from."""
+
+
+def _own_processor(one: Any, config: Any, prompt: int) -> bool:
+    kind = type(one)
+    if kind is generation.MinLengthLogitsProcessor:
+        return bool(one.min_length <= prompt)
+    if isinstance(getattr(one, "prompt_ignore_length", None), int):
+        return (
+            False  # a caller's choice to spare the prompt; `generate` passes tensors, for padding
+        )
+    built = _BUILT | (_BUILT_TO_SAMPLE if config.do_sample else {})
+    if kind not in built:
+        return kind is generation.LogitNormalization
+    attribute, field = built[kind]
+    held = getattr(one, attribute)
+    return bool((held.tolist() if isinstance(held, Tensor) else held) == getattr(config, field))
+
+
+def _given(one: Any, name: str) -> OptionError:
+    return OptionError(
+        f"the {type(one).__name__} given to generate is not followed here", f"Leave {name} out"
+    )

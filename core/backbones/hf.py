@@ -54,6 +54,7 @@ from macd_studio.core.backbones.sizes import (
     at_least,
     cap_pixels,
     fitted,
+    own_copy,
     resampling_of,
     shape_errors,
 )
@@ -75,7 +76,7 @@ class HfVideoLM(TokenizerLM):
     min_frames = 1
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
-        video = processor.video_processor
+        processor, video = own_copy(processor)
         self.info = replace(
             info,
             resample=resampling_of(video),
@@ -310,10 +311,7 @@ class HfVideoLM(TokenizerLM):
                 length=encoded.input_ids.shape[1],
                 prompt=encoded.input_ids.shape[1],
                 query_logits=query_logits,
-                inputs={
-                    "next": self.next_position(encoded),
-                    "vision": slots,
-                },
+                inputs={"next": self.next_position(encoded), "vision": slots},
                 prune=prune,
                 vision=VisionCache(views.detach(), tuple(f.detach() for f in vision.features)),
                 hidden=hidden_among(slots, unseen),

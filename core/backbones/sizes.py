@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,13 @@ _MODES = (
     InterpolationMode.NEAREST_EXACT,
     InterpolationMode.NEAREST,
 )
+
+
+def own_copy(processor: Any) -> tuple[Any, Any]:
+    """A processor and its part for video, whose settings may be changed: the caller's stay."""
+    processor = copy(processor)
+    processor.video_processor = copy(processor.video_processor)
+    return processor, processor.video_processor
 
 
 def cap_pixels(video_processor: Any) -> bool | None:

@@ -1,14 +1,18 @@
 """A decoder for transformers' own `generate` gives the tokens of `compare`."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from transformers import generation as hf
 
 import macd_studio as macd
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.evals.benchmarks import find_benchmark
+from tests.fakes import clip as drawn_clip
+from tests.families import NAMES, tiny
 
 SHORT = {"ascent": {"steps": 1}}
 
@@ -93,6 +97,122 @@ def test_what_is_not_followed_is_refused(world):
         generated(world, caption, "yes-bias", **GREEDY)
 
 
+class Streamer(hf.BaseStreamer):
+    def put(self, value):
+        pass
+
+    def end(self):
+        pass
+
+
+NOT_FOLLOWED = {
+    "repetition_penalty": {"repetition_penalty": 2.0},
+    "no_repeat_ngram_size": {"no_repeat_ngram_size": 1},
+    "bad_words_ids is": {"bad_words_ids": [[10]]},
+    "sequence_bias": {"sequence_bias": [[[10], 1.0]]},
+    "min_new_tokens=2": {"min_new_tokens": 2},
+    "min_length": {"min_length": 1000, "max_new_tokens": 1000},
+    "eos_token_id=48": {"eos_token_id": 48},
+    "eos_token_id is": {"eos_token_id": [1, 48]},
+    "eos_token_id=None": {"eos_token_id": None},
+    "num_return_sequences": {"num_beams": 3, "num_return_sequences": 3},
+    "early_stopping": {"num_beams": 3, "early_stopping": True},
+    "length_penalty": {"num_beams": 3, "length_penalty": 9.0},
+    "max_new_tokens=1024": {"max_new_tokens": 1025},
+    "max_time": {"max_time": 60.0},
+    "output_scores": {"return_dict_in_generate": True, "output_scores": True},
+    "top_p is 0.0": {"do_sample": True, "top_k": 0, "top_p": 0.0},
+    "min_p": {"do_sample": True, "top_k": 0, "min_p": 0.9},
+    "top_h": {"do_sample": True, "top_k": 0, "top_h": 0.5},
+    "typical_p": {"do_sample": True, "top_k": 0, "typical_p": 0.1},
+    "epsilon_cutoff": {"do_sample": True, "top_k": 0, "epsilon_cutoff": 0.1},
+    "eta_cutoff": {"do_sample": True, "top_k": 0, "eta_cutoff": 0.1},
+    "NoRepeatNGram": {"logits_processor": [hf.NoRepeatNGramLogitsProcessor(1)]},
+    "RepetitionPenaltyLogits": {"logits_processor": [hf.RepetitionPenaltyLogitsProcessor(2.0)]},
+    "Temperature": {"num_beams": 3, "logits_processor": [hf.TemperatureLogitsWarper(0.5)]},
+    "TopPLogitsWarper": {
+        "do_sample": True, "top_k": 0, "top_p": 0.8, "logits_processor": [hf.TopPLogitsWarper(0.8)]
+    },
+    "prefix_allowed_tokens_fn": {"prefix_allowed_tokens_fn": lambda row, ids: [10]},
+    "MaxTimeCriteria": {"stopping_criteria": [hf.MaxTimeCriteria(60.0)]},
+    "MaxLengthCriteria": {"stopping_criteria": [hf.MaxLengthCriteria(3)]},
+    "EosTokenCriteria": {"stopping_criteria": [hf.EosTokenCriteria(48)]},
+    "streamer": {"streamer": Streamer()},
+}  # fmt: skip
+"""What a refusal names → the settings of a call."""
+
+
+def called(world, item, decoder, lm=None, **how):
+    """New tokens of the model's own generate with a decoder, by row."""
+    lm, clip = lm or world.lm, world.bench.clip(item.clip)
+    encoded = lm.encode(clip, item.question)
+    ids = lm.model.generate(
+        input_ids=encoded.input_ids, pixel_values_videos=encoded.layout(encoded.video),
+        video_grid_thw=encoded.inputs["video_grid_thw"], custom_generate=decoder,
+        **({"max_new_tokens": 4, "do_sample": False} | how),
+    )  # fmt: skip
+    return ids[:, encoded.input_ids.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("named", NOT_FOLLOWED)
+def test_settings_are_refused_before_anything_is_read(world, named):
+    item = items(world.bench, 1)[0]
+    how = NOT_FOLLOWED[named]
+    lists = {
+        "logits_processor": hf.LogitsProcessorList,
+        "stopping_criteria": hf.StoppingCriteriaList,
+    }
+    how = {k: lists[k](v) if k in lists else v for k, v in how.items()}
+    decoder = macd.decoder(world.lm, None, "none.mp4", item.question)
+    with pytest.raises(OptionError, match=named):
+        called(world, item, decoder, **how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"renormalize_logits": True, "min_new_tokens": 0, "min_length": 2, "temperature": 0.5},
+        {"logits_processor": hf.LogitsProcessorList(), "suppress_tokens": [], "streamer": None},
+        {"do_sample": True, "top_k": 0, "top_p": 0.01, "temperature": 0.5, "min_p": 0.0},
+    ],
+    ids=["greedy", "lists", "sample"],
+)
+def test_settings_without_effect_are_taken(world, how):
+    item = items(world.bench, 1)[0]
+    clip = world.bench.clip(item.clip)
+    decoder = macd.decoder(world.lm, None, clip, item.question, method="baseline")
+    assert called(world, item, decoder, **how) == called(world, item, None)
+
+
+def test_zero_is_no_missing_value(world):
+    item, traces = items(world.bench, 1)[0], []
+    clip = world.bench.clip(item.clip)
+    decoder = macd.decoder(
+        world.lm, None, clip, item.question, method="baseline", on_trace=traces.append
+    )
+    called(world, item, decoder, num_beams=2, length_penalty=0.0)
+    assert traces[0].options.decode.length_penalty == 0.0
+    assert traces[0].options.decode.beams == 2
+
+
+def test_a_penalty_of_the_model_is_followed(world):
+    model = deepcopy(world.lm.model)
+    model.generation_config.repetition_penalty = 5.0
+    lm = macd.wrap(model, world.lm.processor, "mine")
+    item = next(i for i in items(world.bench, 6) if i.kind == "caption")
+    clip = world.bench.clip(item.clip)
+    decoder = macd.decoder(lm, None, clip, item.question, method="baseline")
+    how = {"max_new_tokens": 8}
+    answered = called(world, item, decoder, lm, **how)
+    assert answered == called(world, item, None, lm, **how)
+    assert answered != called(world, item, None, **how)
+    with pytest.raises(OptionError, match="repetition_penalty=1"):
+        called(world, item, decoder, lm, repetition_penalty=1.0)
+    spared = hf.RepetitionPenaltyLogitsProcessor(5.0, prompt_ignore_length=3)
+    with pytest.raises(OptionError, match="RepetitionPenaltyLogitsProcessor"):
+        called(world, item, decoder, lm, logits_processor=hf.LogitsProcessorList([spared]))
+
+
 def test_another_prompt_is_refused(world):
     item = items(world.bench, 1)[0]
     decoder = macd.decoder(world.lm, None, "none.mp4", item.question)
@@ -100,8 +220,10 @@ def test_another_prompt_is_refused(world):
     with pytest.raises(OptionError, match="does not ask the question"):
         decoder(world.lm.model, other)
     both = torch.tensor([world.lm.tokens("Is there"), world.lm.tokens("a dog")])
-    with pytest.raises(OptionError, match="several prompts"):
-        decoder(world.lm.model, both)
+    alike = torch.tensor([world.lm.tokens(item.question)] * 2)  # of two clips
+    for prompts in (both, alike):
+        with pytest.raises(OptionError, match="several prompts"):
+            decoder(world.lm.model, prompts)
 
 
 def test_a_model_of_the_user_is_wrapped():
@@ -113,3 +235,16 @@ def test_a_model_of_the_user_is_wrapped():
     assert lm.info.parameters == sum(p.numel() for p in model.parameters())
     assert not any(p.requires_grad for p in model.parameters())
     assert np.isfinite(lm.info.weight_bytes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_processor_of_the_user_stays_as_it_is(name):
+    own = tiny(name)
+    processor = deepcopy(own.processor)
+    video = processor.video_processor
+    if hasattr(video, "cap_pixels_per_frame"):
+        video.cap_pixels_per_frame = None
+    before = repr(vars(video)), dict(vars(processor))
+    lm = macd.wrap(own.model, processor)
+    lm.encode(drawn_clip(2, 64), "Is there a dog?")
+    assert (repr(vars(video)), vars(processor)) == before

@@ -107,6 +107,7 @@ def test_the_cap_on_pixels_is_said_where_a_processor_leaves_it_open(name, kind):
         )
         again = type(lm)(lm.model, processor, lm.info)
         assert again.info.cap_pixels_per_frame is (cap is not False)
-        grids[cap] = processor.video_processor([frames])["video_grid_thw"][0].tolist()
+        assert processor.video_processor.cap_pixels_per_frame is cap  # the caller's stays as it is
+        grids[cap] = again.processor.video_processor([frames])["video_grid_thw"][0].tolist()
     assert grids[None] == grids[True]
     assert np.prod(grids[False]) > np.prod(grids[True])

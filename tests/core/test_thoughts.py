@@ -5,6 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from transformers import GenerationConfig
 
 import macd_studio as macd
 from macd_studio.core.backbones.base import BackboneInfo
@@ -118,6 +119,25 @@ def test_a_thought_is_kept_apart(thinker, toy_detector, tmp_path):
     seen = macd.evidence(again, token=1, answer="baseline", backbone=thinker, kinds="gradient")
     target = seen.evidence[0].target
     assert answer.tokens[target.index].token == target.token
+
+
+@pytest.mark.parametrize("limit", [3, LONG, 12])
+def test_a_thought_counts_within_the_tokens_of_generate(thinker, toy_detector, limit):
+    whole = run(thinker, toy_detector, (), decode={"max_tokens": 12})
+    answered = [step.token for step in whole.answers["macd"].tokens]
+    encoded = thinker.encode(CLIP, QUESTION)
+    decoder = macd.decoder(
+        thinker, None, CLIP, QUESTION, detector=toy_detector, ascent={"steps": 1}
+    )
+    prompt = encoded.input_ids.shape[1]
+    config = GenerationConfig(
+        max_length=prompt + limit, eos_token_id=thinker.model.generation_config.eos_token_id
+    )
+    ids = decoder(thinker.model, encoded.input_ids, generation_config=config)
+    assert ids[0, prompt:].tolist() == [*whole.thought.tokens, *answered][:limit]
+    config.num_beams = 2
+    with pytest.raises(OptionError, match="thought"):
+        decoder(thinker.model, encoded.input_ids.repeat(2, 1), generation_config=config)
 
 
 def test_what_is_recomputed_stands_on_the_same_thought(thinker, toy_detector):
