@@ -61,7 +61,9 @@ class Job:
     """A run as the form asks for it, checked as far as can be without video and models.
 
     anyway: answers are asked for, whatever the clip is. truth: the right answer where it is known.
-    tracks: a file with the clip's objects, which takes the detector's place.
+    tracks: a file with the clip's objects, which takes the detector's place. upload: the clip, or
+    None of an example. default_detector: that the page chose for the clip. All as it was when the
+    run was asked for: the form may change while it waits.
     """
 
     video: str
@@ -73,6 +75,12 @@ class Job:
     anyway: bool = False
     truth: str = ""
     tracks: str | None = None
+    upload: str | None = None
+    default_detector: str = EMBEDDED
+
+    def form(self, clip: Clip) -> Form:
+        """What the form held when the run was asked for, with the title of its clip."""
+        return Form(None, self.upload, self.question, clip.title, self.backbone)
 
     def request(self, clip: Clip) -> RunRequest:
         """What the page shows while the job runs."""
@@ -169,6 +177,8 @@ class Runs:
             anyway=anyway,
             truth=self._truth(session, values),
             tracks=self._tracks(values),
+            upload=str(values["video"]) if values["video"] else None,
+            default_detector=session.default_detector,
         )
         settings = self.store.settings
         settings.check_models(job.backbone, job.detector)
@@ -214,15 +224,15 @@ class Runs:
             yield from self.jobs.wait(session, place)
             # needs neither model nor device, so a bad file is reported before the device is free
             clip = self._read(session, job)
-            if session.form.video is not None:
-                session.form.title = clip.title
-            if chosen := self.view.detector_of_clip(session):
-                job = replace(job, detector=chosen["detector"])
+            form = job.form(clip)
+            detector = self.view.fitting_detector(form, job.detector, job.default_detector)
+            job = replace(job, detector=detector)
+            if chosen := self._tell_form(session, form):
                 state = status("video", 1, sentences.READING, running=True)
                 yield chosen | self.view.show_state(session, state)
             most = SHARED_TRACK_BYTES if self.store.settings.shared else MAX_BYTES
             placed = job.placed(clip, most)
-            outside = not job.anyway and self.view.is_outside_toy_world(session.form)
+            outside = not job.anyway and self.view.is_outside_toy_world(form)
             expected = replace(job.options, masks_only=True) if outside else job.options
             work = work_of(clip, expected, job.backbone, job.detector, job.methods)
             ticket = stack.enter_context(self.store.device_queue.enter(estimator.total(work)))
@@ -231,13 +241,21 @@ class Runs:
             on_device = zerogpu.RunJob(
                 clip, job.question, job.options, job.methods, job.backbone, job.detector,
                 # an example is its operator's choice
-                answer_outside=job.anyway or session.form.video is None, tracks=placed,
+                answer_outside=job.anyway or job.upload is None, tracks=placed,
             )  # fmt: skip
             if zerogpu.active():
                 message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
                 yield self.view.show_state(session, status(message=message, running=True))
             events = zerogpu.run_events(self.store.models, on_device, turn.is_over, session.cache)
             yield from self._stream(session, job, clip, work, turn, (place, ticket), events)
+
+    def _tell_form(self, session: Session, asked: Form) -> Updates:
+        """What the page's form learns of the clip that was read, unless it holds another by now."""
+        if session.form.video != asked.video:
+            return {}
+        if asked.video is not None:
+            session.form.title = asked.title
+        return self.view.detector_of_clip(session)
 
     def _stream(
         self,

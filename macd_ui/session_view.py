@@ -172,12 +172,20 @@ class SessionView:
         """
         form = session.form
         chosen = (form.values.get("detector") or EMBEDDED).strip()
-        wanted = EMBEDDED if self.is_drawn(form) else detector_for_real_clips(self.store.settings)
-        was_default = chosen == EMBEDDED or chosen == session.default_detector
-        if not was_default or chosen == wanted:
+        fitting = self.fitting_detector(form, chosen, session.default_detector)
+        if fitting == chosen:
             return {}
-        session.default_detector = form.values["detector"] = wanted
-        return {"detector": wanted}
+        session.default_detector = form.values["detector"] = fitting
+        return {"detector": fitting}
+
+    def fitting_detector(self, form: Form, chosen: str, default: str) -> str:
+        """The detector of a run of the form's clip: the one chosen, unless that is a default.
+
+        default: that the page chose for another clip.
+        """
+        if chosen not in (EMBEDDED, default):
+            return chosen
+        return EMBEDDED if self.is_drawn(form) else detector_for_real_clips(self.store.settings)
 
     def run_buttons(self, session: Session) -> Updates:
         """What Run would do, said on the button; whether an answer can be asked for anyway."""

@@ -8,9 +8,11 @@ import pytest
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
+from tests.macd_ui.test_form import NarrowLM
 from tests.macd_ui.test_jobs import until, values
 from tests.macd_ui.test_shown import SHORT
 
@@ -110,3 +112,77 @@ def test_undo_is_not_made_to_another_run(handlers, store, make_video, monkeypatc
     undo = {"do": "undo", "run": changed["viewer"]["trace"]["run"]}
     *_, last = handlers.changes.act(undo, "bytes", None, "me")
     assert_dropped(session, session.current, last)
+
+
+@pytest.fixture
+def used(store, monkeypatch):
+    """The detectors that were loaded; the backbone is the demo's."""
+    names = []
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
+    monkeypatch.setattr(
+        store.models, "detector", lambda name, *_: names.append(name) or BoxDetector()
+    )
+    monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
+    monkeypatch.setattr(
+        "macd_studio.macd_ui.session_view.detector_for_real_clips", lambda settings: "grid"
+    )
+    return names
+
+
+def while_it_is_read(monkeypatch, do):
+    """The visitor does something while the clip of a run is read."""
+    read = Runs._read
+
+    def reading(*given):
+        clip = read(*given)
+        do()
+        return clip
+
+    monkeypatch.setattr(Runs, "_read", reading)
+
+
+def test_an_example_chosen_while_a_real_clip_waits_brings_it_no_answer(
+    handlers, store, make_video, used
+):
+    clip = str(make_video())
+    list(handlers.form.upload(clip, "me"))
+    other = handlers.runs.run(values(clip), "other")
+    until(other, "Looking")
+    used.clear()
+    run = handlers.runs.run(values(clip), "me")
+    until(run, "Waiting: 1 run")
+    handlers.form.choose(SHORT, "me")
+    other.close()
+    *_, last = run
+    assert last["viewer"]["trace"]["answers"] == {}
+    assert store.sessions.open("me").trace.options.masks_only
+    assert used == ["grid"]
+
+
+def test_an_example_chosen_while_a_real_clip_is_read_changes_nothing_of_its_run(
+    handlers, store, make_video, used, monkeypatch
+):
+    clip = str(make_video())
+    list(handlers.form.upload(clip, "me"))
+    while_it_is_read(monkeypatch, lambda: handlers.form.choose(SHORT, "me"))
+    updates = list(handlers.runs.run(values(clip), "me"))
+    assert updates[-1]["viewer"]["trace"]["answers"] == {}
+    assert used == ["grid"]
+    form = store.sessions.open("me").form
+    assert (form.video, form.title, form.values["detector"]) == (None, "", "toyworld")
+    assert all("detector" not in update for update in updates)  # which the page's form would take
+
+
+def test_a_real_clip_uploaded_while_an_example_is_read_is_not_taken_for_drawn(
+    handlers, store, make_video, used, monkeypatch
+):
+    clip = str(make_video())
+    asked = values("", video=None, example=SHORT, methods=[])
+    while_it_is_read(monkeypatch, lambda: next(handlers.form.upload(clip, "me")))
+    last = next(u for u in reversed(list(handlers.runs.run(asked, "me"))) if "guard" in u)
+    assert set(last["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
+    assert used == ["toyworld"]
+    form = store.sessions.open("me").form
+    assert (form.video, form.title) == (clip, "")
+    assert last["guard"]["outside"]
+    assert last["run"]["value"] == "Detect and mask only"
