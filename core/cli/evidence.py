@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from macd_studio.core.cli.flags import add_model, add_target, print_json
+from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.report import as_json, as_text, enough_as_json, enough_as_text
 from macd_studio.core.options import WeightsOptions
@@ -105,9 +104,9 @@ def run_evidence(
     from macd_studio.core.backbones import load_backbone
     from macd_studio.core.evidence.run import add_evidence as measure
 
-    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    tell(f"  load    {backbone}")
     lm = load_backbone(backbone, device, weights=held.weights, offload=held.offload)
-    print(f"  measure {', '.join(options.chosen_kinds)}", file=sys.stderr, flush=True)
+    tell(f"  measure {', '.join(options.chosen_kinds)}")
     return measure(trace, lm, options)
 
 
@@ -191,13 +190,13 @@ def run_enough(
     from macd_studio.core.evidence.enough import enough_events
     from macd_studio.core.whatif.workbench import Workbench
 
-    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    tell(f"  load    {backbone}")
     bench = Workbench(
         trace, load_backbone(backbone, device, weights=held.weights, offload=held.offload)
     )
     for event in enough_events(bench, options):
         if event.stage != "done":
-            print(f"  search  {event.message}", file=sys.stderr, flush=True)
+            tell(f"  search  {event.message}")
     return bench.trace
 
 

@@ -9,6 +9,7 @@ import argparse
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -376,6 +377,14 @@ def weights_of(args: argparse.Namespace) -> WeightsOptions:
 def add_target(command: argparse.ArgumentParser, text: str) -> None:
     """--out of a command that makes a new trace of a saved one."""
     command.add_argument("--out", type=Path, metavar="NEW.macd", help=text)
+
+
+def tell(line: str) -> None:
+    """Prints a line on stderr. Where nobody reads it any more the work goes on."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:  # what is left in the buffer cannot be written at the end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def print_json(value: Any) -> None:

@@ -29,6 +29,7 @@ from macd_studio.core.cli.flags import (
     options_of,
     print_json,
     read_edit_flag,
+    tell,
     weights_of,
 )
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
@@ -85,15 +86,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _print(trace, args)
         sys.stdout.flush()
     except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
+        tell(f"error: {visible(str(error))}")
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
+        tell("\ninterrupted")
         return 130
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        print(f"error: {_describe(error)}", file=sys.stderr)
+        tell(f"error: {_describe(error)}")
         # what is left in the buffer cannot be written at the end of the process either
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
@@ -105,7 +106,12 @@ def _describe(error: OSError) -> str:
 
 
 def _write_what_can_be_written() -> None:
-    """Writes characters that the terminal cannot show as escapes instead of failing."""
+    """Writes characters that the terminal cannot show as escapes instead of failing, and nothing
+    where a stream was closed before the start.
+    """
+    # such a stream is None, for which print would take stdout
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -264,14 +270,14 @@ def _edit(args: argparse.Namespace) -> Trace:
     from macd_studio.core.backbones import load_backbone
     from macd_studio.core.whatif.workbench import Workbench
 
-    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    tell(f"  load    {backbone}")
     lm = load_backbone(backbone, args.device, weights=held.weights, offload=held.offload)
     bench = Workbench(trace, lm)
     for edit in edits:
-        print(f"  edit    {json.dumps(edit.as_dict())[:200]}", file=sys.stderr, flush=True)
+        tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")
         *_, last = bench.change(edit)
         if last.message != "complete":
-            print(f"  edit    {last.message}", file=sys.stderr, flush=True)
+            tell(f"  edit    {last.message}")
     if contrast is not None:
         bench.redecode(contrast.alpha, contrast.beta, args.method)
     if args.measure:
@@ -341,7 +347,7 @@ def _trace(args: argparse.Namespace) -> Trace:
     held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
-    print("  video   Reading the video", file=sys.stderr, flush=True)
+    tell("  video   Reading the video")
     printer = _EventPrinter()
     try:
         return run_video(
@@ -376,7 +382,7 @@ class _EventPrinter:
         percent = f", {10 * int(10 * loaded)} %" if loaded else ""
         line = f"  {event.stage:<7} {event.message}{percent}"
         if event.stage != "video" and line != self.last:
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
         self.last = line
 
 
@@ -386,7 +392,7 @@ def _save(trace: Trace, out: Path) -> None:
 
 
 def _tell_saved(out: Path) -> None:
-    print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
+    tell(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)")
 
 
 def _check_out(out: Path | None) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.cli.flags import tell
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import VIEWS
 from macd_studio.core.options import RunOptions, VideoOptions, options_from
@@ -61,7 +61,7 @@ def render(trace: Trace, args: argparse.Namespace) -> None:
     last = float(spacing) or float(trace.to_dict()["clip"].get("duration", 1.0)) or 1.0
     write_film(drawn_frames(trace, shots, chosen), shots.times, args.out, last)
     size = args.out.stat().st_size / 1000
-    print(f"  saved   {args.out} ({len(shots.times)} pictures, {size:.0f} kB)", file=sys.stderr)
+    tell(f"  saved   {args.out} ({len(shots.times)} pictures, {size:.0f} kB)")
 
 
 def _shots_of(trace: Trace, video: str) -> Shots:

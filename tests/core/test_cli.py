@@ -1,6 +1,7 @@
 """The command line as a person runs it."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -207,6 +208,36 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     monkeypatch.setattr(sys.stderr, "close", lambda: None, raising=False)
     assert main(["edit", str(source), "--out", str(out)]) == 0
     assert load(out).question == load(source).question
+
+
+def test_the_trace_is_saved_even_if_nobody_reads_the_progress(toy_mp4, tmp_path):
+    """As in `… --out clip.macd 2>&1 | head -1`."""
+    out = tmp_path / "toy.macd"
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ask = ("trace", toy_mp4, "Is there a dog in the video?", "--frames", 2, "--out", out)
+        done = subprocess.run([sys.executable, "-m", "core", *map(str, ask)], cwd=ROOT,
+                              stdout=subprocess.PIPE, stderr=write, timeout=PATIENCE_S)  # fmt: skip
+    finally:
+        os.close(write)
+    assert done.returncode == 0
+    assert b"Baseline" in done.stdout or b"baseline" in done.stdout
+    assert load(out).status == "complete"
+
+
+def test_closed_streams_are_no_error_and_take_nothing_to_the_other(tmp_path):
+    source = ROOT / "assets" / "examples" / "repaired.macd"
+    ask = f"{sys.executable} -m core export {source} --out {tmp_path}/tracks.json"
+    for closed, other in (("1>&-", "stderr"), ("2>&-", "stdout")):
+        done = subprocess.run(f"{ask} {closed}", shell=True, cwd=ROOT, capture_output=True,
+                              text=True, timeout=PATIENCE_S)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert getattr(done, other).startswith("  saved") is (other == "stderr")
+        assert not done.stdout
+    shown = subprocess.run(f"{sys.executable} -m core show {source} 1>&-", shell=True, cwd=ROOT,
+                           capture_output=True, text=True, timeout=PATIENCE_S)  # fmt: skip
+    assert (shown.returncode, shown.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
