@@ -25,6 +25,8 @@ QUESTION = "Is there a red square in the video?"
 FRAMES, SIDE = 2, 112
 TOKENS = 4
 """Length of the answers that are compared."""
+STEP = 1.5
+"""Largest difference of pixels, in steps of 8 bits."""
 STEPS = (0.003, 0.01, 0.03, 0.1)
 """Of the central differences: one of them must agree. A coarse one suits rounding, a fine one a
 mixture of experts, whose routes change with the mask."""
@@ -59,6 +61,7 @@ class Check:
 MEANING = {
     "affine": "a mask on a frame is not a mask on what the model reads, so nothing here would be"
     " true of it",
+    "pixels": "the model would be given other pixels than its own processor makes of these frames",
     "question": "the question's tokens are not found in the prompt, so its loss cannot be taken",
     "mask": "hiding half of the video does not change the question's loss",
     "generate": "its answers here would not be those of its own generate",
@@ -142,6 +145,7 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
     todo: dict[str, Callable[[], Check]] = {
         "question": case.question,
         "affine": case.affine,
+        "pixels": case.pixels,
         "mask": case.mask,
         "generate": case.generate,
         "rows": case.rows,
@@ -179,7 +183,7 @@ class _Case:
         # int8 rounds what goes into a layer, too, about as coarsely as bfloat16
         self.precision = torch.bfloat16 if lm.info.quantised == "int8" else lm.dtype
         self.tolerance = TOLERANCES.get(self.precision, TOLERANCES[torch.bfloat16])
-        self.encoded = lm.encode_frames(frames or _drawn(), QUESTION)
+        self.encoded = lm.encode_frames(lm.resized(frames or _drawn()), QUESTION)
 
     @property
     def video(self) -> Tensor:
@@ -194,6 +198,21 @@ class _Case:
     def affine(self) -> Check:
         """P(0.3 a + 0.7 b) = 0.3 P(a) + 0.7 P(b)."""
         return self._affine("affine", self.encoded)
+
+    @torch.no_grad()
+    def pixels(self) -> Check:
+        """What the model is given is what its processor makes of the same frames.
+
+        A step of 8 bits off is none: an overview beside tiles is resized once more and rounded.
+        """
+        off, largest, encoded = 0.0, 0.0, self.encoded
+        for name, value in made(self.lm, encoded, self.video).items():
+            its = encoded.inputs[name].to(value.dtype).float()
+            off = max(off, float((value.float() - its).abs().max()))
+            largest = max(largest, float(its.abs().max()))
+        step = STEP / 255 / float(encoded.std.min())
+        holds = off <= step + torch.finfo(self.lm.dtype).eps * largest
+        return Check("pixels", holds, f"off by {off:.1e} where {largest:.1f} is the largest")
 
     def picture(self) -> Check:
         """So it is for a single frame, which goes another way where there is one."""
@@ -317,9 +336,13 @@ class _Case:
         return -logits[torch.arange(len(ids), device=ids.device), ids].mean()
 
 
+def made(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> dict[str, Tensor]:
+    """The inputs that are made of pixels."""
+    inputs, given = lm.pixel_inputs(encoded, video), encoded.inputs
+    tensors = {k: v for k, v in inputs.items() if isinstance(v, Tensor) and v is not given.get(k)}
+    return {k: v for k, v in tensors.items() if v.is_floating_point()}
+
+
 def pixels_of(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> Tensor:
     """The pixel inputs as one vector, in float32."""
-    inputs = lm.pixel_inputs(encoded, video)
-    given = encoded.inputs
-    made = [v for k, v in inputs.items() if isinstance(v, Tensor) and v is not given.get(k)]
-    return torch.cat([v.float().flatten() for v in made if v.is_floating_point()])
+    return torch.cat([v.float().flatten() for v in made(lm, encoded, video).values()])

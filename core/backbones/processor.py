@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,15 @@ from macd_studio.core.backbones.sizes import shape_errors
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
+
+
+def copied(processor: Any) -> Any:
+    """A processor whose settings for video and pictures can be changed; words are shared."""
+    processor = copy(processor)
+    for name in ("video_processor", "image_processor"):
+        if (part := getattr(processor, name, None)) is not None:
+            setattr(processor, name, copy(part))
+    return processor
 
 
 class ProcessorLM(TokenizerLM):

@@ -12,11 +12,10 @@ from huggingface_hub import constants
 
 import macd_studio as macd
 from macd_studio.core.backbones import load, load_backbone
-from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model, pixels_of
+from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import BackboneCorrupt, MacdError, NotApplicable, UnsupportedBackbone
-from macd_studio.core.types import ModelFrames
 from tests import hub
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
@@ -36,7 +35,6 @@ SAMPLED = {
     "molmo2",
     "llava",
 }
-TILED = {"idefics3", "minicpmv4_6"}
 SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -112,30 +110,6 @@ def test_it_equals_the_family_s_own_code(name):
     assert (exact - found).abs().max() <= 1e-3 * exact.abs().max()
 
 
-@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES]))
-def test_noise_keeps_its_scale_up_to_the_model_s_pixels(name):
-    """As frames are resized before it is drawn; an overview beside tiles averages it."""
-    lm = universal(name)
-    encoded = lm.encode(clip(1 if name in PICTURES else 4, 160), QUESTION)
-    noise = torch.randn(encoded.video.shape, generator=torch.Generator().manual_seed(0))
-    with_noise, without = (pixels_of(lm, encoded, encoded.video + z) for z in (noise, 0 * noise))
-    off = (with_noise - without).abs()
-    scale = float(off[off > 0].square().mean().sqrt())
-    assert scale == pytest.approx(1, abs=0.03 if name not in TILED else 0.2)
-    assert len(off) >= noise.numel()
-    assert lm.resized(encoded.frames).pixels is encoded.frames.pixels
-
-
-def test_frames_of_a_trace_from_before_they_were_resized_are_read(lm):
-    source = clip(3, 160)
-    frames = ModelFrames(source.frames, source.times, source.duration, (0, 0, 160, 160))
-    then, now = lm.encode_frames(frames, QUESTION), lm.encode(source, QUESTION)
-    assert then.video.shape[-1] == 160 != now.video.shape[-1]
-    assert torch.equal(then.input_ids, now.input_ids)
-    both = [lm.prefill(e, e.video).logits for e in (then, now)]
-    assert torch.allclose(*both, atol=0.05)  # one is resized in 8 bits
-
-
 @pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision", "idefics3"}))
 def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     """Trace, compare, change, evidence, save and reopen, with the weights of a folder."""
@@ -195,6 +169,12 @@ def test_a_processor_that_is_not_affine_is_refused(lm, monkeypatch):
 def test_a_processor_that_ignores_pixels_is_refused(lm, monkeypatch):
     change_pixels(lm, monkeypatch, torch.ones_like)
     refused(lm, "affine")
+
+
+@pytest.mark.parametrize("change", [lambda z: 0.9 * z, lambda z: z + 0.1, lambda z: z.flip(-1)])
+def test_pixels_that_are_not_the_processor_s_are_refused(lm, monkeypatch, change):
+    change_pixels(lm, monkeypatch, change)
+    refused(lm, "pixels")
 
 
 def test_answers_that_are_not_those_of_generate_are_refused(lm, monkeypatch):

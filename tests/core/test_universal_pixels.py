@@ -1,0 +1,76 @@
+"""What reaches a model behind the universal adapter: its size, its scale, all of a frame."""
+
+import pytest
+import torch
+
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.backbones.contract import adapt_model, made, pixels_of
+from macd_studio.core.backbones.processor import copied
+from macd_studio.core.types import ModelFrames
+from tests.fakes import clip
+from tests.universal_families import FAMILIES
+from tests.universal_models import PICTURES, parts, universal
+
+QUESTION = "Is there a dog in the video?"
+SAMPLED = {"llava_onevision", "video_llama_3", "qwen3_5", "gemma4", "molmo2", "llava", "idefics3"}
+TILED = {"idefics3", "minicpmv4_6"}
+pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+def each(names):
+    return [n if n in SAMPLED else pytest.param(n, marks=pytest.mark.long) for n in names]
+
+
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES]))
+def test_noise_keeps_its_scale_up_to_the_model_s_pixels(name):
+    """As frames are resized before it is drawn; an overview beside tiles averages it."""
+    lm = universal(name)
+    encoded = lm.encode(clip(1 if name in PICTURES else 4, 160), QUESTION)
+    noise = torch.randn(encoded.video.shape, generator=torch.Generator().manual_seed(0))
+    with_noise, without = (pixels_of(lm, encoded, encoded.video + z) for z in (noise, 0 * noise))
+    off = (with_noise - without).abs()
+    scale = float(off[off > 0].square().mean().sqrt())
+    assert scale == pytest.approx(1, abs=0.03 if name not in TILED else 0.2)
+    assert len(off) >= noise.numel()
+    assert lm.resized(encoded.frames).pixels is encoded.frames.pixels
+
+
+def test_frames_of_a_trace_from_before_they_were_resized_are_read():
+    lm = universal("llava_onevision")
+    source = clip(3, 160)
+    frames = ModelFrames(source.frames, source.times, source.duration, (0, 0, 160, 160))
+    then, now = lm.encode_frames(frames, QUESTION), lm.encode(source, QUESTION)
+    assert then.video.shape[-1] == 160 != now.video.shape[-1]
+    assert torch.equal(then.input_ids, now.input_ids)
+    both = [lm.prefill(e, e.video).logits for e in (then, now)]
+    assert torch.allclose(*both, atol=0.05)  # one is resized in 8 bits
+
+
+def adapted(name, **settings):
+    """The adapter of a family whose processor has other settings, for video and for pictures."""
+    model, processor = parts(name)
+    processor = copied(processor)
+    for part in (processor.image_processor, getattr(processor, "video_processor", None)):
+        for key, value in settings.items() if part is not None else ():
+            setattr(part, key, value)
+    return adapt_model(model, processor, BackboneInfo(name, name, 0, "cpu", "float32"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "brightest"),
+    [
+        ({}, 1),
+        ({"do_rescale": False}, 255),
+        ({"rescale_factor": 1 / 127.5}, 2),
+        ({"do_normalize": False}, 1),
+    ],
+)
+def test_colours_have_the_scale_that_the_processor_gives_them(settings, brightest):
+    lm = adapted("llava_onevision", **settings)
+    encoded = lm.encode(clip(3, 96), QUESTION)
+    ((name, mine),) = made(lm, encoded, encoded.video).items()
+    assert torch.allclose(mine, encoded.inputs[name], rtol=1e-5, atol=1e-5)
+    assert torch.allclose(mine.flatten(), encoded.video.flatten(), rtol=1e-5, atol=1e-5)
+    used = settings.get("do_normalize", True)
+    own = torch.tensor(lm.processor.video_processor.image_std if used else [1.0] * 3)
+    assert torch.allclose(encoded.std, own / brightest)
