@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,18 @@ class Repeats:
     def among(self, index: NDArray[Any]) -> Repeats:
         """Of the tokens at `index` alone, which holds places or is bool."""
         return Repeats(self.penalty, self.at[index])
+
+
+def repeats_of(penalty: float, vocabulary: int, tokens: Sequence[int]) -> Repeats | None:
+    """What a model's penalty does after these tokens; None where it has none, which is 1.
+
+    vocabulary: how many tokens it knows.
+    """
+    if penalty == 1.0:
+        return None
+    at = np.zeros(vocabulary, bool)
+    at[list(tokens)] = True
+    return Repeats(penalty, at)
 
 
 def penalised(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_s
 from macd_studio.core.macd import Float64Array, decode_views, score_token
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.records import Thought
-from macd_studio.core.repeats import Repeats, penalised
+from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
@@ -90,7 +90,8 @@ class ViewBatch:
 
         None where the model has no repetition penalty.
         """
-        return repeats_of(self.lm, self.states[0], [*self._prompt, *self._fed[row]])
+        penalty, vocabulary = self.lm.info.repetition_penalty, self.states[0].logits.shape[-1]
+        return repeats_of(penalty, vocabulary, [*self._prompt, *self._fed[row]])
 
     def record(
         self,
@@ -251,16 +252,6 @@ def batch_of(lm: VideoLM, base: DecodeState, others: SecondStates, rows: int = 1
     if callable(others):
         return LazyViewBatch(lm, base, others, rows)
     return ViewBatch(lm, base, others, rows)
-
-
-def repeats_of(lm: VideoLM, state: DecodeState, tokens: Sequence[int]) -> Repeats | None:
-    """What the model's repetition penalty does after these tokens; None where it has none."""
-    penalty = lm.info.repetition_penalty
-    if penalty == 1.0:
-        return None
-    at = np.zeros(state.logits.shape[-1], bool)
-    at[list(tokens)] = True
-    return Repeats(penalty, at)
 
 
 def decode(

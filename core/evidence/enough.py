@@ -23,7 +23,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import answer, decode, repeats_of
+from macd_studio.core.decoding.batch import answer, decode
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.kinds import batch_size
@@ -42,7 +42,7 @@ from macd_studio.core.evidence.records import (
 from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
 from macd_studio.core.masking.masks import soft_boxes
 from macd_studio.core.pipeline import Event
-from macd_studio.core.repeats import penalised
+from macd_studio.core.repeats import penalised, repeats_of
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import Trace, Track
 from macd_studio.core.whatif.workbench import Workbench
@@ -220,7 +220,7 @@ class PieceReader:
             rows = to_host(state.query_logits[:, n])
             check_finite(rows, f"token {n + 1}")
             before = (*base.prompt_tokens, *self.tokens[:n])
-            scores = penalised(rows, repeats_of(lm, base, before))
+            scores = penalised(rows, repeats_of(lm.info.repetition_penalty, rows.shape[-1], before))
             if n == self.target.index:
                 margin, probability = _lead(scores, token)
             if self.options.same == "answer" or n == self.target.index:

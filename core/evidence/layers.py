@@ -19,11 +19,10 @@ import torch
 
 from macd_studio.core.backbones.base import DecodeState, Watch
 from macd_studio.core.backbones.host import to_float, to_host
-from macd_studio.core.decoding.batch import repeats_of
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.records import KnockOut, Lens
-from macd_studio.core.repeats import penalised
+from macd_studio.core.repeats import penalised, repeats_of
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,10 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
     lm, tokens = case.lm, list[int]()
     state = lm.crop(opened, opened.length)
     for _ in range(case.context.options.decode.max_tokens):
-        repeats = repeats_of(lm, state, [*state.prompt_tokens, *tokens])
-        token = int(penalised(to_host(state.logits[0].double()), repeats).argmax())
+        logits = to_host(state.logits[0].double())
+        before = [*state.prompt_tokens, *tokens]
+        repeats = repeats_of(lm.info.repetition_penalty, len(logits), before)
+        token = int(penalised(logits, repeats).argmax())
         if token in lm.end_tokens:
             break
         tokens.append(token)

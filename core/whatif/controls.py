@@ -15,11 +15,11 @@ from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import repeats_of
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.macd import finalize_ascent, score_token
 from macd_studio.core.masking.ascent import reverse_step
+from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rules import Linear
 from macd_studio.core.types import Answer, AscentStep, Counterfactual
 from macd_studio.core.views import place_randomly
@@ -108,7 +108,8 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
     chosen: list[tuple[int, int]] = [(len(tokens), tokens[-1])] * rows
     for index, token in enumerate(tokens):
         video, others = to_host(base.logits)[0], to_host(state.logits)
-        repeats = repeats_of(lm, base, [*context.base.prompt_tokens, *tokens[:index]])
+        before = [*context.base.prompt_tokens, *tokens[:index]]
+        repeats = repeats_of(lm.info.repetition_penalty, base.logits.shape[-1], before)
         for row in range(rows):
             if chosen[row][0] == len(tokens):
                 scores = score_token(rule, video, [others[row]], index, repeats)[1]
