@@ -24,7 +24,8 @@ STAGE_NAMES = {
 STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
 """Of a track on a frame; the CSS has a class for each."""
 ALPHA_MAX, BETA_MAX = 5.0, 1.0
-"""Ends of the sliders and of the flip map, which start at 0."""
+"""Ends of the sliders and of the flip map, which start at 0; a larger value moves them."""
+LARGEST_BETA = 2.0
 FLIP_ALPHAS = tuple(i * ALPHA_MAX / 40 for i in range(41))
 FLIP_BETAS = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, BETA_MAX)
 
@@ -39,6 +40,7 @@ def constants() -> dict[str, Any]:
         "alpha": {"max": ALPHA_MAX, "step": 0.05},
         "beta": {"max": BETA_MAX, "step": 0.01},
         "largest_alpha": LARGEST_ALPHA,
+        "largest_beta": LARGEST_BETA,
         "kinds": [[kind, KINDS[kind].title] for kind in sorted(KINDS)],
         "flips": {"alphas": list(FLIP_ALPHAS), "betas": list(FLIP_BETAS)},
         "edit": {

@@ -10,12 +10,12 @@ import pytest
 from macd_studio.core import types
 from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import AscentOptions
+from macd_studio.core.options import AscentOptions, ContrastOptions
 from macd_studio.core.pipeline import STAGES
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
-from macd_studio.core.validation import HELP, RULE
+from macd_studio.core.validation import HELP, RULE, rules_of
 from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
 from macd_studio.viewer import JS, describe, payload
 from macd_studio.viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
@@ -149,6 +149,12 @@ def test_the_map_ends_where_the_sliders_end():
     assert (FLIP_BETAS[0], FLIP_BETAS[-1]) == (0, told["beta"]["max"])
     assert list(FLIP_ALPHAS) == sorted(FLIP_ALPHAS)  # flipRow reads them off in this order
     assert told["largest_alpha"] >= told["alpha"]["max"]
+
+
+def test_the_largest_values_are_those_of_the_options():
+    rules, told = rules_of(ContrastOptions), constants()
+    assert rules["alpha"].high == told["largest_alpha"]
+    assert rules["beta"].high == told["largest_beta"]
 
 
 def test_no_script_repeats_what_is_sent():

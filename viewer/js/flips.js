@@ -3,21 +3,26 @@
 
 import { button, el, saveFile } from "./dom.js";
 import { plot, svg } from "./plots.js";
+import { axesOf, nearest } from "./ranges.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { takesAlpha } from "./state.js";
 import { LABELS, TEXT, flipText, noBoundary } from "./strings.js";
 import { visible } from "./text.js";
 
-/** @import { Answer, Constants, Rule, TokenStep } from "./types" */
+/** @import { Answer, Rule, TokenStep } from "./types" */
 /** @import { State } from "./state.js" */
 /** @typedef {{ text: string, colour: string, k: number }} Named a token that is chosen somewhere */
 
 export class Flips {
   /**
    * @param {State} state @param {(answer: Answer) => Rule} ruleOf what α and β stand at
+   * @param {(answer: Answer) => Rule} endsOf where the sliders of an answer end
    * @param {(rule: Rule) => void} choose called with the α and β of a cell that is clicked
    */
-  constructor(state, ruleOf, choose = () => {}) {
+  constructor(state, ruleOf, endsOf, choose = () => {}) {
+    this.endsOf = endsOf;
+    /** @type {{ alphas: number[], betas: number[] }} */
+    this.axes = { alphas: [], betas: [] };
     this.state = state;
     this.ruleOf = ruleOf;
     this.choose = choose;
@@ -59,13 +64,13 @@ export class Flips {
   // Takes over the α and β of the cell that was clicked.
   /** @param {MouseEvent} event */
   pick(event) {
-    const { flips: { alphas, betas } } = this.state.constants;
+    const { alphas, betas } = this.axes;
     const i = [...this.grid.children].indexOf(/** @type {Element} */ (event.target));
     if (i >= 0) this.choose({ alpha: alphas[i % alphas.length], beta: betas[Math.floor(i / alphas.length)] });
   }
 
-  /** @param {Constants} constants */
-  drawTicks({ flips: { alphas, betas } }) {
+  drawTicks() {
+    const { alphas, betas } = this.axes;
     /** @type {(place: number, of: number) => string} the middle of a cell */
     const middle = (place, of) => `${(100 * (place + 0.5)) / of}%`;
     this.across.replaceChildren(...ticksAcross(alphas).map((i) => el("span", { style: { left: middle(i, alphas.length) } }, alphas[i])));
@@ -74,14 +79,13 @@ export class Flips {
 
   /** @param {TokenStep} step @param {Answer} answer @param {number} alpha @param {number} beta */
   drawMap(step, answer, alpha, beta) {
-    const { constants } = this.state;
-    const { flips: { alphas, betas }, colours } = constants;
+    const { constants, constants: { colours } } = this.state;
+    this.axes = axesOf(constants, this.endsOf(answer));
+    const { alphas, betas } = this.axes;
     /** @type {Map<number, Named>} */
     const names = new Map();
-    /** @type {(list: number[], x: number) => number} */
-    const near = (list, x) => list.reduce((best, v, i) => (Math.abs(v - x) < Math.abs(list[best] - x) ? i : best), 0);
     /** @type {[number, number]} */
-    const here = [near(alphas, alpha), near(betas, beta)];
+    const here = [nearest(alphas, alpha), nearest(betas, beta)];
     /** @type {[number, number, string][]} */
     const places = [];
     const cells = betas.flatMap((b, j) => flipRow(step, alphas, b, answer.head).map((row, i) => {
@@ -95,9 +99,9 @@ export class Flips {
       });
     }));
     this.grid.replaceChildren(...cells);
-    this.drawTicks(constants);
+    this.drawTicks();
     const legendEntries = [...names.values()];
-    this.svg = flipSvg(places, here, legendEntries, this.words.textContent || "", constants);
+    this.svg = flipSvg(places, here, legendEntries, this.words.textContent || "", this.axes);
     this.grid.setAttribute("aria-label", LABELS.flips(legendEntries.map((n) => n.text)));
     this.legend.replaceChildren(...legendEntries.map(({ text, colour, k }) =>
       el("span", {}, el("i", { class: `mv-flip mv-pattern-${k % 4}`, style: { "--object": colour } }), ` ${text} `)));
@@ -117,10 +121,9 @@ function ticksDown(betas) {
 /**
  * The map as one SVG text with its legend; `places` are column, row and colour of each cell.
  * @param {[number, number, string][]} places @param {[number, number]} here @param {Named[]} legendEntries
- * @param {string} words @param {Constants} constants
+ * @param {string} words @param {{ alphas: number[], betas: number[] }} axes
  */
-function flipSvg(places, here, legendEntries, words, constants) {
-  const { alphas, betas } = constants.flips;
+function flipSvg(places, here, legendEntries, words, { alphas, betas }) {
   const side = 12, below = 60 + 18 * legendEntries.length;
   /** @type {(i: number, j: number, attributes: Record<string, string | number>) => Element} */
   const cell = (i, j, attributes) => svg("rect", { x: 48 + i * side, y: 8 + j * side, width: side, height: side, ...attributes });

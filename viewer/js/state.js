@@ -207,9 +207,10 @@ export function writeHash(state, rule) {
 
 /**
  * What an address says of a trace, checked against it; null where it is about another one.
- * @param {string} hash @param {Trace} trace @returns {{ changes: Partial<State>, rule: Rule | null } | null}
+ * @param {string} hash @param {Trace} trace @param {Constants} constants
+ * @returns {{ changes: Partial<State>, rule: Rule | null } | null}
  */
-export function readHash(hash, trace) {
+export function readHash(hash, trace, { largest_alpha: most, largest_beta: cut }) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   if (parts.get("run") !== trace.run) return null;
   /** @type {(name: string, most: number) => number | null} counted from 1 */
@@ -236,7 +237,7 @@ export function readHash(hash, trace) {
     changes.both = parts.get("both") === "1";
   }
   const alpha = Number(parts.get("alpha")), beta = Number(parts.get("beta"));
-  const hasRule = parts.has("alpha") && parts.has("beta") && alpha >= 0 && alpha <= 20 && beta >= 0 && beta <= 1;
+  const hasRule = parts.has("alpha") && parts.has("beta") && alpha >= 0 && alpha <= most && beta >= 0 && beta <= cut;
   return { changes, rule: hasRule ? { alpha, beta } : null };
 
   /** @param {string} name */
@@ -272,7 +273,7 @@ export class Address {
 
   /** @param {Trace} trace */
   restore(trace) {
-    const linked = readHash(location.hash, trace);
+    const linked = readHash(location.hash, trace, this.state.constants);
     if (!linked) return false;
     this.state.set(linked.changes);
     if (linked.rule && this.place.rule) this.place.rule = linked.rule;

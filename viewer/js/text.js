@@ -14,6 +14,12 @@ export function fixed(x, digits = 2) {
   return x < 0 && Number(text) !== 0 ? `−${text}` : text;
 }
 
+/** A value with two decimals, or with all that it has. @param {number} x */
+export function exactly(x) {
+  const short = x.toFixed(2);
+  return Number(short) === x ? short : String(Number(x.toPrecision(6)));
+}
+
 /**
  * A gradient of exactly zero is another thing than a small one: the mask reaches no pixel.
  * @param {number | null | undefined} gradient @param {boolean} approximate

@@ -4,10 +4,11 @@
 import { differenceBar } from "./controls.js";
 import { all, button, el, errorLine, renew, scrolled, setText } from "./dom.js";
 import { Flips } from "./flips.js";
+import { endsOf, keyed, nearest, placesOf } from "./ranges.js";
 import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
 import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle, turnText } from "./strings.js";
-import { fixed, percent, signed, visible } from "./text.js";
+import { exactly, fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -19,6 +20,8 @@ export class Tokens {
     this.rescored = rescored;
     /** @type {Rule | null} */
     this.rule = null;
+    /** @type {Rule} where the sliders end */
+    this.limits = { alpha: 0, beta: 0 };
     this.scored = ""; // the answer that `rule` scores
     this.version = 0;
     this.divergenceNote = "";
@@ -44,7 +47,7 @@ export class Tokens {
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
     this.error = errorLine();
-    this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; rescored(); });
+    this.flips = new Flips(state, (answer) => this.ruleOf(answer), (answer) => this.endsOf(answer), (rule) => { this.rule = rule; rescored(); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
       el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.thoughts, this.verdict, this.strips, this.table, this.flips.root);
   }
@@ -74,8 +77,14 @@ export class Tokens {
   /** @param {keyof Rule} name @param {string} sign */
   slider(name, sign) {
     const input = el("input", {
-      type: "range", min: 0, "aria-label": sign,
-      on: { input: () => this.move(name, Number(input.value)) },
+      type: "range", min: 0, step: "any", "aria-label": sign,
+      on: {
+        input: () => {
+          const places = this.placesOf(name);
+          this.move(name, places[nearest(places, Number(input.value))]);
+        },
+        keydown: (/** @type {KeyboardEvent} */ event) => this.press(name, event),
+      },
     });
     const shown = el("output", {});
     return { input, shown, root: el("div", { class: "mv-slider" }, el("span", { class: "mv-sign" }, sign), " ", input, shown) };
@@ -88,6 +97,27 @@ export class Tokens {
   move(name, value) {
     if (this.rule) this.rule = { ...this.rule, [name]: value };
     this.rescored();
+  }
+
+  /** @param {keyof Rule} name @param {KeyboardEvent} event */
+  press(name, event) {
+    if (!this.rule || event.ctrlKey || event.altKey || event.metaKey) return;
+    const value = keyed(this.placesOf(name), this.rule[name], event.key);
+    if (value === null) return;
+    event.preventDefault();
+    this.move(name, value);
+  }
+
+  /** Where a slider stops: at its steps, at the rows of the map, and at the answer's own value. @param {keyof Rule} name */
+  placesOf(name) {
+    const { constants, contrast } = this.state;
+    const own = contrast ? [contrast[name]] : [], rows = name === "beta" ? constants.flips.betas : [];
+    return placesOf(constants[name], this.limits[name], [...own, ...rows]);
+  }
+
+  /** @param {Answer} answer @returns {Rule} */
+  endsOf(answer) {
+    return answer === this.state.contrast ? this.limits : endsOf(this.state.constants, answer);
   }
 
   /** @param {Answer} answer @returns {Rule} */
@@ -129,10 +159,6 @@ export class Tokens {
 
   /** @param {Trace} trace */
   load(trace) {
-    for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
-      const { max, step } = this.state.constants[name];
-      Object.assign(this.sliders[name].input, { max: String(max), step: String(step) });
-    }
     this.fill("reference", references(trace));
     this.fill("contrast", contrasts(trace));
     this.pair.hidden = Object.values(this.choices).every(({ root }) => root.hidden);
@@ -160,7 +186,10 @@ export class Tokens {
     const able = Boolean(contrast && takesAlpha(contrast)) && !trace.lazy;
     const scored = contrast && able ? scoredAnswer(trace, contrast) : "";
     // what was measured comes as the same answer again, whose α and β may have been moved
-    if (!scored || scored !== this.scored) this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
+    if (!scored || scored !== this.scored) {
+      this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
+      this.limits = endsOf(this.state.constants, ...(this.rule ? [this.rule] : []));
+    }
     this.scored = scored;
     this.live.hidden = !two || !able;
     const fixedScores = trace.lazy && contrast ? TEXT.lazyRun : two && !able && contrast ? notRescored(contrast.rule) : "";
@@ -188,9 +217,10 @@ export class Tokens {
     const { contrast: answer, loaded: { decode } } = this.state;
     const { rule } = this;
     if (!answer || !rule) return;
+    this.limits = endsOf(this.state.constants, this.limits, rule); // an address may lie beyond
     for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
-      this.sliders[name].input.value = String(rule[name]);
-      setText(this.sliders[name].shown, rule[name].toFixed(2));
+      Object.assign(this.sliders[name].input, { max: String(this.limits[name]), value: String(rule[name]) });
+      setText(this.sliders[name].shown, exactly(rule[name]));
     }
     let left = -1, instead = "", ended = false;
     const ends = endTokens(this.state.loaded);

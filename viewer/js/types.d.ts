@@ -82,6 +82,8 @@ export interface Constants {
   beta: Slider;
   /** No stored token can be scored anew with a larger α. */
   largest_alpha: number;
+  /** The largest β that an answer can have. */
+  largest_beta: number;
   flips: { alphas: number[]; betas: number[] };
   /** [kind, what it is called] of every kind of evidence map. */
   kinds: [string, string][];
