@@ -1,6 +1,7 @@
 """How counts and foreign texts read in messages."""
 
 import re
+from decimal import ROUND_HALF_UP, Decimal
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -54,3 +55,23 @@ def count(n: int, noun: str) -> str:
     ('1 object', '0 objects')
     """
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def signed(x: float) -> str:
+    """A finite number with its sign and two decimals, or as a power of ten where it is small.
+
+    As `signed` of viewer/js/text.js writes it.
+
+    >>> signed(1.125), signed(-0.5), signed(0.004), signed(0)
+    ('+1.13', '−0.50', '+4.0e−3', '+0.00')
+    """
+    amount = Decimal(abs(x))
+    if x == 0 or amount >= Decimal("0.01"):
+        text = str(amount.quantize(Decimal("0.01"), ROUND_HALF_UP))
+    else:
+        power = amount.adjusted()
+        digits = amount.scaleb(-power).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        if digits >= 10:
+            digits, power = Decimal("1.0"), power + 1
+        text = f"{digits}e−{-power}"
+    return f"{'−' if x < 0 else '+'}{text}"

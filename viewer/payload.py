@@ -29,7 +29,7 @@ from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import device_of, memory_of
 from macd_studio.core.truth import OUTSIDE, is_right
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
-from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.core.whatif.constant import stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.constants import constants
@@ -188,8 +188,7 @@ def _badge(trace: Trace) -> str:
 
 def _constant(trace: Trace, answer: Answer) -> str:
     """Whether a bias would do the same, in a sentence; empty where the answers do not part."""
-    baseline = trace.answers.get("baseline")
-    same = same_by_constant(answer, baseline) if baseline else None
+    same = stated_constant(trace, answer)
     return same.sentence if same else ""
 
 

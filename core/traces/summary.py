@@ -19,7 +19,7 @@ from macd_studio.core.repeats import penalised
 from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.truth import OUTSIDE
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
-from macd_studio.core.whatif.constant import first_difference, same_by_constant
+from macd_studio.core.whatif.constant import first_difference, stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.words import count, visible
 
@@ -153,8 +153,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _constant(trace: Trace, answer: Answer) -> dict[str, Any] | None:
-    baseline = trace.answers.get("baseline")
-    same = same_by_constant(answer, baseline) if baseline else None
+    same = stated_constant(trace, answer)
     return same.as_dict() if same else None
 
 
@@ -219,8 +218,8 @@ def _thought_lines(title: str, thought: Thought | None) -> list[str]:
 
 def _constant_lines(trace: Trace) -> list[str]:
     """Would a bias do the same?"""
-    baseline, macd = (trace.answers.get(name) for name in ("baseline", "macd"))
-    same = same_by_constant(macd, baseline) if baseline and macd else None
+    macd = trace.answers.get("macd")
+    same = stated_constant(trace, macd) if macd else None
     return [f"{'Constant':<10} {same.sentence}"] if same else []
 
 

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.repeats import before_penalty, penalised
-from macd_studio.core.types import Answer, TokenStep
-from macd_studio.core.words import visible
+from macd_studio.core.types import Answer, TokenStep, Trace
+from macd_studio.core.words import signed, visible
 
 YES, NO = "yes", "no"
+ROUNDED = 1e-4
+"""More than stored logits are rounded by."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,27 @@ class SameByConstant:
         amount, place = self.delta, visible(self.token)
         if self.on_yes is not None:
             amount, place = self.on_yes, YES
-        shown = f"{amount:+.2f}".replace("-", "−")
         return (
-            f"A constant of {shown} on the logit of “{place}” would do the same at token"
+            f"A constant of {signed(amount)} on the logit of “{place}” would do the same at token"
             f" {self.index + 1}, without a second view."
         )
 
 
 def first_difference(one: Answer, other: Answer) -> int | None:
-    """Index of the first token that differs, None where none does."""
+    """Index of the first token that differs, None where none does.
+
+    Where one is the beginning of the other, the first token that it lacks, unless that only ends
+    the longer one.
+    """
+    index = _first_unlike(one, other)
+    shorter, longer = sorted((one, other), key=lambda answer: len(answer.tokens))
+    more = len(longer.tokens) - len(shorter.tokens)
+    if index is not None or more == 0 or (more == 1 and longer.finished):
+        return index
+    return len(shorter.tokens)
+
+
+def _first_unlike(one: Answer, other: Answer) -> int | None:
     pairs = zip(one.tokens, other.tokens, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), None)
 
@@ -67,7 +81,7 @@ def first_divergence(baseline: Answer, answer: Answer) -> int | None:
 
     Where one is the beginning of the other, the last token that both have.
     """
-    index = first_difference(baseline, answer)
+    index = _first_unlike(baseline, answer)
     if index is not None or len(baseline.tokens) == len(answer.tokens):
         return index
     return min(len(baseline.tokens), len(answer.tokens)) - 1
@@ -87,16 +101,26 @@ def smallest_constant(baseline: Answer, macd: Answer) -> float:
     return lead
 
 
+def stated_constant(trace: Trace, answer: Answer) -> SameByConstant | None:
+    """The same for an answer of a trace; None where it was not decoded greedily as the baseline."""
+    baseline = trace.answers.get("baseline")
+    greedy = trace.options.decode.search == "greedy"
+    return same_by_constant(answer, baseline) if baseline and greedy else None
+
+
 def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
     """The smallest constant that makes plain decoding choose the answer's token where they part.
 
     What comes before is equal, so the baseline's logits there are those of the same prefix; what
-    follows is another path, about which they say nothing. None where no token differs.
+    follows is another path, about which they say nothing. None where no token differs, or the
+    baseline's token there is not its best one, so that it was not decoded greedily.
     """
     index = first_difference(baseline, answer)
-    if index is None:
+    if index is None or index >= min(len(baseline.tokens), len(answer.tokens)):
         return None
     plain, other = baseline.tokens[index], answer.tokens[index]
+    if (_lead_over(plain, plain.token) or 0.0) > ROUNDED:
+        return None
     delta = _lead_over(plain, other.token)
     return SameByConstant(plain.index, other.text, plain.text, delta, _on_yes(plain, other))
 

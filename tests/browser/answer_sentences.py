@@ -25,6 +25,11 @@ ANSWERS: dict[str, Any] = {
         ([1, "Baseline", ""], "The answers diverge at token 2: there Baseline ends."),
         ([0, "", "A constant does."], "The answers diverge at token 1. A constant does."),
     ],
+    "beginningText": [
+        ([0, "MACD"], "MACD has no tokens."),
+        ([1, "MACD"], "The answers agree in token 1, and MACD stops there."),
+        ([2, "Baseline"], "The answers agree up to token 2, and Baseline stops there."),
+    ],
     "turnText": [
         ([2, {"ends": True, "ended": True, "text": "x"}],
          "With these, the answer ends before token 3; the path diverges there."),

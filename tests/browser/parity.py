@@ -28,6 +28,7 @@ from macd_studio.core.types import (
     StepWeights,
     TokenStep,
 )
+from macd_studio.core.words import signed
 from macd_studio.viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 from tests.browser.parity_masks import CASES, ENTRIES, Case, a_trace, case, sent
 from tests.browser.sentences import claims, facts, reports
@@ -239,6 +240,20 @@ def hidden_tokens() -> Case:
         assert found == hidden.astype(int).tolist()
 
     return Case(steps[0]["hidden"], "(bits) => unpackBits(bits, 37)", compare)
+
+
+@case
+def signed_numbers() -> Case:
+    """As the sentence about a constant holds one: with ties of rounding, small, and zero."""
+    given = [0.0, 1.125, -2.375, 0.01, 0.0099951171875, 0.00125, -3e-9, 12345.678, 0.25, 9.96e-3]
+    given += [
+        float(x) for x in np.random.default_rng(0).normal(size=200) * 10.0 ** -(np.arange(200) % 6)
+    ]
+
+    def compare(found: Any) -> None:
+        assert found == [signed(x) for x in given]
+
+    return Case(given, "(all) => all.map((x) => signed(x))", compare)
 
 
 @case

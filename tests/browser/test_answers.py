@@ -96,6 +96,22 @@ def test_where_one_answer_ends_and_the_other_goes_on_the_end_is_shown(bare):
     assert visible_tokens(page, "macd") == ["yes", "␣and", "dog"]
 
 
+@pytest.mark.parametrize(("baseline", "macd"), [([0, 3], [0, 3, 2]), ([0, 3, 2], [0, 3])])
+def test_an_answer_that_is_the_beginning_of_the_other_is_not_the_same(bare, baseline, macd):
+    page = show(bare, answered(baseline, macd))
+    short = "Baseline" if len(baseline) < len(macd) else "MACD"
+    said = page.locator(".mv-verdict").first.inner_text()
+    assert said == f"The answers agree up to token 2, and {short} stops there."
+    assert page.locator(".mv-parts").all_inner_texts()[0] == "dog"
+    assert page.evaluate("window.viewer.state.token") == min(2, len(macd) - 1)
+    assert page.locator(".mv-bars-name").inner_text().startswith("MACD: token ")
+
+    page = show(bare, answered([0, 3], [0, 3, END]))  # no word differs
+    assert page.locator(".mv-verdict").first.inner_text() == (
+        "Both ways of decoding give the same answer."
+    )
+
+
 def locked(page, method="macd"):
     strip = page.locator(f".mv-strip[data-method={method}] .mv-token")
     marks = ["mv-locked" in t.get_attribute("class") for t in strip.all()]

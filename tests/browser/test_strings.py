@@ -111,6 +111,8 @@ CASES = ANSWERS | {
         ([[]], ""), ([[{"text": "a b", "lost": 1.25}]], "Under the mask “a␣b” loses 1.3 logits."),
         ([[{"text": "x", "lost": 1}, {"text": "y", "lost": -2}]],
          "Under the mask “x” loses 1.0 logits and “y” gains 2.0 logits."),
+        ([[{"text": "x", "lost": 0.0384}, {"text": "y", "lost": -3e-9}, {"text": "z", "lost": 0}]],
+         "Under the mask “x” loses 0.04 logits, “y” gains 3e−9 logits and “z” keeps its logit."),
     ],
     "verdictText": [([True, "yes"], "right"), ([False, "yes"], "wrong: the true answer is yes")],
     "lossNote": [

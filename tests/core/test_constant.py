@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.traces.summary import as_json, as_text
+from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.types import Answer, TokenStep
-from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.core.whatif.constant import first_difference, first_divergence, same_by_constant
 from macd_studio.viewer import payload
 from tests.small_trace import small_trace
 
@@ -76,19 +76,62 @@ def test_the_first_difference_counts_and_a_missing_logit_is_said():
     assert same_by_constant(answer(first, other), answer(first, gone)).delta is None
 
 
-def test_json_text_and_page_say_it():
+def parted(search="greedy"):
+    """A trace whose answers differ in their first token, the second-best of the baseline's."""
     trace = small_trace()
-    baseline = trace.answers["baseline"]
-    token = baseline.tokens[0]
-    at = next(i for i, c in enumerate(token.candidates) if c != token.token)
-    changed = replace(token, token=int(token.candidates[at]), text=token.texts[at])
-    method = replace(trace.answers["macd"], tokens=(changed,))
-    trace = replace(trace, answers={"baseline": baseline, "macd": method})
+    token = trace.answers["baseline"].tokens[0]
+    best, second = (
+        replace(token, token=int(token.candidates[i]), text=token.texts[i]) for i in (0, 1)
+    )
+    answers = {
+        name: replace(trace.answers[name], tokens=(one,))
+        for name, one in (("baseline", best), ("macd", second))
+    }
+    decode = replace(trace.options.decode, search=search)
+    return replace(trace, answers=answers, options=replace(trace.options, decode=decode))
+
+
+def test_json_text_and_page_say_it():
+    trace = parted()
+    token = trace.answers["baseline"].tokens[0]
     summary = as_json(trace)["answers"]
     json.dumps(summary, allow_nan=False)
     assert summary["baseline"]["constant"] is None
-    expected = float(token.base.max() - token.base[at])
+    expected = float(token.base[0] - token.base[1])
     assert summary["macd"]["constant"]["delta"] == pytest.approx(expected)
     assert "without a second view" in as_text(trace)
     assert "without a second view" in payload(trace)["trace"]["answers"]["macd"]["constant"]
     assert payload(trace)["trace"]["answers"]["baseline"]["constant"] == ""
+
+
+@pytest.mark.parametrize("search", ["sample", "vote", "beam"])
+def test_no_constant_is_stated_where_no_token_had_to_be_the_best(search):
+    trace = parted(search)
+    assert as_json(trace)["answers"]["macd"]["constant"] is None
+    assert "Constant" not in as_text(trace)
+    assert payload(trace)["trace"]["answers"]["macd"]["constant"] == ""
+
+
+def test_no_constant_is_stated_where_the_baseline_did_not_take_its_best_token():
+    drawn, other = (step(WORDS, [1.0, 0.0, 3.0, 0.0], i) for i in (0, 1))
+    assert same_by_constant(answer(other), answer(drawn)) is None
+
+
+def test_one_answer_is_the_beginning_of_the_other():
+    first, more = step(WORDS, [1.0, 0.0, 0.0, 0.0], 0), step(WORDS, [0.0, 1.0, 0.0, 0.0], 1, 1)
+    short, long = (replace(answer(*steps), finished=False) for steps in ((first,), (first, more)))
+    assert first_difference(short, short) is None
+    assert first_difference(short, replace(long, finished=True)) is None  # no word differs
+    assert first_difference(short, long) == first_difference(long, short) == 1
+    assert first_divergence(short, long) == first_divergence(long, short) == 0
+    assert same_by_constant(long, short) is None
+    trace = parted()
+    answers = {"baseline": replace(short, method="baseline"), "macd": long}
+    rows = [row.split() for row in as_table(replace(trace, answers=answers)).splitlines()]
+    assert next(row for row in rows if row[:1] == ["macd"])[-3] == "2"  # where it diverges
+
+
+def test_a_small_constant_is_not_rounded_to_zero():
+    plain, other = (step(WORDS, [1.0, 1.0 - 2**-8, -5.0, -5.0], i) for i in (0, 1))
+    same = same_by_constant(answer(other), answer(plain))
+    assert "A constant of −3.9e−3 on the logit of “yes”" in same.sentence

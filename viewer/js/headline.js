@@ -47,9 +47,9 @@ function masksAny({ final, levels }) {
  */
 function logitText(baseline, macd) {
   const index = divergence(baseline, macd);
-  const step = macd.tokens[Math.max(index, 0)];
+  const step = macd.tokens[Math.max(index, 0)], theirs = baseline.tokens[index];
   if (!step || !step.others.length) return "";
-  const tokens = [step.token, ...(index < 0 ? [] : [baseline.tokens[index].token])];
+  const tokens = [step.token, ...(theirs ? [theirs.token] : [])];
   const [other] = step.others;
   return logitChanges(tokens.flatMap((token) => {
     const at = step.candidates.indexOf(token);

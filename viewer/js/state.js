@@ -70,7 +70,8 @@ export function endOf(answer) {
 }
 
 /**
- * The first token at which two answers differ, -1 where they agree. Two tokens that end their answers
+ * The first token at which two answers differ, -1 where they agree; where one is the beginning of the
+ * other, the first that it lacks, unless that only ends the longer one. Two tokens that end their answers
  * are the same, whatever their ids: no word differs.
  * @param {Answer} one @param {Answer} other
  */
@@ -80,7 +81,7 @@ export function divergence(one, other) {
     const ends = [one, other].filter((answer) => i === endOf(answer)).length;
     if (ends === 1 || (!ends && one.tokens[i].token !== other.tokens[i].token)) return i;
   }
-  return -1;
+  return one.tokens.length === other.tokens.length || [one, other].some((answer) => endOf(answer) === shorter) ? -1 : shorter;
 }
 
 /** The ids of the tokens that end an answer of the trace. @param {Trace} trace @returns {Set<number>} */

@@ -342,8 +342,11 @@ export const maskedText = ({ final, tracks, groups, times, levels }) => {
 
 /** @type {(tokens: { text: string, lost: number }[]) => string} how masking moves logits; without a token: nothing */
 export const logitChanges = (tokens) => {
-  const parts = tokens.map(({ text, lost }) => (lost >= 0
-    ? `“${visible(text)}” loses ${lost.toFixed(1)} logits` : `“${visible(text)}” gains ${(-lost).toFixed(1)} logits`));
+  const parts = tokens.map(({ text, lost }) => {
+    if (!lost) return `“${visible(text)}” keeps its logit`;
+    const size = Math.abs(lost), amount = size < 0.1 ? size.toPrecision(1).replace("-", "−") : size.toFixed(1);
+    return `“${visible(text)}” ${lost > 0 ? "loses" : "gains"} ${amount} logits`;
+  });
   return parts.length ? `Under the mask ${listed(parts)}.` : "";
 };
 
@@ -389,6 +392,12 @@ export const divergenceText = (at, ending, constant) => {
   if (at < 0) return "Both ways of decoding give the same answer.";
   const text = ending ? `The answers diverge at token ${at + 1}: there ${ending} ends.` : `The answers diverge at token ${at + 1}.`;
   return `${text} ${constant}`.trim();
+};
+
+/** @type {(at: number, title: string) => string} one answer is the beginning of the other. at: tokens that it has; title: its own */
+export const beginningText = (at, title) => {
+  if (!at) return `${title} has no tokens.`;
+  return at === 1 ? `The answers agree in token 1, and ${title} stops there.` : `The answers agree up to token ${at}, and ${title} stops there.`;
 };
 
 /**

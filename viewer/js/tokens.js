@@ -7,7 +7,7 @@ import { Flips } from "./flips.js";
 import { endsOf, keyed, nearest, placesOf } from "./ranges.js";
 import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
-import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle, turnText } from "./strings.js";
+import { HEADS, TEXT, beginningText, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle, turnText } from "./strings.js";
 import { exactly, fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -69,7 +69,7 @@ export class Tokens {
     this.state.selectedPair = { ...this.state.selectedPair, ...names };
     const { contrast, reference } = this.state;
     this.state.set({
-      token: Math.max(0, this.divergence()), picked: false, tool: null,
+      token: this.opening(), picked: false, tool: null,
       method: (contrast || reference)?.method ?? "macd",
     });
   }
@@ -133,7 +133,14 @@ export class Tokens {
   divergence() {
     const { reference, contrast } = this.state;
     if (!reference || !contrast) return -1;
-    return divergence(reference, contrast);
+    const at = divergence(reference, contrast);
+    return this.state.running && at === contrast.tokens.length ? -1 : at; // the rest is still to come
+  }
+
+  /** The contrast's token that is looked at first: the one that differs, or its last where it stops before. */
+  opening() {
+    const last = (this.state.contrast?.tokens.length ?? 1) - 1;
+    return Math.max(0, Math.min(this.divergence(), last));
   }
 
   /**
@@ -276,6 +283,8 @@ export class Tokens {
     const whole = answers.length === 2 && answers[1].finished;
     if (this.state.running && !whole) return answers.length ? TEXT.decoding : "";
     if (answers.length < 2) return "";
+    const stopped = answers.find((answer) => divergesAt === answer.tokens.length);
+    if (stopped) return beginningText(divergesAt, stopped.title);
     const ending = answers.find((answer) => divergesAt === endOf(answer));
     return divergenceText(divergesAt, ending?.title ?? "", answers[1].constant ?? "");
   }

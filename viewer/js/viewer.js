@@ -245,7 +245,7 @@ export class Viewer {
   followAnswer() {
     const divergesAt = this.tokens.divergence();
     const { picked, contrast } = this.state;
-    if (!picked && divergesAt >= 0 && contrast) Object.assign(this.state, { token: divergesAt, method: contrast.method });
+    if (!picked && divergesAt >= 0 && contrast) Object.assign(this.state, { token: this.tokens.opening(), method: contrast.method });
   }
 
   /** @param {Status} status */
