@@ -99,15 +99,19 @@ def _glm(ids: dict[str, int], more: dict[str, Any] | None = None) -> dict[str, A
 def _packed(video: Any, processor: Any, image: Any = None, side: int = 32, frames: int = 8) -> Any:
     def build(words: Any, template: str) -> Any:
         size = {"shortest_edge": side**2 * 2 * frames, "longest_edge": side**2 * 16 * frames}
+        video_processor = video(size=size, do_sample_frames=False)
+        pictures = image or tf.Qwen2VLImageProcessor
         return processor(
-            image_processor=(image or tf.Qwen2VLImageProcessor)(size=size),
+            image_processor=pictures(size=size, patch_size=video_processor.patch_size),
             tokenizer=words,
-            video_processor=video(size=size, do_sample_frames=False),
+            video_processor=video_processor,
             chat_template=template,
         )
 
     return build
 
+
+PINPOINTS = [[56, 112], [112, 56], [112, 112]]
 
 FAMILIES: dict[str, Family] = {
     "llava_onevision": Family(
@@ -120,9 +124,12 @@ FAMILIES: dict[str, Family] = {
             | {"model_type": "siglip_vision_model", "image_size": 56, "patch_size": 14},
             "image_token_index": ids["<image>"],
             "video_token_index": ids["<video>"],
+            "image_grid_pinpoints": PINPOINTS,
         },
         lambda words, template: tf.LlavaOnevisionProcessor(
-            image_processor=tf.LlavaOnevisionImageProcessor(size={"height": 56, "width": 56}),
+            image_processor=tf.LlavaOnevisionImageProcessor(
+                size={"height": 56, "width": 56}, image_grid_pinpoints=PINPOINTS
+            ),
             tokenizer=words,
             video_processor=tf.LlavaOnevisionVideoProcessor(size={"height": 56, "width": 56}),
             num_image_tokens=16,
@@ -177,33 +184,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "glm4v": Family(
         "packed patches with a grid, three axes",
-        (
-            "<|begin_of_image|>",
-            "<|end_of_image|>",
-            "<|begin_of_video|>",
-            "<|end_of_video|>",
-            "<|image|>",
-            "<|video|>",
-        ),
-        "<|begin_of_video|><|video|><|end_of_video|>",
-        lambda ids: {
-            "text_config": TEXT
-            | {
-                "rope_parameters": {
-                    "rope_type": "default",
-                    "rope_theta": 10000.0,
-                    "partial_rotary_factor": 0.5,
-                    "mrope_section": [2, 1, 1],
-                }
-            },
-            "vision_config": TOWER | {"image_size": 56, "patch_size": 14},
-            "image_token_id": ids["<|image|>"],
-            "video_token_id": ids["<|video|>"],
-            "image_start_token_id": ids["<|begin_of_image|>"],
-            "image_end_token_id": ids["<|end_of_image|>"],
-            "video_start_token_id": ids["<|begin_of_video|>"],
-            "video_end_token_id": ids["<|end_of_video|>"],
-        },
+        GLM_TOKENS,
+        GLM_VIDEO,
+        _glm,
         _packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
     ),
     "video_llava": Family(
@@ -389,7 +372,7 @@ FAMILIES: dict[str, Family] = {
         },
         lambda words, template: tf.Molmo2Processor(
             image_processor=tf.Molmo2ImageProcessor(
-                size={"height": 56, "width": 56}, patch_size=14
+                size={"height": 56, "width": 56}, patch_size=14, overlap_margins=[1, 1]
             ),
             video_processor=tf.Molmo2VideoProcessor(
                 size={"height": 56, "width": 56}, patch_size=14

@@ -18,7 +18,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.universal import UniversalVLM
-from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.types import ModelFrames, Progress
 
 QUESTION = "Is there a red square in the video?"
@@ -123,13 +123,23 @@ def picture_model(model: Any, processor: Any, info: BackboneInfo) -> UniversalVL
     if getattr(processor, "image_processor", None) is None:
         return None
     lm = UniversalVLM(model, processor, info)
-    try:
-        case = _Case(lm, _drawn(1)) if lm.writes_pictures else None
-        reads = case is not None and case.picture().holds and case.mask().holds
-    except (UnsupportedBackbone, RuntimeError, ValueError, TypeError):
-        return None
     lm.capabilities = lm.capabilities | {"images"}
-    return lm if reads else None
+    return lm if picture_check(lm).holds else None
+
+
+def picture_check(lm: UniversalVLM) -> Check:
+    """Whether a single frame, which goes another way where there is one, is read and masked."""
+    if not lm.writes_pictures:
+        return Check("picture", False, "read as a video of one frame")
+    try:
+        case = _Case(lm, _drawn(1))
+        checks = [case.affine(), case.pixels(), case.mask()]
+    except (MacdError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        return Check("picture", False, str(error)[:120])
+    failed = next((c for c in checks if not c.holds), None)
+    if failed is not None:
+        return Check("picture", False, f"{failed.name}: {failed.found}")
+    return Check("picture", True, checks[0].found)
 
 
 def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
@@ -149,7 +159,7 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
         "mask": case.mask,
         "generate": case.generate,
         "rows": case.rows,
-        "picture": case.picture,
+        "picture": lambda: picture_check(lm),
         "gradient": case.gradient,
     }
     for name, run in todo.items():
@@ -195,9 +205,15 @@ class _Case:
         found = str(self.lm.tokenizer.decode(ids)).strip()
         return Check("question", found == QUESTION, repr(found[:80]))
 
+    @torch.no_grad()
     def affine(self) -> Check:
         """P(0.3 a + 0.7 b) = 0.3 P(a) + 0.7 P(b)."""
-        return self._affine("affine", self.encoded)
+        a, b = self.video, self.video.flip(-1)
+        mixed, one, two = (pixels_of(self.lm, self.encoded, v) for v in (0.3 * a + 0.7 * b, a, b))
+        off = (mixed - (0.3 * one + 0.7 * two)).abs().max() / one.abs().max().clamp_min(1e-9)
+        changed = bool((one != two).any())
+        holds = changed and float(off) <= self.tolerance.affine
+        return Check("affine", holds, f"off by {float(off):.1e}" if changed else "pixels ignored")
 
     @torch.no_grad()
     def pixels(self) -> Check:
@@ -213,24 +229,6 @@ class _Case:
         step = STEP / 255 / float(encoded.std.min())
         holds = off <= step + torch.finfo(self.lm.dtype).eps * largest
         return Check("pixels", holds, f"off by {off:.1e} where {largest:.1f} is the largest")
-
-    def picture(self) -> Check:
-        """So it is for a single frame, which goes another way where there is one."""
-        if not self.lm.writes_pictures:
-            return Check("picture", False, "read as a video of one frame")
-        try:
-            return self._affine("picture", self.lm.encode_frames(_drawn(1), QUESTION))
-        except (UnsupportedBackbone, RuntimeError, ValueError, TypeError) as error:
-            return Check("picture", False, str(error)[:120])
-
-    @torch.no_grad()
-    def _affine(self, name: str, encoded: Encoded) -> Check:
-        a, b = encoded.video, encoded.video.flip(-1)
-        mixed, one, two = (pixels_of(self.lm, encoded, v) for v in (0.3 * a + 0.7 * b, a, b))
-        off = (mixed - (0.3 * one + 0.7 * two)).abs().max() / one.abs().max().clamp_min(1e-9)
-        changed = bool((one != two).any())
-        holds = changed and float(off) <= self.tolerance.affine
-        return Check(name, holds, f"off by {float(off):.1e}" if changed else "pixels ignored")
 
     @torch.no_grad()
     def mask(self) -> Check:

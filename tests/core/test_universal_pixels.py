@@ -74,3 +74,24 @@ def test_colours_have_the_scale_that_the_processor_gives_them(settings, brightes
     used = settings.get("do_normalize", True)
     own = torch.tensor(lm.processor.video_processor.image_std if used else [1.0] * 3)
     assert torch.allclose(encoded.std, own / brightest)
+
+
+def test_a_single_frame_that_the_model_cannot_read_as_a_picture_is_a_video():
+    """Its processor cuts tiles that the model is not configured for."""
+    lm = adapted("llava_onevision", image_grid_pinpoints=[[448, 448]])
+    assert [c.name for c in lm.contract.failed()] == ["picture"]
+    assert "images" not in lm.capabilities
+    encoded = lm.encode(clip(1, 96), QUESTION)
+    assert "pixel_values_videos" in encoded.inputs
+    assert lm.prefill(encoded, encoded.video).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("name", each(n for n in FAMILIES if n != "video_llava"))
+def test_a_single_frame_is_read_as_a_picture(name):
+    lm = universal(name)
+    encoded = lm.encode(clip(1, 96), QUESTION)
+    assert "pixel_values_videos" not in encoded.inputs
+    video = encoded.video.clone().requires_grad_()
+    logits = lm.prefill(encoded, video, graph=True).query_logits
+    (slope,) = torch.autograd.grad(logits.square().sum(), video)
+    assert (slope.abs().amax((0, 1)) > 0).float().mean() > 0.9
