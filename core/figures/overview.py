@@ -156,15 +156,19 @@ def plotly(numbers: Overview) -> go.Figure:
         row=4, col=1,
     )  # fmt: skip
     place = (4, left + 1) if n > 1 else (5, 1)
+    across = list(range(len(numbers.tokens)))  # names may be numbers, or equal once shortened
     for name, values, colour in zip(NUMBERS, numbers.logits, COLOURS[5:], strict=False):
         figure.add_trace(
-            go.Bar(x=[plain(t) for t in numbers.tokens], y=values.tolist(), name=name,
+            go.Bar(x=across, y=values.tolist(), name=name,
                    marker={"color": colour}),
             row=place[0], col=place[1],
         )  # fmt: skip
     figure.update_xaxes(title_text="strength − r0", row=4, col=1)
     figure.update_yaxes(autorange="reversed", row=4, col=1)
-    figure.update_xaxes(title_text=f"token {numbers.index + 1}", row=place[0], col=place[1])
+    figure.update_xaxes(
+        title_text=f"token {numbers.index + 1}", row=place[0], col=place[1],
+        tickvals=across, ticktext=[plain(t) for t in numbers.tokens],
+    )  # fmt: skip
     legend = {"orientation": "h", "y": -0.1}
     height = 170 * 3 + 260 * (len(rows) - 3) + 90
     return transparent_figure(

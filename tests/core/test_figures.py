@@ -122,6 +122,26 @@ def test_a_token_that_the_video_alone_would_not_choose_says_so(recorded):
     assert all(any(word.strip() in label for label in labels) for word in changed)
 
 
+def test_the_overview_places_tokens_by_rank_whatever_their_names():
+    """Digits are no places on a number axis, and equal shortened names no single group."""
+    trace = small_trace()
+    macd = trace.answers["macd"]
+    long = "a name that is far longer than a label"
+    texts = ("10", f"{long} left", f"{long} right", "2")[: len(macd.tokens[0].texts)]
+    step = replace(macd.tokens[0], texts=texts)
+    named = replace(macd, tokens=(step, *macd.tokens[1:]))
+    trace = replace(trace, answers=trace.answers | {"macd": named})
+    figure, axes = trace.figure("overview", token=0), []
+    bars = [one for one in figure.data if one.type == "bar" and one.name.startswith("logit")]
+    for one in bars:
+        assert list(one.x) == list(range(len(texts)))
+        axes.append(figure.layout[f"xaxis{one.xaxis[1:]}"])
+    for axis in axes:
+        assert list(axis.tickvals) == list(range(len(texts)))
+        assert axis.ticktext[0] == "10"
+        assert axis.ticktext[1] == axis.ticktext[2]
+
+
 # decision
 
 
