@@ -27,6 +27,7 @@ TOKENS = 4
 """Length of the answers that are compared."""
 STEP = 1.5
 """Largest difference of pixels, in steps of 8 bits."""
+BORDERS = {"left": (3, 0), "right": (3, -1), "top": (2, 0), "bottom": (2, -1)}
 STEPS = (0.003, 0.01, 0.03, 0.1)
 """Of the central differences: one of them must agree. A coarse one suits rounding, a fine one a
 mixture of experts, whose routes change with the mask."""
@@ -228,7 +229,23 @@ class _Case:
             largest = max(largest, float(its.abs().max()))
         step = STEP / 255 / float(encoded.std.min())
         holds = off <= step + torch.finfo(self.lm.dtype).eps * largest
+        if holds and (border := self._unread()):
+            return Check("pixels", False, f"the {border} border of a wide frame is not read")
         return Check("pixels", holds, f"off by {off:.1e} where {largest:.1f} is the largest")
+
+    def _unread(self) -> str:
+        """Which border of a frame twice as wide does not reach the model; empty where all do."""
+        drawn = _drawn(len(self.video))
+        width = 2 * SIDE
+        wide = replace(drawn, pixels=drawn.pixels.repeat(2, 2), content=(0, 0, width, SIDE))
+        encoded = self.lm.encode_frames(self.lm.resized(wide), QUESTION)
+        plain = pixels_of(self.lm, encoded, encoded.video)
+        for border, (axis, at) in BORDERS.items():
+            changed = encoded.video.clone()
+            changed.select(axis, at).add_(1)
+            if torch.equal(pixels_of(self.lm, encoded, changed), plain):
+                return border
+        return ""
 
     @torch.no_grad()
     def mask(self) -> Check:

@@ -25,12 +25,18 @@ from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
-def copied(processor: Any) -> Any:
-    """A processor whose settings for video and pictures can be changed; words are shared."""
+def uncropped(processor: Any) -> Any:
+    """The processor with parts that read whole frames: masks reach to the borders.
+
+    Where one cuts out the middle of a frame, the frame is resized to the size of that instead.
+    """
     processor = copy(processor)
     for name in ("video_processor", "image_processor"):
-        if (part := getattr(processor, name, None)) is not None:
-            setattr(processor, name, copy(part))
+        part: Any = copy(getattr(processor, name, None))
+        if getattr(part, "do_center_crop", False) and (crop := part.crop_size):
+            part.do_center_crop = False
+            part.size = type(part.size)(height=crop["height"], width=crop["width"])
+            setattr(processor, name, part)
     return processor
 
 

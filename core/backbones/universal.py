@@ -35,7 +35,7 @@ from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.positions import positions_of
-from macd_studio.core.backbones.processor import ProcessorLM
+from macd_studio.core.backbones.processor import ProcessorLM, uncropped
 from macd_studio.core.backbones.prompt import (
     media_part,
     metadata_of,
@@ -81,7 +81,7 @@ class UniversalVLM(ProcessorLM):
         penalty = repetition_penalty(model.generation_config, info.name)
         self.info = replace(info, repetition_penalty=penalty)
         self.model = model.eval().requires_grad_(False)
-        super().__init__(processor, model.generation_config)
+        super().__init__(uncropped(processor), model.generation_config)
         self.device, self.dtype = device_of_model(model), model.dtype
 
     @cached_property

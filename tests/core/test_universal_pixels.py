@@ -1,11 +1,16 @@
 """What reaches a model behind the universal adapter: its size, its scale, all of a frame."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import pytest
 import torch
+from transformers.image_utils import SizeDict
 
+from macd_studio.core.backbones import universal as universal_module
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.contract import adapt_model, made, pixels_of
-from macd_studio.core.backbones.processor import copied
+from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
 from tests.fakes import clip
 from tests.universal_families import FAMILIES
@@ -49,7 +54,7 @@ def test_frames_of_a_trace_from_before_they_were_resized_are_read():
 def adapted(name, **settings):
     """The adapter of a family whose processor has other settings, for video and for pictures."""
     model, processor = parts(name)
-    processor = copied(processor)
+    processor = deepcopy(processor)
     for part in (processor.image_processor, getattr(processor, "video_processor", None)):
         for key, value in settings.items() if part is not None else ():
             setattr(part, key, value)
@@ -95,3 +100,45 @@ def test_a_single_frame_is_read_as_a_picture(name):
     logits = lm.prefill(encoded, video, graph=True).query_logits
     (slope,) = torch.autograd.grad(logits.square().sum(), video)
     assert (slope.abs().amax((0, 1)) > 0).float().mean() > 0.9
+
+
+CROPPING = {
+    "do_center_crop": True,
+    "size": SizeDict(shortest_edge=56),
+    "crop_size": SizeDict(height=56, width=56),
+}
+
+
+def wide_clip(frames):
+    square = clip(frames, 96)
+    wide = square.frames.repeat(2, 2)
+    return replace(square, frames=wide, size=(192, 96))
+
+
+@pytest.mark.parametrize("name", ["video_llava", "llava"])
+def test_a_processor_that_cuts_out_the_middle_reads_whole_frames(name):
+    lm = adapted(name, **CROPPING)
+    count = 1 if name in PICTURES else 3
+    encoded = lm.encode(wide_clip(count), QUESTION)
+    assert encoded.video.shape[-2:] == (56, 56)
+    assert encoded.frames.content == (0, 0, 56, 56)
+    assert encoded.frames.stretch == pytest.approx(0.5)
+    video = encoded.video.clone().requires_grad_()
+    logits = lm.prefill(encoded, video, graph=True).query_logits
+    (slope,) = torch.autograd.grad(logits.square().sum(), video)
+    assert (slope.abs().amax((0, 1)) > 0).all()
+
+
+def test_the_caller_s_processor_is_left_as_it_is():
+    model, processor = parts("video_llava")
+    processor = deepcopy(processor)
+    processor.video_processor.do_center_crop = True
+    processor.video_processor.crop_size = SizeDict(height=56, width=56)
+    adapt_model(model, processor, BackboneInfo("tiny", "video_llava", 0, "cpu", "float32"))
+    assert processor.video_processor.do_center_crop
+
+
+def test_a_processor_whose_crop_stays_is_refused(monkeypatch):
+    monkeypatch.setattr(universal_module, "uncropped", lambda processor: processor)
+    with pytest.raises(UnsupportedBackbone, match="left border of a wide frame is not read"):
+        adapted("video_llava", **CROPPING)
