@@ -190,6 +190,7 @@ def test_values_that_decide_shapes_are_known():
 
 
 READERS = {"cpu", "item", "numpy"}
+ENCODING = ("hf.py", "sizes.py", "pixels.py")
 
 
 @pytest.mark.parametrize("place_", ["masking", "decoding", "whatif", "evidence", "backbones",
@@ -204,5 +205,5 @@ def test_only_one_function_reads_from_the_device(place_):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 read = node.func.attr in READERS
                 # what comes from the processor or is resized for it was on no device yet
-                encoding = file.name in ("hf.py", "sizes.py") and ".cpu()" not in ast.unparse(node)
+                encoding = file.name in ENCODING and ".cpu()" not in ast.unparse(node)
                 assert encoding or not read, f"{file.name}:{node.lineno} {ast.unparse(node)}"
