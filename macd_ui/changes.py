@@ -28,7 +28,7 @@ from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.session import DeviceTurn, Session
 from macd_studio.macd_ui.session_view import Updates, joined, plot, running
 from macd_studio.macd_ui.traces import GONE, StoredTrace
-from macd_studio.viewer import status
+from macd_studio.viewer import identity, status
 
 if TYPE_CHECKING:
     from macd_studio.core.pipeline import Event
@@ -66,15 +66,7 @@ class Changes:
         if not isinstance(action, Mapping):
             raise NO_CHANGE
         what = action.get("do")
-        if session.current is None:  # the page was just opened: its first example is on show
-            if self.view.first is None:
-                raise TraceError(*sentences.NOTHING_TO_CHANGE)
-            example, trace = self.view.first
-            session.show(trace, example.link)
-            assert session.current is not None
-        if action.get("run") != session.current.run:
-            raise TraceError(*GONE)
-        start = session.current
+        start = self._on_show(session, action.get("run"))
         if what in ("undo", "redo"):
             with self.store.open_in_turn(session.visitor):  # it may have to be read from its file
                 _check_on_show(session, start)
@@ -96,6 +88,19 @@ class Changes:
         else:
             session.change(changed_trace)
         yield self._changed(session)
+
+    def _on_show(self, session: Session, run: Any) -> StoredTrace:
+        """The run on the page, which has to be the one that an action names. Raises TraceError."""
+        if session.current is None and not session.lost:  # the page opened on the first example
+            if self.view.first is None:
+                raise TraceError(*sentences.NOTHING_TO_CHANGE)
+            example, trace = self.view.first
+            if run == identity(trace):
+                session.show(trace, example.link)
+        session.lost = session.current is None  # what the page shows is of a server before
+        if session.current is None or run != session.current.run:
+            raise TraceError(*GONE)
+        return session.current
 
     def _compute(
         self, session: Session, start: StoredTrace, action: Mapping[str, Any], backbone: str

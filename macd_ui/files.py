@@ -43,8 +43,11 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
     """Where the trace on the page can be had, relative to the page; {} if nothing is shown.
 
     of: "run" for the session's own trace; "example" for `first`, the example on show as long as the
-    session has none.
+    session has none. Nothing is at the addresses of a run that was lost.
     """
+    if session.lost:
+        place = f"files/{session.token}/trace"
+        return {"trace": f"{place}.macd", "page": f"{place}.html", "of": "run"}
     if session.current is not None:
         of, place = "run", f"files/{session.token}/{file_stem(session.current.request.clip)}"
         which = f"?run={session.current.run}"  # another one is not given in its place

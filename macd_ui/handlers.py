@@ -349,6 +349,8 @@ class FormEvents:
         """The strength plot was opened or folded away; only an open one is drawn and sent."""
         session = self.store.sessions.open(key)
         session.plot_open = unfolded
+        if session.lost:  # nobody knows the plot of what is shown
+            return {}
         if session.current is None or not unfolded:
             return plot(session, self.view.first[1] if self.view.first else None)
         try:

@@ -378,18 +378,16 @@ async (viewer, note) => {
     if (line) [line.textContent, line.hidden] = [words, !words];
     return note;
   };
-  let answer;
-  try {
-    answer = await fetch(new URL(address, document.baseURI));
-  } catch {
-    return refused("UNREACHABLE");
-  }
-  if (!answer.ok) return refused(await answer.text());
+  const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
+  const lost = "KIND" === "trace" && (!answer || answer.status === 404);
+  const copy = lost && window.macdCopy ? await window.macdCopy().catch(() => null) : null;
+  if (!copy && !answer) return refused("UNREACHABLE");
+  if (!copy && !answer.ok) return refused(await answer.text());
   refused("");
-  const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
+  const name = copy ? null : /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await answer.blob());
-  link.download = name ? name[1] : "trace";
+  link.href = URL.createObjectURL(copy ? new Blob([copy.content]) : await answer.blob());
+  link.download = copy ? copy.name : name ? name[1] : "trace";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   return note;

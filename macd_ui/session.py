@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +55,7 @@ class Session:
     """One visitor's tab: what it shows, what its form holds, a running job if any.
 
     current: the trace on the page, which can be saved; None until the first example is replaced.
+    lost: the page shows a run of a former session of this tab, which the server has forgotten.
     pending: the run whose first results are on the page. plot_open: whether the strength plot is
     unfolded. token: in the addresses of its files, which need the visitor's cookie too. visitor:
     who may open only so many; browser: who may have its files; owner: for a call of a program, the
@@ -73,6 +74,7 @@ class Session:
     busy: threading.Lock = field(default_factory=threading.Lock)
     comparing: bool = False
     current: StoredTrace | None = None
+    lost: bool = False
     fetched: int = 0
     pending: RunRequest | None = None
     form: Form = field(default_factory=Form)
@@ -108,7 +110,7 @@ class Session:
     def show(self, trace: Trace, link: str = "", models: tuple[str, str] | None = None) -> None:
         """Another trace is on the page: changes by hand start over."""
         self.trace, self.bench, self.link, self.pending = trace, None, link, None
-        self.models = models
+        self.models, self.lost = models, False
         self.clear_history()
 
     def change(self, changed: Trace) -> None:
@@ -188,6 +190,7 @@ class Sessions:
         self._stop, self._release = stop, release
         self._by_key: dict[str, Session] = {}
         self._connections: Counter[str] = Counter()
+        self._lost: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -236,7 +239,9 @@ class Sessions:
                 raise QuotaError(
                     "too many tabs use this server", "Close some of yours, or try again later"
                 )
-        return Session(key, visitor)
+        lost = key in self._lost
+        self._lost.pop(key, None)
+        return Session(key, visitor, lost=lost)
 
     def connect(self, key: str) -> None:
         """A stream to this tab was opened; it counts as open until `disconnect`."""
@@ -283,6 +288,10 @@ class Sessions:
         """Drops a session and everything of its visitor."""
         with self._lock:
             session = self._by_key.pop(key, None)
+            if session is not None and not session.owner and (session.current or session.lost):
+                self._lost[key] = None  # the tab may come back, and shows the run still
+                while len(self._lost) > MAX_SESSIONS:
+                    self._lost.popitem(last=False)
         if session is not None:
             session.gone = True
             self._stop(session)

@@ -91,7 +91,10 @@ class SessionView:
             trace, link = session.trace, session.link
             before = session.undo_stack[-1].get() if session.undo_stack else None
         except TraceError:
-            return joined({"viewer": self.viewer(session, None, state)}, self.note(session))
+            viewer = self.viewer(session, None, state) | {"lost": True}
+            return joined({"viewer": viewer}, self.note(session))
+        if trace is None and session.lost:
+            return joined(self.show_state(session, state), self.note(session))
         if trace is None and self.first is not None:
             trace, link = self.first[1], self.first[0].link
         viewer = self.viewer(session, trace, state, before=before, link=link)
@@ -136,17 +139,22 @@ class SessionView:
         before: Trace | None = None,
         link: str = "",
     ) -> dict[str, Any]:
-        """The viewer's value, see `viewer.payload`. before: the trace before a change by hand."""
+        """The viewer's value, see `viewer.payload`. before: the trace before a change by hand.
+
+        "lost" in it: what the page shows is not on the server any more.
+        """
         files = addresses(session, self.first and self.first[0])
         costs = None if trace is None else known_costs(self.store.estimator, trace)
-        return payload(trace, state, frames, before, link, files, bool(session.redo_stack), costs)
+        redo = bool(session.redo_stack)
+        value = payload(trace, state, frames, before, link, files, redo, costs)
+        return value | ({"lost": True} if trace is None and session.lost else {})
 
     def note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""
         shown = session.pending
         if shown is None and session.current is not None:
             shown = with_models(session.current.request, session.models)
-        if shown is None and self.first is not None:
+        if shown is None and self.first is not None and not session.lost:
             shown = request_of_trace(self.first[1])
         try:
             text = difference(shown, self.requested_run(session.form))

@@ -5,7 +5,7 @@
 import { el } from "../../viewer/js/dom.js";
 import { openTrace } from "./open.js";
 import { asPromise } from "./restore.js";
-import { MASKS_ONLY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
+import { MASKS_ONLY, OPEN_COPY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -169,6 +169,21 @@ export class RunHistory {
       const content = run.content || await this.fetched(run);
       if (content) await openTrace(new File([content], run.name));
     });
+  }
+
+  /** Beside the error that tells of it: the server has lost the run on show. @param {string} where of the error */
+  offer(where) {
+    const run = this.runs.get(this.shown);
+    if (!run || !(run.content || run.address)) return;
+    const place = this.viewer.panels[where]?.error ?? this.viewer.message;
+    place.append(" ", el("button", { type: "button", class: "mv-button", on: { click: () => this.show(run) } }, OPEN_COPY));
+  }
+
+  /** The file of the run on show, where this browser keeps it. @returns {Promise<{ name: string, content: ArrayBuffer } | null>} */
+  async copy() {
+    const run = this.runs.get(this.shown);
+    const content = run ? run.content || await this.fetched(run) : null;
+    return run && content ? { name: run.name, content } : null;
   }
 
   /** @param {Run} run */

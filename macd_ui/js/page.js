@@ -45,10 +45,12 @@ export function mountPage({ element, props, trigger, watch }) {
     nameModel(viewer.state.trace);
     restorer.observe(props.value);
     history.observe(props.value);
+    if (value.lost && value.status?.error) history.offer(value.status.where);
     if (value.status && !value.status.running) traceAnswered();
   };
   document.addEventListener(SAVED_RUN, (event) => viewer.bars.offer(/** @type {CustomEvent} */ (event).detail));
-  Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
+  // the buttons below the plot call the one, Save trace the other
+  Object.assign(window, { macdSavePlot: savePlot, macdCopy: () => history.copy() });
   watch("value", show);
   show();
 }

@@ -15,6 +15,7 @@ export const MASKS_ONLY = "masks only, no answer";
 export const TOO_LARGE = "Its file is too large to be stored; run it again";
 export const SHOW = "Show";
 export const PIN = "Pin";
+export const OPEN_COPY = "Open the copy of this browser";
 export const CLOSE = "Close";
 export const RUN = "Run";
 export const QUESTION = "Question";

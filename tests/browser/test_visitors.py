@@ -1,5 +1,6 @@
 """Several visitors of one server: who waits, what is theirs, and what remains when they go."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
 from tests.browser.test_page import open_form, open_plot, run, upload
@@ -214,6 +216,40 @@ def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
         page.click("#save")
     told.wait_for(state="hidden")
     assert page.locator(".mv-token").count() > 0
+    page.close()
+
+
+def test_a_run_that_the_server_has_lost_is_saved_and_opened_from_the_browsers_copy(
+    browser, server, tmp_path
+):
+    page = browser.new_page(reduced_motion="reduce")  # whose console may tell of the 404
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(server)
+    page.wait_for_selector(".mv-token")
+
+    def of_another_server(route):
+        asked = route.request.post_data_json
+        if isinstance(asked.get("event_data"), dict) and "run" in asked["event_data"]:
+            asked["event_data"]["run"] = "lost"
+        route.continue_(post_data=json.dumps(asked))
+
+    page.route("**/queue/join*", of_another_server)
+    page.locator(".mv-whatif > summary").click()
+    page.locator(".mv-object").first.click()
+    other = page.locator(".mv-edit-object .mv-segments button[aria-pressed=false]")
+    other.first.click()
+    told = page.locator(".mv-whatif .mv-error", has_text="no longer keeps the run")
+    told.wait_for()
+    assert page.locator(".mv-token").count() > 0
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "copy.macd")
+    assert load(tmp_path / "copy.macd").question == page.locator(".mv-question").inner_text()
+    page.unroute("**/queue/join*")
+    told.get_by_role("button", name="Open the copy of this browser").click()
+    told.wait_for(state="hidden")
+    other.first.click()
+    page.locator(".mv-edits li").first.wait_for()
     page.close()
 
 

@@ -333,6 +333,7 @@ def test_a_run_that_the_server_no_longer_keeps_is_told(store, make_video):
         *handlers.changes.act(action | {"do": "occlusion"}, "bytes", None, "me"),
     ):
         assert "trace" not in told["viewer"]  # what is on the page stays
+    assert told["viewer"]["lost"]
     assert "no longer keeps the run" in told["viewer"]["status"]["error"]
     assert handlers.form.unfold_plot(True, "me") == {}
     gone = get(store, files["trace"])

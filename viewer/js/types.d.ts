@@ -16,6 +16,8 @@ export interface Payload {
   trace?: Trace;
   /** Where the trace can be downloaded, relative to the page, and whose it is. */
   files?: { trace: string; page: string; of: "run" | "example" };
+  /** What the page shows is not on the server any more. */
+  lost?: boolean;
   /** What computes changes where there is no server; missing where nothing does. */
   engine?: EngineAbout;
 }
