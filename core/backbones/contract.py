@@ -227,8 +227,8 @@ class _Case:
             its = encoded.inputs[name].to(value.dtype).float()
             off = max(off, float((value.float() - its).abs().max()))
             largest = max(largest, float(its.abs().max()))
-        step = STEP / 255 / float(encoded.std.min())
-        holds = off <= step + torch.finfo(self.lm.dtype).eps * largest
+        step = self.lm.scale(encoded.inputs["about"] is not None).step
+        holds = off <= STEP * step + torch.finfo(self.lm.dtype).eps * largest
         if holds and (border := self._unread()):
             return Check("pixels", False, f"the {border} border of a wide frame is not read")
         return Check("pixels", holds, f"off by {off:.1e} where {largest:.1f} is the largest")

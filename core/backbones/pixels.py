@@ -42,24 +42,28 @@ class _Resizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What a processor does to colours in [0, 1]: (brightest · rgb − own mean) / own deviation.
+    """What a processor does to colours in [0, 1].
 
-    mean, std: (3,) of colours in [0, 1], so that (rgb − mean) / std is what the model is given.
+    mean, std: (3,), (rgb − mean) / std is what the model is given; 255 times as much is where the
+    processor leaves colours as they are, 0-255. brightest: what 1 is before mean and deviation are
+    taken. step: what the model sees of one step of 8 bits, at most.
     """
 
     mean: Tensor
     std: Tensor
-    brightest: float = 1.0
+    brightest: float
+    step: float
 
 
 def scale_of(part: Any) -> Scale:
     """That of a video or image processor, by its own settings."""
-    factor = float(part.rescale_factor) if getattr(part, "do_rescale", True) else 1.0
-    brightest = 255 * factor
+    rescales = getattr(part, "do_rescale", True)
+    brightest = 255 * float(part.rescale_factor) if rescales else 255.0
     own = (getattr(part, "image_mean", None), getattr(part, "image_std", None))
     used = getattr(part, "do_normalize", True) and own[0] and own[1] and len(own[0]) == 3
-    mean, std = own if used else ([0.0] * 3, [1.0] * 3)
-    return Scale(torch.tensor(mean) / brightest, torch.tensor(std) / brightest, brightest)
+    mean, std = map(torch.tensor, own if used else ([0.0] * 3, [1.0] * 3))
+    unit = brightest if rescales else 1.0
+    return Scale(mean / brightest, std / unit, brightest, brightest / 255 / float(std.min()))
 
 
 def as_read(frames: Pixels, process: Callable[[Pixels], int]) -> Pixels:

@@ -76,7 +76,8 @@ class ProcessorLM(TokenizerLM):
         stretch = frames.stretch * (width / height) / (w / h)
         return replace(frames, pixels=pixels, content=(0, 0, width, height), stretch=stretch)
 
-    def _scale(self, as_video: bool) -> Scale:
+    def scale(self, as_video: bool) -> Scale:
+        """What becomes of colours in a video, or in a picture."""
         processor = self.processor
         return scale_of(processor.video_processor if as_video else processor.image_processor)
 

@@ -108,7 +108,7 @@ class UniversalVLM(ProcessorLM):
         self.refuse_control_tokens(text)
         count = len(frames.pixels)
         as_video = self._reads_video(count)
-        scale = self._scale(as_video)
+        scale = self.scale(as_video)
         head, tail = self._around(count, text)
         prompt = head + text + tail
         rgb = at_least(frames.pixels, self._min_frames) if as_video else frames.pixels
@@ -161,7 +161,7 @@ class UniversalVLM(ProcessorLM):
         exact = video if video.dtype == torch.float64 else video.float()
         rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
         about = encoded.inputs["about"]
-        brightest = self._scale(about is not None).brightest
+        brightest = self.scale(about is not None).brightest
         rgb = rgb if brightest == 1 else brightest * rgb
         out = self._laid_out(rgb, encoded.prompt, about, do_rescale=False)
         given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
