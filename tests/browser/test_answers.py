@@ -242,7 +242,8 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     for name in ("vcd", "tcd", "blank", "macd"):
         page.locator(f".mv-methods tr[data-method={name}] button").click()
         assert page.locator(f".mv-strip[data-method={name}] .mv-token").count()
-        shown = page.locator(".mv-layers button").nth(3)
+        view = "Masked" if name == "macd" else "Second view"
+        shown = page.get_by_role("group", name="View").get_by_role("button", name=view, exact=True)
         assert shown.get_attribute("aria-pressed") == "true", name
         pictures.add(page.evaluate("document.querySelector('.mv-stage canvas').toDataURL()"))
         pressed = page.locator(".mv-methods button[aria-pressed=true]")
@@ -272,7 +273,7 @@ def test_any_linear_answer_is_decoded_on_and_others_say_why(bare):
     page.locator(".mv-methods tr[data-method=mine] button").click()
     page.locator(".mv-live input").first.fill("4")
     assert again.is_disabled()
-    reasons = page.locator(".mv-tokens > .mv-note").all_inner_texts()
+    reasons = page.locator(".mv-bars-full > .mv-note").all_inner_texts()
     assert any(r.startswith("No method here is called 'mine'") for r in reasons), reasons
 
 

@@ -116,6 +116,7 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     assert page.locator(".mv-table th", has_text="logit V′").count() == 1
 
     # moving α scores its own logits anew
+    page.locator(".mv-root").focus()
     tab_to(page, "α")  # the term, and next its slider
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
@@ -138,7 +139,7 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     page.keyboard.press("ArrowDown")
     assert tokens(page, "by code") == said["by code"]
     assert not page.locator(".mv-live").is_visible()
-    assert "not scored again by α and β" in page.locator(".mv-tokens").inner_text()
+    assert "not scored again by α and β" in page.locator(".mv-bars").inner_text()
     assert "Only the linear rule has a boundary" in page.locator(".mv-flips .mv-note").inner_text()
     weight = trace.answers["by code"].tokens[0].weights.base
     assert f"{weight:.3f}·logit(V)" in page.locator(".mv-table .mv-note").inner_text()

@@ -263,10 +263,10 @@ def test_the_flip_map_opens(page):
     assert len(shapes) == 41 * 15 + 1 + len(shown)
     told = [e.text.strip() for e in root if e.tag.endswith("text")]
     assert [t.strip() for t in shown] == told[-len(shown) :]
-    assert told[:6] == [str(alpha) for alpha in range(6)]  # real axes: whole α, every other β
-    assert told[6:14] == ["0", "0.003", "0.03", "0.2", "0.4", "0.6", "0.8", "1"]
-    assert page.locator(".mv-ticks-across span").all_inner_texts() == told[:6]
-    assert page.locator(".mv-ticks-down span").all_inner_texts() == told[6:14]
+    assert told[:8] == ["0", "0.003", "0.03", "0.2", "0.4", "0.6", "0.8", "1"]  # every other β
+    assert told[8:14] == [str(alpha) for alpha in range(6)]
+    assert page.locator(".mv-ticks-down span").all_inner_texts() == told[:8]
+    assert page.locator(".mv-ticks-across span").all_inner_texts() == told[8:14]
     page.locator(".mv-flipmap > span").nth(5 * 41 + 16).click()  # β 0.1, α 2
     assert page.locator(".mv-live output").all_inner_texts() == ["2.00", "0.10"]
     assert "mv-here" in page.locator(".mv-flipmap > span").nth(5 * 41 + 16).get_attribute("class")
