@@ -319,7 +319,9 @@ class Trainer:
         classes = label.shape[-1]
         cells = F.binary_cross_entropy_with_logits(self.probe.label(video).float(), label)
         scenes = F.cross_entropy(self.probe.scene(video.mean(1)).float(), scene)
-        motions = F.cross_entropy(self.probe.motion(video).float().flatten(0, 1), motion.flatten())
+        guessed, told = self.probe.motion(video).float().flatten(0, 1), motion.flatten()
+        # a mean over cells that show something, 0 where none does
+        motions = F.cross_entropy(guessed, told, reduction="sum") / (told >= 0).sum().clamp_min(1)
         total = classes * cells + 0.1 * scenes + 0.1 * motions
         return {"total": total, "cells": cells * classes, "motions": motions}
 
