@@ -43,14 +43,15 @@ class StageCache:
             return None
         _, kept, state = self._prefill
         before = int(encoded.query[0])
-        same_frames = np.array_equal(kept.frames.pixels, encoded.frames.pixels)
+        if not np.array_equal(kept.frames.pixels, encoded.frames.pixels):
+            return None
         ours, theirs = (z.input_ids[0, :before] for z in (encoded, kept))
-        same_prompt = ours.shape == theirs.shape and bool((ours == theirs).all())
+        if not ours.equal(theirs):
+            return None
         at, was = (z.inputs.get("position_ids") for z in (encoded, kept))
-        same_places = at is was or bool(
-            at is not None and was is not None and (at[..., :before] == was[..., :before]).all()
-        )
-        return state if same_frames and same_prompt and same_places else None
+        if at is not None and was is not None:
+            return state if at[..., :before].equal(was[..., :before]) else None
+        return state if at is was else None
 
     def put_prefill(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
         """Keeps a read in place of the one before."""

@@ -63,6 +63,11 @@ def test_a_read_serves_only_the_same_frames_prompt_and_model(toyworld, make_vide
     assert cache.prefill_for(toyworld, second) is state
     assert cache.prefill_for(object(), second) is None
     assert cache.prefill_for(toyworld, toyworld.encode(other, SECOND)) is None
+    short = replace(clip, frames=clip.frames[:2], times=clip.times[:2])
+    cache.put_prefill(toyworld, toyworld.encode(short, FIRST), state)
+    assert cache.prefill_for(toyworld, second) is None  # whose prompt is longer than that whole one
+    cache.put_prefill(toyworld, first, state)
+    assert cache.prefill_for(toyworld, second) is state
     slow = replace(clip, times=clip.times * 20, duration=clip.duration * 20)
     assert cache.prefill_for(toyworld, toyworld.encode(slow, SECOND)) is None
     before = toyworld.encode_frames(second.frames, SECOND, before="Look closely. ")
