@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
-from macd_studio.core.objects.annotations import place_tracks
+from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
-from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, Weights, WeightsOptions, read_options
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
@@ -236,7 +236,8 @@ def run_video(
     decode.
     """
     check_run(question, backbone, detector, device, methods)
-    annotated = None if tracks is None else read_track_file(tracks)
+    if tracks is not None:
+        check_there(tracks)
     loading = Progress()
     with ThreadPoolExecutor(1) as beside:
         # the video is decoded in a process of its own while this one imports torch, once a first
@@ -248,8 +249,11 @@ def run_video(
             clip = beside.submit(read_clip, video, options.video, opened=opened.set)
             clip.add_done_callback(lambda _: opened.set())
             opened.wait()
-        if clip.done():
-            clip.result()  # raises what is wrong with it
+        placed: FoundTracks | None = None
+        if clip.done() or tracks is not None:
+            read = clip.result()  # raises what is wrong with it
+            if tracks is not None:  # before a model is loaded for nothing
+                placed = read_tracks(tracks, read, options.track)
         from macd_studio.core.cache import kept_tracks
         from macd_studio.core.pipeline import run
 
@@ -264,9 +268,7 @@ def run_video(
             cache=kept_tracks(video, detector, device),
             loading=loading,
             answers=answers,
-            tracks=None
-            if annotated is None
-            else lambda clip: place_tracks(annotated, clip, options.track),
+            tracks=None if placed is None else lambda _: placed,
         ):
             result = event.trace
             if on_event is not None and event.stage != "done":

@@ -15,6 +15,7 @@ MacdError
 ├── NotApplicable              a method that cannot answer a question of this kind
 ├── DetectorError              weights not found, not loadable, or failing on a frame
 ├── TracksError                a file of tracks or masks cannot be read, or does not fit the clip
+│   └── SeveralVideos          it holds several videos, and which is the clip's is not clear
 ├── BackboneError              the video language model cannot be used
 │   ├── BackboneNotFound       no such folder, or the hub cannot be reached
 │   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
@@ -31,6 +32,8 @@ MacdError
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MacdError(Exception):
     """Base of all errors of this project.
@@ -44,7 +47,7 @@ class MacdError(Exception):
         self.cause, self.remedy = cause, remedy
         super().__init__(f"{cause}. {remedy}.")
 
-    def __reduce__(self) -> tuple[type[MacdError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[MacdError], Any]:
         return type(self), (self.cause, self.remedy)
 
 
@@ -102,6 +105,17 @@ class DetectorError(MacdError):
 
 class TracksError(MacdError):
     """A file of tracks or masks cannot be read, or does not fit the clip."""
+
+
+class SeveralVideos(TracksError):
+    """It holds several videos, and which is the clip's is not clear. names: by which to choose."""
+
+    def __init__(self, cause: str, remedy: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(cause, remedy)
+        self.names = names
+
+    def __reduce__(self) -> tuple[type[MacdError], Any]:
+        return type(self), (self.cause, self.remedy, self.names)
 
 
 class BackboneError(MacdError):

@@ -39,6 +39,13 @@ Levels = Literal["three", "continuous"]
 Shape = Literal["outline", "box"]
 Overlap = Literal["normalise", "raw"]
 Memory = Literal["normal", "low"]
+FirstFrame = Literal["auto", "0", "1"]
+Columns = Literal[
+    "auto",
+    "box", "box-conf", "box-track", "box-conf-track", "box-track-conf", "track-box",
+    "track-box-conf", "polygon", "polygon-conf", "polygon-track", "polygon-conf-track", "pose",
+    "pose-conf", "pose-track", "pose-conf-track",
+]  # fmt: skip
 HeadRule = Literal["probability", "raw"]
 Search = Literal["greedy", "sample", "beam", "vote"]
 Weights = Literal["as-is", "int8", "nf4"]
@@ -135,8 +142,10 @@ class DetectOptions(Checked):
 class TrackOptions(Checked):
     """Detections → tracks. Seconds, and shares of the clip.
 
-    min_seen: fewest sightings that must confirm a track after its first. file_fps, file_start: how
-    a file of tracks counts frames, see `core.objects.annotations`.
+    min_seen: fewest sightings that must confirm a track after its first. file_fps, file_start,
+    file_first: how a file of tracks counts frames, see `core.objects.annotations`. file_source:
+    which of its videos is the clip's. file_columns: what the columns of YOLO's texts are, see
+    `core.objects.formats.columns`.
     """
 
     max_gap: float = number(1.0, 0, 10, "longest gap that is interpolated", "seconds")
@@ -150,6 +159,13 @@ class TrackOptions(Checked):
     )  # fmt: skip
     file_start: float = number(
         0.0, -36_000, 36_000, "time in the clip of a track file's frame 0", "seconds"
+    )
+    file_first: FirstFrame = choice(
+        "auto", FirstFrame, "number of a track file's first frame; auto: what it says itself"
+    )
+    file_source: str = text("", 300, "which of a track file's videos is the clip's, by its name")
+    file_columns: Columns = choice(
+        "auto", Columns, "what stands behind the class in YOLO's texts; auto: what fits every line"
     )
 
 

@@ -6,7 +6,6 @@ Boxes are x0 y0 x1 y1 in shares of the source frame, [0, 1]; NaN where a track i
 """
 
 # ruff: noqa: RUF009  (`stored` makes fields, as `dataclasses.field` does)
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -97,7 +96,7 @@ class Clip:
     frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
     times: (T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0.
     dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
-    numbers: (T,) of the frames among the file's, from 0; fps: of the file, its median.
+    numbers: (T,) among the file's frames, from 0; fps, count, full_size (w, h): all of the file.
     """
 
     frames: Pixels
@@ -112,6 +111,8 @@ class Clip:
     notes: tuple[str, ...] = ()
     numbers: Ints | None = None
     fps: float | None = None
+    count: int | None = None
+    full_size: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"

@@ -15,10 +15,9 @@ import numpy as np
 
 from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError, TracksError
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.find import find_cuts, frames_of, prompted
-from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.reading import read_tracks as read_track_file
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
 from macd_studio.core.types import Clip, Track
@@ -52,8 +51,7 @@ class Annotated:
             raise TracksError(
                 f"the folder of tracks holds no file {shown(key, 100)}", "Name it as the clip"
             )
-        file = read_track_file(path)
-        return place_tracks(file, self._benchmark.clip(key), self._options).tracks
+        return read_track_file(path, self._benchmark.clip(key), self._options).tracks
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import OptionError, TraceError
-from macd_studio.core.objects.export import ENDINGS, FORMATS, What, exported
+from macd_studio.core.objects.export import What, exported
+from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.queues import QueueFull
@@ -33,7 +34,7 @@ from macd_studio.viewer import standalone
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
 EXPORTS: dict[str, tuple[str, What]] = {
-    f"{what}-{format}": (format, what) for what in get_args(What) for format in FORMATS
+    f"{what}-{format}": (format, what) for what in get_args(What) for format in WRITERS
 }
 """Ending of an address → format, and what is in the file."""
 UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
@@ -67,7 +68,7 @@ def file_stem(clip: str) -> str:
 def routes(store: Store, examples: list[Example]) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
-    endings = {kind: f"-{kind}{ENDINGS[format]}" for kind, (format, _) in EXPORTS.items()}
+    endings = {kind: f"-{kind}{WRITERS[format].ending}" for kind, (format, _) in EXPORTS.items()}
 
     def find(token: str, stem: str, cookie: str | None) -> StoredTrace | None:
         if token != EXAMPLE:

@@ -24,6 +24,7 @@ from macd_studio.core.validation import (
     Number,
     Part,
     Rule,
+    Text,
     Words,
     help_of,
     refuse_unknown,
@@ -95,6 +96,8 @@ class Setting:
             return self.word if value else self._field.default
         if isinstance(self.rule, Flag):
             return bool(value)
+        if isinstance(self.rule, Text):
+            return (value or "").strip() if isinstance(value, str | None) else value
         if self._may_be_empty and (value is None or value == 0):
             return None
         if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
@@ -142,6 +145,9 @@ SETTINGS: dict[str, Setting] = {
         Setting("low_memory", "ascent", "memory", "low-memory mode (slower)", word="low"),
         Setting("tracks_fps", "track", "file_fps", "its frames per second"),
         Setting("tracks_start", "track", "file_start", "time of its frame 0"),
+        Setting("tracks_first", "track", "file_first", "number of its first frame"),
+        Setting("tracks_columns", "track", "file_columns", "columns of its texts"),
+        Setting("tracks_source", "track", "file_source", "which of its videos"),
         Setting("gradient", "ascent", "gradient", "gradient", _GRADIENTS),
     )
 }

@@ -17,7 +17,7 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
 from macd_studio.core.phrases import noun_phrases
 from macd_studio.core.types import Trace
-from macd_studio.core.validation import Choice, Number
+from macd_studio.core.validation import Choice, Number, Text
 from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import (
@@ -180,7 +180,7 @@ class AskPanel:
             backbone, detector = _listed(settings) if settings.public else _free()
             tracks = gr.File(
                 label=sentences.TRACKS,
-                file_types=[".json", ".xml", ".zip", ".png"],
+                file_types=[".json", ".xml", ".zip", ".png", ".txt"],
                 type="filepath",
                 height=110,
                 elem_id="tracks",
@@ -188,6 +188,10 @@ class AskPanel:
             with gr.Row():
                 widgets["tracks_fps"] = widget("tracks_fps", sentences.TRACKS_FPS_HELP)
                 widgets["tracks_start"] = widget("tracks_start")
+            with gr.Row():
+                widgets |= {n: widget(n) for n in ("tracks_first", "tracks_columns")}
+            widgets["tracks_source"] = widget("tracks_source", sentences.TRACKS_SOURCE_HELP)
+            widgets["tracks_source"].elem_id = "tracks-source"
             self.segmenter = _segmenters(settings)
         self.fields = {
             "example": self.examples,
@@ -281,6 +285,11 @@ def widget_of(setting: Setting, value: Any, info: str | None = None) -> gr.compo
             return gr.Number(value, label=setting.label, step=step, info=info)
         case Choice() if setting.word is None:
             return gr.Dropdown(setting.choices, value=value, label=setting.label, info=info)
+        case Text():
+            return gr.Dropdown(
+                [value] if value else [], value=value, label=setting.label, info=info,
+                allow_custom_value=True,
+            )  # fmt: skip
         case _:
             return gr.Checkbox(value, label=setting.label, info=info)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.errors import TracksError, VideoNotFound
+import gradio as gr
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.errors import SeveralVideos, TracksError, VideoNotFound
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
-from macd_studio.core.objects.annotations import FoundTracks, place_tracks
-from macd_studio.core.objects.files import MAX_BYTES
-from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.annotations import FoundTracks
+from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Trace
@@ -47,8 +51,6 @@ from macd_studio.viewer.payload import can_compare
 if TYPE_CHECKING:
     from macd_studio.core.pipeline import Event
 
-SHARED_TRACK_BYTES = 16 * 2**20
-"""Of a file of objects that a server for others reads: what it holds takes many times as much."""
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
 AUTOMATIC_S = 2.0
@@ -92,12 +94,6 @@ class Job:
     def models(self) -> tuple[str, str]:
         """Backbone and detector, or the file that takes its place, as a note names them."""
         return self.backbone, Path(self.tracks).name if self.tracks else self.detector
-
-    def placed(self, clip: Clip, most: int) -> FoundTracks | None:
-        """The file's objects on the clip's frames. most: bytes of it that are read."""
-        if self.tracks is None:
-            return None
-        return place_tracks(read_track_file(self.tracks, most), clip, self.options.track)
 
 
 class Runs:
@@ -218,6 +214,8 @@ class Runs:
 
     def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
         estimator = self.store.estimator
+        # holds no place in the line: what strangers' files hold may take its time
+        placed, times = yield from self._place_tracks(session, job)
         with ExitStack() as stack:
             planned = work_of_options(job.options, job.backbone, job.detector, job.methods)
             place = stack.enter_context(self.store.admission_queue.enter(estimator.total(planned)))
@@ -230,8 +228,10 @@ class Runs:
             if chosen := self._tell_form(session, form):
                 state = status("video", 1, sentences.READING, running=True)
                 yield chosen | self.view.show_state(session, state)
-            most = SHARED_TRACK_BYTES if self.store.settings.shared else MAX_BYTES
-            placed = job.placed(clip, most)
+            if placed is not None and not np.array_equal(clip.times, times):
+                placed = self._read_tracks(
+                    session, job, ClipFacts.of(clip)
+                )  # other frames were decoded this time
             outside = not job.anyway and self.view.is_outside_toy_world(form)
             expected = replace(job.options, masks_only=True) if outside else job.options
             work = work_of(clip, expected, job.backbone, job.detector, job.methods)
@@ -318,6 +318,33 @@ class Runs:
             clip = read_beside(job.video, job.options.video, stopped, slot, limits)
             session.cache.put(key, clip)
         return clip
+
+    def _place_tracks(
+        self, session: Session, job: Job
+    ) -> Generator[Updates, None, tuple[FoundTracks | None, NDArray[np.float64]]]:
+        """The file's objects on the clip's frames, whose times come with them."""
+        if job.tracks is None:
+            return None, np.zeros(0)
+        state = status("video", 0, sentences.READING_TRACKS, running=True)
+        yield self.view.show_state(session, state)
+        facts = ClipFacts.of(self._read(session, job))
+        if self.store.settings.shared and session.cache is not None:
+            session.cache.forget_frames()  # only those near the device hold theirs
+        try:
+            return self._read_tracks(session, job, facts), facts.times
+        except SeveralVideos as error:
+            chosen = job.options.track.file_source
+            value = chosen if chosen in error.names else None
+            yield {"tracks_source": gr.update(choices=list(error.names), value=value)}
+            raise
+
+    def _read_tracks(self, session: Session, job: Job, clip: ClipFacts) -> FoundTracks:
+        """Reads and places the objects beside this process; its time is charged to the visitor."""
+        assert job.tracks is not None
+        stopped = session.stop.is_set
+        limits = PUBLIC_SERVER if self.store.settings.shared else OWN_MACHINE
+        with self.store.readers.slot(session.visitor, stopped):
+            return read_tracks(job.tracks, clip, job.options.track, stopped, limits)
 
     def _finished(
         self, session: Session, trace: Trace, turn: DeviceTurn, models: tuple[str, str]

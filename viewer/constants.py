@@ -7,6 +7,7 @@ from typing import Any
 from macd_studio.core.decoding.contrast import LARGEST_ALPHA
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
 from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from macd_studio.viewer.glossary import terms
@@ -41,6 +42,7 @@ def constants() -> dict[str, Any]:
         "beta": {"max": BETA_MAX, "step": 0.01},
         "largest_alpha": LARGEST_ALPHA,
         "largest_beta": LARGEST_BETA,
+        "exports": [[name, one.title] for name, one in WRITERS.items()],
         "kinds": [[kind, KINDS[kind].title] for kind in sorted(KINDS)],
         "flips": {"alphas": list(FLIP_ALPHAS), "betas": list(FLIP_BETAS)},
         "edit": {

@@ -36,7 +36,8 @@ from macd_studio.core.door import COMPARED, check_backbone, check_device, check_
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS, contrast_of
-from macd_studio.core.objects.export import FORMATS, What, export_tracks
+from macd_studio.core.objects.export import What, export_tracks
+from macd_studio.core.objects.formats import FORMATS, WRITERS
 from macd_studio.core.objects.registry import check_segmenter, listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
 from macd_studio.core.rules import RULES
@@ -159,7 +160,7 @@ def _add_export(commands: Any) -> None:
         " --tracks reads each of these formats.",
     )  # fmt: skip
     export.add_argument("file", metavar="FILE.macd")
-    export.add_argument("--format", choices=tuple(FORMATS), default="json",
+    export.add_argument("--format", choices=tuple(WRITERS), default="json",
                         help="png and yolo are zip archives (default: json, our own)")  # fmt: skip
     export.add_argument("--what", choices=get_args(What), default="tracks",
                         help="each object, or the areas that are masked and partly masked"
@@ -207,6 +208,9 @@ def _plan(args: argparse.Namespace) -> None:
         print(describe(estimate, args.open_share))
 
 
+_READ = [one.title for one in FORMATS.values()]
+
+
 def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("video", metavar="VIDEO")
     trace.add_argument("question", metavar="QUESTION")
@@ -218,9 +222,9 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     )
     trace.add_argument(
         "--tracks", metavar="FILE",
-        help="the clip's objects instead of a detector's: COCO, CVAT for video, Label Studio, YOLO,"
-        " PNG masks (a folder or zip), or what `export` wrote; --tracks-fps and --tracks-start say"
-        " how it counts frames",
+        help=f"the clip's objects instead of a detector's: {', '.join(_READ)}"
+        " (a file, a folder or a zip); --tracks-fps, --tracks-start and --first-frame say how it"
+        " counts frames, --track-source which of its videos is meant",
     )  # fmt: skip
     add_device(trace)
     add_flags(trace)

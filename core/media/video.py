@@ -12,7 +12,6 @@ import math
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,8 +23,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import macd_studio
 from macd_studio.core import errors, words
+from macd_studio.core.bounded import Watch, end_process, start_process
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.types import Clip, Ints, Pixels
 from macd_studio.core.validation import shown
@@ -58,10 +57,6 @@ LEAST_SHARE = 0.5
 THREADS = 4
 """Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
 MAX_LINE, MAX_SIDE = 2**20, 1280
-SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Each thread would reserve address space, which is what a decoder's memory is counted in."""
-ASK_S = 0.1
-"""How often a reader looks whether it has to end."""
 
 _ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+:")
 _NOT_VIDEO = {
@@ -128,6 +123,8 @@ def read_clip(
         notes=tuple(notes),
         numbers=frames.numbers,
         fps=facts["fps"],
+        count=facts["count"],
+        full_size=None if facts["full_size"] is None else tuple(facts["full_size"]),
     )
 
 
@@ -220,7 +217,7 @@ class _Reader:
             "picture": self._is_picture,
         }
         worker = _take_worker()
-        watch = _Watch(worker, self._cancelled, hard_s)
+        watch = Watch(worker, self._cancelled, hard_s)
         result = _Result()
         try:
             assert worker.stdin is not None
@@ -234,7 +231,7 @@ class _Reader:
             ended = result.receive(worker.stdout, self._opened)
         finally:
             watch.stop()
-            _end(worker)
+            end_process(worker)
         if watch.cancelled:
             raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
         if watch.timed_out:
@@ -347,30 +344,6 @@ class _Pictures:
         return self.of(pixels, self.times[came], self.numbers[came])
 
 
-class _Watch:
-    """Ends a worker that takes too long or whose result is not needed any more."""
-
-    def __init__(
-        self, worker: subprocess.Popen[bytes], cancelled: Callable[[], bool], seconds: float
-    ) -> None:
-        self.timed_out = self.cancelled = False
-        self._end = time.monotonic() + seconds
-        self._worker, self._asked, self._done = worker, cancelled, threading.Event()
-        threading.Thread(target=self._watch, name="watch reader", daemon=True).start()
-
-    def stop(self) -> None:
-        """The worker's result is there, or its end."""
-        self._done.set()
-
-    def _watch(self) -> None:
-        while not self._done.wait(min(ASK_S, max(0.0, self._end - time.monotonic()))):
-            self.timed_out = time.monotonic() >= self._end
-            self.cancelled = not self.timed_out and self._asked()
-            if self.timed_out or self.cancelled:
-                self._worker.kill()
-                return
-
-
 def keep_worker_ready() -> None:
     """From now on a started decoder waits for the next file, which saves its start; for servers."""
     global _ready
@@ -391,21 +364,13 @@ class _Ready:
             decoder, self._waiting = self._waiting, _start_worker()
         if decoder.poll() is None:
             return decoder
-        _end(decoder)
+        end_process(decoder)
         return _start_worker()
 
     def close(self) -> None:
         """Ends the waiting decoder."""
         with self._lock:
-            _end(self._waiting)
-
-
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    worker.kill()
-    worker.wait()
-    for pipe in (worker.stdin, worker.stdout):
-        if pipe is not None:
-            pipe.close()
+            end_process(self._waiting)
 
 
 _ready: _Ready | None = None
@@ -417,14 +382,7 @@ def _take_worker() -> subprocess.Popen[bytes]:
 
 def _start_worker() -> subprocess.Popen[bytes]:
     """A decoder that waits for its one job on stdin, and ends when stdin closes without one."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "macd_studio.core.media.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=Path(macd_studio.__file__).parents[1],
-        env={**os.environ, **SMALL_PROCESS},
-    )
+    return start_process("macd_studio.core.media.worker")
 
 
 def _check(path: str | Path, options: VideoOptions) -> tuple[Path, bool]:

@@ -19,8 +19,6 @@ are decoded, so that the memory of this process does not grow with their number:
 from __future__ import annotations
 
 import json
-import math
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +29,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.bounded import limit_process
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp, to_rgb
@@ -45,15 +44,6 @@ TRY_SHARE, HOPELESS = 0.25, 1.5
 REST_SHARE = 0.8
 """Of the time left after the sampled key frames, what the further ones are planned to take."""
 Send = Callable[[dict[str, Any], NDArray[np.uint8] | None], None]
-
-
-def limit_process(memory_bytes: int, seconds: float, threads: int) -> None:
-    """Bounds this process before it looks at the file."""
-    processor_s = math.ceil(threads * seconds) + 1
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class Reading:
@@ -72,6 +62,7 @@ class Reading:
         self.reached: float | None = None
         self.notes: list[str] = []
         self.hdr = self.deep = self.damaged = False
+        self.full_size: tuple[int, int] | None = None
         self.source = Source(job["path"], job["threads"], self._check, self._check_index)
         self._listed = now()
         self._choose_range()
@@ -239,6 +230,9 @@ class Reading:
                 continue
             self._sent[kind].add(frame.pts)
             picture = to_rgb(frame, side, self.aspect)
+            width, height = round(frame.width * self.aspect), frame.height
+            is_upright = (picture.shape[1] >= picture.shape[0]) == (width >= height)
+            self.full_size = (width, height) if is_upright else (height, width)
             if self._shapes.setdefault(kind, picture.shape) != picture.shape:
                 raise Reject(
                     "NotAVideo",
@@ -274,6 +268,8 @@ class Reading:
             "duration": 0.0 if still else self.source.duration,  # a picture has no time
             "title": self.source.container.metadata.get("title", "")[:200],
             "fps": _rate(self.source),
+            "count": None if self.source.cut_short else len(self.source.pts),
+            "full_size": self.full_size,
             "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),
         }
 

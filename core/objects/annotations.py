@@ -2,9 +2,11 @@
 
 A file counts frames. Without a rate of its own these are the clip's frames, which are counted by
 their timestamps, so that a clip of varying rate fits too; otherwise frame n is shown at
-start + n / rate seconds. What lies between frames that a file describes is what its format says:
-CVAT and Label Studio move an object evenly from one to the next, files of single pictures (COCO,
-masks, YOLO) say nothing, and the closest picture is taken, if it lies within half their spacing.
+start + n / rate seconds. Some formats do not say whether their first frame is 0 or 1; the number of
+the last one decides where it can. What lies between frames that a file describes is what its format
+says: CVAT and Label Studio move an object evenly from one to the next, files of single pictures
+(COCO, masks, YOLO) say nothing, and the closest picture is taken, if it lies within half their
+spacing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +24,11 @@ from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.outlines import Mask, filled, outline_of, within
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.records import DetectorRecord
-from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Clip, Floats, Outline, Track
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Floats, Ints, Outline, Track
 from macd_studio.core.words import count, visible, writable
 
 Between = Literal["even", "closest"]
+Counted = Literal["stated", "open"]
 CLOSE = 0.02
 """A position this near to a described frame is on it; rates are rarely exact."""
 SHAPE_OFF = 0.02
@@ -44,7 +47,7 @@ class Shape:
     at: the frame's number. box: x0 y0 x1 y1 in shares of the frame; None: out of sight from here
     on, where there is no mask either. rings: polygons in pixels of `size` = (h, w), or in shares of
     the frame where that is 0 0; the object is all of them. runs: its mask. kept: its outline in
-    shares of the box.
+    shares of the box. place: where in the file it stands, in words.
     """
 
     at: float
@@ -53,6 +56,11 @@ class Shape:
     size: tuple[int, int] = (0, 0)
     runs: Runs | None = None
     kept: Outline = ()
+    place: str = ""
+
+    def moved_to(self, at: float) -> Shape:
+        """The same on another frame."""
+        return replace(self, at=at)
 
     @property
     def in_sight(self) -> bool:
@@ -118,6 +126,11 @@ class Annotated:
     shapes: tuple[Shape, ...]
     confidence: float = 1.0
 
+    @property
+    def frames_seen(self) -> int:
+        """On how many described frames it is in sight."""
+        return sum(shape.in_sight for shape in self.shapes)
+
 
 @dataclass(frozen=True, eq=False)
 class TrackFile:
@@ -126,8 +139,9 @@ class TrackFile:
     name, sha256: of the file. format: as people call it. fps, first: of its own count of frames,
     where it states one. size: (w, h) of its pictures, where it states them. between: what it says
     of frames that it does not describe. stays: whether an object stays where it was last.
-    seconds: whether it states times instead of counting frames. look: for a file whose objects are
-    known only once its pictures are read, the objects on some of its frames.
+    seconds: whether it states times instead of counting frames. counted: whether its format says
+    with which number frames begin. look: for a file whose objects are known only once its pictures
+    are read, the objects on some of its frames, and notes.
     """
 
     name: str
@@ -142,7 +156,25 @@ class TrackFile:
     stays: bool = False
     seconds: bool = False
     notes: tuple[str, ...] = ()
-    look: Callable[[Sequence[float]], tuple[Annotated, ...]] | None = None
+    counted: Counted = "stated"
+    look: Callable[[Sequence[float]], tuple[tuple[Annotated, ...], tuple[str, ...]]] | None = None
+
+
+class SampledClip(Protocol):
+    """What of a clip decides where tracks are placed: a `Clip`, or a `ClipFacts`."""
+
+    @property
+    def times(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def numbers(self) -> Ints | None: ...  # noqa: D102
+    @property
+    def size(self) -> tuple[int, int]: ...  # noqa: D102
+    @property
+    def fps(self) -> float | None: ...  # noqa: D102
+    @property
+    def count(self) -> int | None: ...  # noqa: D102
+    @property
+    def is_picture(self) -> bool: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,41 +186,64 @@ class FoundTracks:
     notes: tuple[str, ...] = ()
 
 
-def place_tracks(file: TrackFile, clip: Clip, options: TrackOptions | None = None) -> FoundTracks:
-    """The file's objects as tracks at `clip.times`. Raises TracksError where they do not fit."""
+def place_tracks(
+    file: TrackFile, clip: SampledClip, options: TrackOptions | None = None
+) -> FoundTracks:
+    """The file's objects as tracks at `clip.times`. Raises TracksError where they do not fit.
+
+    At most `max_tracks` objects are drawn: those that are seen longest.
+    """
     options = options or TrackOptions()
     _check_shape(file, clip)
     if not len(file.frames):
         raise TracksError(f"{file.name} describes no object", "Choose another file")
     at, how = _positions(file, clip, options)
-    objects = file.objects
+    objects, looked = file.objects, tuple[str, ...]()
     if file.look is not None:
-        objects = file.look(sorted({float(n) for p in at for n in _closest(file, p)}))
+        objects, looked = file.look(sorted({float(n) for p in at for n in _closest(file, p)}))
+    near = [one for one in objects if _comes_near(one, at, file)]
+    near.sort(key=lambda one: -one.confidence * one.frames_seen)  # stable: the file's order decides
     frame = clip.size[1], clip.size[0]
-    placed = [_placed(one, at, file, frame) for one in objects]
+    placed = [_placed(one, at, file, frame) for one in near[: options.max_tracks]]
     tracks = [t for t, _ in placed if (t.state != LOST).any()]
     if not tracks:
         raise TracksError(_outside(file, at, how), "State its rate and the time of its frame 0")
-    tracks.sort(key=lambda t: -t.confidence * t.frames_seen)  # stable: the file's order decides
-    notes = [*file.notes, f"objects are those of {file.name}: {how}"]
+    notes = [*file.notes, *looked, f"objects are those of {file.name}: {how}"]
     beyond = int((file.frames > at.max() + _spacing(file)).sum()) if file.seconds else 0
     if beyond:
         notes.append(f"{count(beyond, 'described frame')} of it lie after the last sampled frame")
-    if len(tracks) > options.max_tracks:
+    if len(near) > options.max_tracks:
         notes.append(
-            f"the file holds {len(tracks)} objects; the {options.max_tracks} longest seen were kept"
+            f"the file holds {len(near)} objects; the {options.max_tracks} longest seen were kept"
         )
     if any(not exact for _, exact in placed):
         notes.append(
             "some masks have more parts, holes or points than an outline can have: the smallest"
             " were left out"
         )
-    kept = tracks[: options.max_tracks]
     record = DetectorRecord.from_dict({
         "name": file.name, "format": file.format, "sha256": file.sha256, "counting": how,
         "frames": len(clip.times),
     })  # fmt: skip
-    return FoundTracks(tuple(replace(t, id=i) for i, t in enumerate(kept, 1)), record, tuple(notes))
+    return FoundTracks(
+        tuple(replace(t, id=i) for i, t in enumerate(tracks, 1)), record, tuple(notes)
+    )
+
+
+def _comes_near(one: Annotated, at: NDArray[np.float64], file: TrackFile) -> bool:
+    """Whether any of its shapes may be on a sampled frame; nothing is drawn for it."""
+    known = [shape.at for shape in one.shapes]
+    for position in at:
+        if file.between == "even":
+            i = bisect_right(known, float(position) + CLOSE) - 1
+            if i >= 0 and one.shapes[i].in_sight:
+                return True
+            continue
+        for nearest in _closest(file, float(position)):
+            i = bisect_right(known, nearest) - 1
+            if i >= 0 and known[i] == nearest and one.shapes[i].in_sight:
+                return True
+    return False
 
 
 def clean_label(text: object) -> str:
@@ -200,7 +255,7 @@ def clean_label(text: object) -> str:
     return visible(writable(str(text)[: 2 * LONGEST_LABEL])).strip()[:LONGEST_LABEL] or "object"
 
 
-def _check_shape(file: TrackFile, clip: Clip) -> None:
+def _check_shape(file: TrackFile, clip: SampledClip) -> None:
     if file.size is None:
         return
     width, height = file.size
@@ -214,7 +269,7 @@ def _check_shape(file: TrackFile, clip: Clip) -> None:
 
 
 def _positions(
-    file: TrackFile, clip: Clip, options: TrackOptions
+    file: TrackFile, clip: SampledClip, options: TrackOptions
 ) -> tuple[NDArray[np.float64], str]:
     """Which frame of the file each sampled frame is, not whole if between two; and how in words."""
     start = options.file_start
@@ -226,16 +281,53 @@ def _positions(
     fps = options.file_fps or file.fps
     if fps is None and start:
         fps = clip.fps
+    stated = None if options.file_first == "auto" else float(options.file_first)
+    first = file.first if stated is None else stated
     if fps is not None:
         how = f"its frame n is taken for that at n / {fps:g} s"
-        counted: NDArray[np.float64] = (clip.times - start) * fps + file.first
+        counted: NDArray[np.float64] = (clip.times - start) * fps + first
         return counted, how + (f" + {start:g} s" if start else "")
     if clip.numbers is None:
         raise TracksError(
             f"{file.name} counts frames, and how many the clip has a second is not known",
             "State the frames per second of the file",
         )
-    return clip.numbers.astype(np.float64) + file.first, "its frames are counted as the clip's"
+    first, from_ = _first_frame(file, clip, options, first)
+    return clip.numbers.astype(np.float64) + first, f"its frames are counted as the clip's{from_}"
+
+
+def _first_frame(
+    file: TrackFile, clip: SampledClip, options: TrackOptions, first: float
+) -> tuple[float, str]:
+    """The number of the file's first frame, and how it is known in words.
+
+    Raises TracksError where the file describes a frame that the clip does not have.
+    """
+    lowest, highest = float(file.frames.min()), float(file.frames.max())
+    if file.between == "even":  # a shape that ends an object lies behind its last frame
+        seen = [shape.at for one in file.objects for shape in one.shapes if shape.in_sight]
+        lowest, highest = (min(seen), max(seen)) if seen else (lowest, lowest)
+    how = ""
+    if options.file_first != "auto":
+        how = f", from {first:g}"
+    elif file.counted == "open" and clip.count is not None and lowest >= 1:
+        if highest == clip.count:
+            first = 1.0
+            how = f", from 1: its last is {highest:g}, and the clip has {clip.count} frames"
+        elif lowest == 1 and clip.count > 1:
+            how = ", from 0; it describes no frame 0: if it counts from 1, state that"
+    if clip.count is not None and not lowest - first >= 0:
+        raise TracksError(
+            f"{file.name} describes frame {lowest:g}, and its first is stated to be {first:g}",
+            "State the number of its first frame with --first-frame",
+        )
+    if clip.count is not None and highest - first > clip.count - 1:
+        raise TracksError(
+            f"{file.name} describes frame {highest:g}, and the clip has frames {first:g} to"
+            f" {first + clip.count - 1:g}",
+            "Choose the file of this clip, or state its rate with --tracks-fps",
+        )
+    return first, how
 
 
 def _outside(file: TrackFile, at: NDArray[np.float64], how: str) -> str:
@@ -279,7 +371,7 @@ def _placed(
         confidence=one.confidence,
         boxes=boxes,
         state=state,
-        frames_seen=sum(shape.in_sight for shape in one.shapes),
+        frames_seen=one.frames_seen,
         outlines=tuple(outlines) if any(o is not None for o in outlines) else (),
     ), exact
 

@@ -5,7 +5,7 @@ A pixel belongs to an outline where its centre does, by the even-odd rule, so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import cv2
 import numpy as np
@@ -16,6 +16,11 @@ from macd_studio.core.errors import TracksError
 from macd_studio.core.types import Floats, Outline
 
 Mask = NDArray[np.bool_]
+Floats64, Ints64 = NDArray[np.float64], NDArray[np.int64]
+MAX_CROSSINGS, AT_ONCE = 8_000_000, 500_000
+"""How often the edges of polygons may cross rows of pixels, and how many of these are held."""
+MAX_EDGES = 300_000
+"""Sides between a mask's pixels and others, up to which they are followed one by one."""
 FINEST = (0.5, 0.35, 0.2, 0.1, 0.0)
 """How far an outline may leave the edge of its mask, pixels: the first that gives the mask back."""
 DIGITS = 4
@@ -30,6 +35,7 @@ def filled(rings: Sequence[NDArray[np.floating]], size: tuple[int, int]) -> Mask
     """
     height, width = size
     toggles = np.zeros((height, width + 1), bool)
+    crossings = 0
     for ring in rings:
         a = np.asarray(ring, np.float64)
         b = np.roll(a, -1, axis=0)
@@ -37,13 +43,42 @@ def filled(rings: Sequence[NDArray[np.floating]], size: tuple[int, int]) -> Mask
         first = np.ceil(upper - 0.5).clip(0, height).astype(np.int64)
         beyond = np.ceil(lower - 0.5).clip(0, height).astype(np.int64)
         count = (beyond - first).clip(0)
-        edge = np.repeat(np.arange(len(a)), count)
-        row = np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count) + first[edge]
-        (ax, ay), (bx, by) = a[edge].T, b[edge].T
-        x = ax + (row + 0.5 - ay) * (bx - ax) / (by - ay)
-        column = np.ceil(x - 0.5).clip(0, width).astype(np.int64)
-        np.logical_xor.at(toggles, (row, column), True)
+        crossings += int(count.sum())
+        if crossings > MAX_CROSSINGS:
+            raise TracksError(
+                f"a polygon crosses the rows of a frame {crossings} times, more than"
+                f" {MAX_CROSSINGS}",
+                "Simplify its polygons",
+            )
+        ends = np.cumsum(count)
+        for start, end in _spans(ends):
+            _toggle(toggles, a, b, first, count, start, end)
     return np.asarray(np.logical_xor.accumulate(toggles, axis=1)[:, :width])
+
+
+def _spans(ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Edges from and to which about AT_ONCE rows are crossed. ends: (N,) crossings so far."""
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        end = int(np.searchsorted(ends, before + AT_ONCE, "right"))
+        end = max(end, start + 1)
+        yield start, end
+        start = end
+
+
+def _toggle(
+    toggles: Mask, a: Floats64, b: Floats64, first: Ints64, count: Ints64, start: int, end: int
+) -> None:
+    """Turns over where the edges `start` to `end` of a polygon cross the middles of rows."""
+    count, first = count[start:end], first[start:end]
+    width = toggles.shape[1] - 1
+    edge = np.repeat(np.arange(len(count)), count)
+    row = np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count) + first[edge]
+    (ax, ay), (bx, by) = a[start:end][edge].T, b[start:end][edge].T
+    x = ax + (row + 0.5 - ay) * (bx - ax) / (by - ay)
+    column = np.ceil(x - 0.5).clip(0, width).astype(np.int64)
+    np.logical_xor.at(toggles, (row, column), True)
 
 
 def outline_of(mask: Mask) -> tuple[Floats, Outline, bool] | None:
@@ -128,13 +163,17 @@ def _larger_parts(mask: Mask) -> Mask:
 
 
 def _edges(mask: Mask) -> list[Floats]:
-    """Closed lines (N, 2) through the middles of the sides between a mask's pixels and others.
+    """Closed lines (N, 1, 2) through the middles of the sides between a mask's pixels and others.
 
     Pixels that touch at a corner only are apart. Such a line cuts a corner of a pixel at most, so
-    the mask is what it encloses.
+    the mask is what it encloses. An edge of more sides than MAX_EDGES has more points than an
+    outline can keep in any case: it is followed from pixel to pixel, a half pixel inside.
     """
     padded = np.pad(mask, 1).astype(np.int8)
     across, down = np.diff(padded, axis=0), np.diff(padded, axis=1)
+    if np.count_nonzero(across) + np.count_nonzero(down) > MAX_EDGES:
+        found, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+        return [ring.astype(np.float32) + 0.5 for ring in found]
     following: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for y, x in np.argwhere(across[:, 1:-1]).tolist():  # a side from (x, y) to (x + 1, y)
         inside_below = across[y, x + 1] > 0

@@ -82,12 +82,9 @@ def snippet(trace: Trace) -> str:
     imported = ["from macd_studio.core.objects.detect import load_detector"]
     made, placed = f"load_detector({detector!r})", list[str]()
     if trace.detector.is_file:
-        imported = [
-            "from macd_studio.core.objects.annotations import place_tracks",
-            "from macd_studio.core.objects.formats import read_track_file",
-        ]
-        made = f"read_track_file({detector!r})"
-        placed = ["    tracks=lambda clip: place_tracks(detector, clip, options.track),"]
+        imported = ["from macd_studio.core.objects.reading import read_tracks"]
+        made = repr(detector)
+        placed = ["    tracks=lambda clip: read_tracks(detector, clip, options.track),"]
     lines = [
         "from macd_studio.core.backbones import load_backbone",
         *imported,

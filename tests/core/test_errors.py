@@ -11,8 +11,8 @@ TREE = [
     "BackboneCorrupt BackboneError BackboneNotFound BenchmarkError BlindGradient Cancelled",
     "CorruptVideo",
     "DecodeLimit DetectorError MacdError NoVideoStream NotAVideo NotApplicable NumericalError",
-    "OptionError OutOfMemory QuestionError TraceError TracksError UnsupportedBackbone",
-    "VideoError VideoNotFound VideoTooLarge VideoTooLong VideoTooSmall",
+    "OptionError OutOfMemory QuestionError SeveralVideos TraceError TracksError",
+    "UnsupportedBackbone VideoError VideoNotFound VideoTooLarge VideoTooLong VideoTooSmall",
 ]
 
 

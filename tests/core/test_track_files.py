@@ -16,8 +16,8 @@ from macd_studio.core.errors import OptionError, TracksError
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.annotations import place_tracks
-from macd_studio.core.objects.export import FORMATS, export_tracks, sheet_of
-from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.export import export_tracks, sheet_of
+from macd_studio.core.objects.formats import WRITERS, read_track_file
 from macd_studio.core.objects.outlines import filled, outline_of, placed, read_packed_runs, runs_of
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.pipeline import run
@@ -112,7 +112,7 @@ def trace():
 
 
 @pytest.mark.parametrize("what", ["tracks", "levels"])
-@pytest.mark.parametrize("format", [f for f in FORMATS if f != "label-studio"])
+@pytest.mark.parametrize("format", [f for f in WRITERS if f != "label-studio"])
 def test_every_pixel_comes_back(trace, tmp_path, format, what):
     file = read_track_file(export_tracks(trace, tmp_path / "out", format, what))
     again = place_tracks(file, clip_of()).tracks
@@ -427,20 +427,21 @@ def test_a_trace_says_whose_objects_it_has_and_how_to_have_them_again(make_video
     assert any("objects are those of coco.json" in w for w in again.warnings)
     assert "--tracks coco.json --frames 4 --tracks-fps 12.0" in command(again)
     assert "--detector" not in command(again)
-    assert "place_tracks(detector, clip, options.track)" in snippet(again)
+    assert "read_tracks(detector, clip, options.track)" in snippet(again)
 
 
 def test_the_command_line_writes_and_takes_tracks(tmp_path, capsys):
     saved = sorted((assets() / "examples").glob("*.macd"))[0]
-    for format in FORMATS:
+    for format in WRITERS:
         out = tmp_path / f"out-{format}"
         assert main(["export", str(saved), "--format", format, "--out", str(out)]) == 0
         assert len(read_track_file(out).frames) > 1
     capsys.readouterr()
     assert main(["export", str(saved), "--what", "levels", "--out", str(tmp_path)]) == 2
     assert "is a folder" in capsys.readouterr().err
-    assert main(["trace", "missing.mp4", "Is there a dog?", "--tracks", str(saved)]) == 2
-    assert "neither of COCO nor of Label Studio's videos" in capsys.readouterr().err
+    clip = str(assets() / "examples" / "repaired.mp4")
+    assert main(["trace", clip, "Is there a dog?", "--tracks", str(saved)]) == 2
+    assert "neither of COCO, YouTube-VIS nor Label Studio's videos" in capsys.readouterr().err
 
 
 def test_the_door_refuses_a_file_before_the_video_is_read(tmp_path):

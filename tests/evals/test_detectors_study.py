@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.files import OWN
+from macd_studio.core.objects.formats.own import MARK as OWN
 from macd_studio.core.options import options_from
 from macd_studio.core.types import LOST
 from macd_studio.evals.__main__ import main

@@ -10,7 +10,8 @@ import pytest
 
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
-from macd_studio.core.objects.export import ENDINGS, FORMATS, exported
+from macd_studio.core.objects.export import exported
+from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.segment import Sighting
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.examples import examples
@@ -289,14 +290,16 @@ def test_objects_are_downloaded_in_every_format(handlers, store):
     page, found = handlers.view.first_paint()["files"]["page"], handlers.view.examples
     trace = handlers.view.first[1]
     for what in ("tracks", "levels"):
-        for format in FORMATS:
+        for format in WRITERS:
             answer = get(store, page.replace(".html", f".{what}-{format}"), found)
             assert answer.status_code == 200, format
             assert answer.content == exported(trace, format, what)
             name = answer.headers["content-disposition"].split('"')[1]
             assert f"-{what}-{format}." in name
     endings = {"cvat": "xml", "png": "zip", "yolo": "zip"}
-    assert {f: e[1:] for f, e in ENDINGS.items()} == dict.fromkeys(FORMATS, "json") | endings
+    assert {f: one.ending[1:] for f, one in WRITERS.items()} == dict.fromkeys(
+        WRITERS, "json"
+    ) | endings
     assert "no such file" in get(store, page.replace(".html", ".tracks-avi"), found).text
     session = store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
     session.show(replace(trace, tracks=()))

@@ -14,9 +14,8 @@ import pytest
 from PIL import Image
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects import files
 from macd_studio.core.objects.annotations import place_tracks
-from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.formats import border, gather, read_track_file
 from tests.core.test_track_files import clip_of, coco, cvat, cvat_box, key, label_studio
 from tests.patience import PATIENCE_S
 
@@ -113,7 +112,7 @@ CASES = {
         lambda folder: coco(folder, [ONE], size=(10**9, 10**9)), "not a number from 1 to 4096"),
     "an image without number": (
         lambda folder: coco(folder, [], images=[
-            {"id": 1, "width": 4, "height": 4, "file_name": "a.png"}]), "without a number"),
+            {"id": 1, "width": 4, "height": 4, "file_name": "a.png"}]), "without the number"),
     "an XML bomb": (text(BOMB, "a.xml"), "declares a document type"),
     "another file's text": (text(OUTSIDE, "a.xml"), "declares a document type"),
     "XML with a type": (text("<!DOCTYPE html><annotations/>", "a.xml"), "declares a document type"),
@@ -139,7 +138,7 @@ CASES = {
     "a zip of another kind": (
         archive({"a.txt": b"0 1 1 1 1"}, compression=zipfile.ZIP_BZIP2), "packed in a way"),
     "half a zip": (text(b"PK\3\4" + bytes(50), "a.zip"), "damaged"),
-    "a zip of nothing": (archive({"a.doc": b""}), "neither PNG masks nor YOLO"),
+    "a zip of nothing": (archive({"a.doc": b""}), "holds no tracks or masks"),
     "masks of two sizes": (masks((4, 4), (4, 8)), "4×4 and 8×4"),
     "a wide mask": (archive({"m_1.png": HUGE_PNG}), "200000×200000"),
     "a text named png": (archive({"m_1.png": b"hello"}), "not a PNG picture"),
@@ -148,7 +147,7 @@ CASES = {
     "YOLO's class beyond its names": (
         archive({"1.txt": "3 1 1 1 1", "classes.txt": "dog"}), "names do not list"),
     "YOLO's negative box": (archive({"1.txt": "0 .5 .5 -.1 .1"}), "-0.1 wide"),
-    "YOLO in pixels": (archive({"1.txt": "0 100 90 80 70"}), "not a number from -10 to 10"),
+    "YOLO in pixels": (archive({"1.txt": "0 100 90 80 70"}), "not in shares of the frame"),
     "our own without times": (own(times=[]), "times that do not rise"),
     "our own with fewer boxes": (own(times=[0, 1]), "1 boxes of track 1 for 2 times"),
     "our own with a long outline": (
@@ -173,17 +172,17 @@ def test_what_cannot_be_read_is_told_in_one_sentence(case, tmp_path):
         ("MAX_SHAPES", lambda f: label_studio(f, [key(1, 0)]), "more than 0 shapes"),
         ("MAX_OBJECTS", annotated(), "1 objects, more than 0"),
         ("MAX_IN_FRAME", annotated(), "1 objects on one frame"),
-        ("MAX_FILES", archive({"a.txt": b""}), "more than 0 files"),
+        ("MAX_MEMBERS", archive({"a.txt": b""}), "more than 0 files"),
     ],
 )
 def test_what_a_file_holds_is_counted(limit, write, says, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, limit, 0)
+    monkeypatch.setattr(gather if hasattr(gather, limit) else border, limit, 0)
     with pytest.raises(TracksError, match=says):
         read_track_file(write(tmp_path))
 
 
 def test_a_folder_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_BYTES", 10)
+    monkeypatch.setattr(border, "MAX_BYTES", 10)
     (tmp_path / "1.txt").write_bytes(b"0 .5 .5 .1 .1\n")
     with pytest.raises(TracksError, match="holds more than 0 MB"):
         read_track_file(tmp_path)
@@ -194,7 +193,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
     folder.mkdir()
     (tmp_path / "secret_1.txt").write_text("0 .5 .5 .1 .1")
     (folder / "f_1.txt").symlink_to(tmp_path / "secret_1.txt")
-    with pytest.raises(TracksError, match="neither PNG masks"):
+    with pytest.raises(TracksError, match="holds no tracks or masks"):
         read_track_file(folder)
 
 
@@ -246,7 +245,7 @@ def test_labels_are_cleaned(tmp_path):
 def test_memory_is_bounded(tmp_path):
     """A file as large as may be read, of as many values: read and refused within 600 MB."""
     path = tmp_path / "a.json"
-    values = files.MAX_VALUES - 100
+    values = border.MAX_VALUES - 100
     path.write_bytes(b'{"images":[' + b"[]," * (values // 2) + b'0],"annotations":[]}')
     code = (
         "import sys; from macd_studio.core.errors import TracksError\n"

@@ -99,8 +99,6 @@ const FILM_ROUNDS = 2;
 
 /** @type {[string, string][]} what is saved */
 const OBJECTS = [["tracks", TEXT.objectsGroup], ["levels", TEXT.maskedGroup]];
-/** @type {[string, string][]} formats of core/objects/export.py */
-const FORMATS = [["json", "MACD"], ["coco", "COCO"], ["cvat", "CVAT"], ["label-studio", "Label Studio"], ["yolo", "YOLO"], ["png", "PNG"]];
 
 export class Stage {
   /** @param {State} state */
@@ -137,9 +135,7 @@ export class Stage {
     this.film = button(TEXT.saveFilm, () => this.saveFilm());
     this.saveObjects = el("select", {
       "aria-label": TEXT.saveObjectsAs, hidden: true, on: { change: () => this.saveTracks(this.saveObjects.value) },
-    }, el("option", { value: "" }, TEXT.saveObjectsAs),
-    OBJECTS.map(([what, group]) => el("optgroup", { label: group },
-      FORMATS.map(([format, name]) => el("option", { value: `${what}-${format}` }, name)))));
+    }, el("option", { value: "" }, TEXT.saveObjectsAs));
     this.refused = errorLine();
     /** Where the trace on show can be had as a page. */
     this.address = "";
@@ -210,6 +206,10 @@ export class Stage {
   /** What a server gives of the trace on show. @param {{ page: string } | undefined} files @param {boolean} running */
   offer(files, running) {
     if (files) this.address = files.page;
+    if (files && this.saveObjects.options.length === 1) {
+      this.saveObjects.append(...OBJECTS.map(([what, group]) => el("optgroup", { label: group },
+        this.state.constants.exports.map(([format, name]) => el("option", { value: `${what}-${format}` }, name)))));
+    }
     this.saveObjects.hidden = !this.state.host.get || !this.address || running || !this.state.trace?.tracks.length;
     this.refused.hidden = true;
   }

@@ -87,6 +87,8 @@ export interface Constants {
   /** The largest β that an answer can have. */
   largest_beta: number;
   flips: { alphas: number[]; betas: number[] };
+  /** [name, what it is called] of every format in which objects are saved. */
+  exports: [string, string][];
   /** [kind, what it is called] of every kind of evidence map. */
   kinds: [string, string][];
   /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
