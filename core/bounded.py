@@ -55,6 +55,10 @@ class Watch:
         self._process, self._asked, self._done = process, cancelled, threading.Event()
         threading.Thread(target=self._watch, name="watch reader", daemon=True).start()
 
+    def give(self, seconds: float) -> None:
+        """Counts so many seconds from now on, instead of those before."""
+        self._end = time.monotonic() + seconds
+
     def stop(self) -> None:
         """The result is there, or the process has ended."""
         self._done.set()

@@ -26,6 +26,8 @@ from macd_studio.core.records import DetectorRecord
 from macd_studio.core.types import Clip, Outline, Track
 from macd_studio.core.validation import shown
 
+START_S, MAX_LINE = 60, 100
+"""Seconds in which a process has started, and bytes of the line with which it says so."""
 MAX_HEADER, MAX_ARRAYS = 16 * 2**20, 256 * 2**20
 """Bytes of what a process tells of the tracks, and of their boxes and outlines."""
 
@@ -72,13 +74,15 @@ def read_tracks(
     }
     check_there(path)
     process = start_process("macd_studio.core.objects.worker")
-    watch = Watch(process, cancelled, limits.seconds)
+    watch = Watch(process, cancelled, START_S)
     try:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):  # it was ended already
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.close()
+        if process.stdout.readline(MAX_LINE):  # it has started
+            watch.give(limits.seconds)
         found = _receive(process.stdout)
     finally:
         watch.stop()

@@ -2,9 +2,9 @@
 
 Runs as `python -m core.objects.worker`, started by `core.objects.reading` only.
 
-The first line of its answer is JSON: {"tracks": …, "bytes": n} and then n bytes; {"error": …,
-"remedy": …} for a file that is refused, with {"names": …} of videos to choose from; {"over":
-"memory"} where it took too much; {"failed": …} for an error of this program.
+It says "ready" before it looks at the file. The next line is JSON: {"tracks": …, "bytes": n}, and
+then n bytes; {"error": …, "remedy": …} for a file that is refused, with {"names": …} of videos to
+choose from; {"over": "memory"} where it took too much; {"failed": …} for an error of this program.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def main() -> None:
     assert PngImagePlugin
     if taken := address_space():
         limit_process(taken + job["memory_bytes"], job["seconds"], threads=1)
+    sys.stdout.buffer.write(b"ready\n")
+    sys.stdout.buffer.flush()
     header, content = answer(job)
     sys.stdout.buffer.write(json.dumps(header).encode() + b"\n")
     sys.stdout.buffer.write(content)

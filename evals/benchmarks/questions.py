@@ -18,7 +18,8 @@ from macd_studio.evals.benchmarks.layout import Reader, place, read_table
 NAMES = ("questions.csv", "questions.jsonl")
 REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
 FIELDS = (
-    "id", "video", "question", "answer", "options", "type", "cluster", "start", "end", "regime",
+    "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "start", "end",
+    "regime",
 )  # fmt: skip
 AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."
 
@@ -29,7 +30,8 @@ class Questions(FileBenchmark):
     Further columns are left alone, but for names that are nearly one of these.
 
     options: a list in JSONL; in CSV separated by "|". The answer of a question with options is one
-    of them or its letter. type: a label to report by, the regime of the question. cluster: what
+    of them or its letter; answer_by, "text" or "letter", says which where it could be both, as "A"
+    of B|A|C. type: a label to report by, the regime of the question. cluster: what
     belongs together, such as videos of one scene; the video itself without it. Videos lie beside
     the file, or where an absolute path says.
     """
@@ -118,12 +120,27 @@ def _options(reader: Reader, record: dict[str, Any]) -> tuple[str, ...]:
     return options
 
 
+def _letter(reader: Reader, options: Sequence[str], answer: str) -> str:
+    """Of the right option, which the answer names by its text or by its letter."""
+    by = reader.text("answer_by", default="")
+    if by not in ("", "text", "letter"):
+        raise reader.fail(f"answer_by is {by!r}; give text or letter")
+    by_text, letter = letter_of(options, answer), answer.strip("(). ").upper()
+    by_letter = letter if letter in tuple(LETTERS[: len(options)]) else None
+    if not by and by_text and by_letter and by_text != by_letter:
+        raise reader.fail(
+            f"the answer {answer!r} is the text of option {by_text} and the letter of another; say"
+            ' which by a column answer_by, "text" or "letter"'
+        )
+    found = {"text": by_text, "letter": by_letter}.get(by, by_text or by_letter)
+    if found is None:
+        raise reader.fail(f"the answer {answer!r} is not one of the options")
+    return found
+
+
 def _truth(reader: Reader, options: Sequence[str]) -> tuple[Kind, str]:
     answer = reader.text("answer")
     if options:
-        letter = letter_of(options, answer) or answer.strip("(). ").upper()
-        if letter not in tuple(LETTERS[: len(options)]):
-            raise reader.fail(f"the answer {answer!r} is not one of the options")
-        return "choice", letter
+        return "choice", _letter(reader, options, answer)
     plain = answer.lower().rstrip(".")
     return ("yes-no", plain) if plain in ("yes", "no") else ("word", answer)

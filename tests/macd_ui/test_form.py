@@ -1,6 +1,5 @@
 """The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -71,52 +70,6 @@ def handlers(store):
     return make_handlers(store, [])
 
 
-def boxes_file(folder, numbers=(3, 9, 15, 21)):
-    """COCO's boxes of a cup, on frames of a clip of 64×48."""
-    images = [{"id": n, "width": 64, "height": 48, "file_name": f"{n}.png"} for n in numbers]
-    box = {"category_id": 1, "bbox": [8, 8, 16, 16], "track_id": 1}
-    notes = [{"id": n, "image_id": n, **box} for n in numbers]
-    path = folder / "cups.json"
-    kinds = [{"id": 1, "name": "cup"}]
-    path.write_text(json.dumps({"images": images, "annotations": notes, "categories": kinds}))
-    return str(path)
-
-
-def test_objects_of_a_file_take_the_detectors_place(handlers, store, make_video, tmp_path):
-    store.models.detector = None  # nobody asks for one
-    asked = FORM | {"video": str(make_video()), "frames": 4, "tracks": boxes_file(tmp_path)}
-    list(handlers.runs.run(asked, "me"))
-    session = store.sessions.open("me")
-    assert [t.label for t in session.trace.tracks] == ["cup"]
-    assert session.trace.detector.name == "cups.json"
-    assert handlers.form.edit_form(asked, "me")["note"]["text"] == ""
-    other = handlers.form.edit_form(asked | {"tracks": None}, "me")["note"]["text"]
-    assert "toyworld instead of cups.json" in other
-    late = handlers.form.edit_form(asked | {"tracks_start": 0.5}, "me")["note"]["text"]
-    assert "time of its frame 0 0.5 instead of 0" in late
-
-
-def test_a_file_of_objects_that_does_not_fit_is_told_before_a_model_is_asked(
-    handlers, store, make_video, tmp_path, monkeypatch
-):
-    store.models.backbone = None
-    asked = FORM | {"video": str(make_video()), "frames": 4}
-    bad = tmp_path / "bad.json"
-    bad.write_text("{")
-    for file, says in (
-        (str(bad), "is not whole JSON"),
-        (boxes_file(tmp_path, (900,)), "frames 900 to 900"),
-        (str(tmp_path / "gone.json"), "no longer has the file"),
-    ):
-        *_, last = handlers.runs.run(asked | {"tracks": file}, "me")
-        assert says in last["viewer"]["status"]["error"]
-        assert last["viewer"]["status"]["where"] == "form"
-    monkeypatch.setattr("macd_studio.macd_ui.runs.SHARED_TRACK_BYTES", 10)
-    store.settings = replace(store.settings, public=True)
-    *_, last = handlers.runs.run(asked | {"tracks": boxes_file(tmp_path)}, "me")
-    assert "more than 0" in last["viewer"]["status"]["error"]
-
-
 def test_chips_follow_the_question_until_they_are_edited(handlers, store):
     def chips(question, words, detector="grounding-dino"):
         return handlers.form.words(question, detector, words, "me")["words"]
@@ -144,7 +97,7 @@ def test_an_example_has_its_own_objects(store, make_video, tmp_path):
     example = Example("t", "is it?", "", make_video(), None, "yes")
     handlers = make_handlers(store, [example])
     session = store.sessions.open("me")
-    session.form.values["tracks"] = boxes_file(tmp_path)
+    session.form.values["tracks"] = "cups.json"
     assert handlers.form.choose(0, "me")["tracks"] is None
     assert not session.form.values.get("tracks")
 

@@ -32,6 +32,7 @@ FIELDS = {
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline", "low_memory": False, "strengths": "per-object", "gradient": "exact",
     "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
+    "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
     "fusion": "max",
     "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0,
     "backbone": "toyworld", "detector": "toyworld",

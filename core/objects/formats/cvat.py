@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
+from html import escape
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
@@ -307,7 +307,7 @@ def write(sheet: Sheet) -> bytes:
         "  </task></meta>",
     ]  # fmt: skip
     for i, one in enumerate(sheet.objects):
-        lines.append(f'  <track id="{i}" label={quoteattr(_plain(one.label))} source="auto">')
+        lines.append(f'  <track id="{i}" label="{_xml(one.label)}" source="auto">')
         seen: Drawn | None = None
         for number_, drawn in zip((*sheet.numbers, last), (*one.frames, None), strict=True):
             shape = drawn or seen

@@ -21,6 +21,8 @@ MAX_PIXEL_VALUES = 256
 """Different values of one picture of masks."""
 MAX_SPECKLED = 3
 """Values that lie scattered over single pixels, of a picture of masks."""
+LEAST_SMOOTHED = 8
+"""Pixels of soft edges, to be told from a few stray ones."""
 VOID_COLOUR = 224 << 16 | 224 << 8 | 192
 """Of Pascal VOC's borders, which belong to no object."""
 AS_MASKS = "Write each object in one value or colour, as PNG, without smoothing and never as JPEG"
@@ -144,19 +146,18 @@ def _counted(
     small = place[values]
     counts = np.bincount(small.ravel(), minlength=len(every))
     _refuse_speckles(small, counts, inner)
+    if not palette:  # whose values are no levels
+        _refuse_smoothed(values, small, counts, inner)
     kept = every != 0
     return Values(values, every[kept], counts[kept], palette, is_colour)
 
 
 def _refuse_speckles(small: NDArray[np.uint8], counts: NDArray[np.int64], inner: str) -> None:
-    """Refuses values of which most pixels have no neighbour of the same value."""
+    """Refuses values that lie scattered over single pixels, as those of a photograph."""
     if len(counts) <= MAX_SPECKLED + 2:
         return
     joined = np.zeros(small.shape, bool)
-    for axis in (0, 1):
-        a, b = (slice(None, -1), slice(1, None))
-        first = (a, slice(None)) if axis == 0 else (slice(None), a)
-        second = (b, slice(None)) if axis == 0 else (slice(None), b)
+    for first, second in _NEIGHBOURS:
         same = small[first] == small[second]
         joined[first] |= same
         joined[second] |= same
@@ -165,9 +166,43 @@ def _refuse_speckles(small: NDArray[np.uint8], counts: NDArray[np.int64], inner:
     if speckled > max(MAX_SPECKLED, len(counts) // 4):
         raise TracksError(
             f"{clean_label(inner)} has {speckled} values that are scattered over single pixels, as"
-            " a smoothed picture or a JPEG has them, so that it is no picture of masks",
+            " a photograph or a JPEG has them, so that it is no picture of masks",
             AS_MASKS,
         )
+
+
+def _refuse_smoothed(
+    values: NDArray[np.int32], small: NDArray[np.uint8], counts: NDArray[np.int64], inner: str
+) -> None:
+    """Refuses values most of whose pixels lie between a darker and a lighter one: soft edges."""
+    if len(counts) <= 2:
+        return
+    if values.max() > 0xFFFF:
+        values = (values >> 16) + (values >> 8 & 255) + (values & 255)
+    darker, lighter = np.zeros(small.shape, bool), np.zeros(small.shape, bool)
+    for first, second in _NEIGHBOURS:
+        rises = values[first] < values[second]
+        falls = values[first] > values[second]
+        lighter[first] |= rises
+        darker[second] |= rises
+        darker[first] |= falls
+        lighter[second] |= falls
+    between = np.bincount(small[darker & lighter].ravel(), minlength=len(counts))
+    smoothed = between > 0.5 * counts
+    if between[smoothed].sum() >= LEAST_SMOOTHED:
+        raise TracksError(
+            f"{clean_label(inner)} has values that lie on the edges between others alone, as a"
+            " picture with soft edges or a JPEG has them, so that it is no picture of masks",
+            AS_MASKS,
+        )
+
+
+_ALL, _BUT_LAST, _BUT_FIRST = slice(None), slice(None, -1), slice(1, None)
+_NEIGHBOURS = (
+    ((_BUT_LAST, _ALL), (_BUT_FIRST, _ALL)),
+    ((_ALL, _BUT_LAST), (_ALL, _BUT_FIRST)),
+)
+"""Pixels, and those below or to the right of them."""
 
 
 def mask_of(picture: Values, value: int | None) -> Mask:

@@ -118,18 +118,17 @@ def choose(file: str, sources: Sequence[Source], asked: Asked) -> tuple[Source, 
         return sources[0], ""
     clip = asked.clip
     if clip is not None:
-        stem = _stem(clip.name)
-        for what, same in (
-            ("its name is the clip's", [s for s in sources if s.stem == stem]),
-            ("it has as many frames as the clip",
-             [s for s in sources if s.frames is not None and s.frames == clip.count]),
-            ("its frames have the clip's size",
-             [s for s in sources if s.size is not None and s.size == clip.full_size]),
-        ):  # fmt: skip
+        stem, left = _stem(clip.name), list(sources)
+        told: tuple[tuple[str, Callable[[Source], bool]], ...] = (
+            ("its name is the clip's", lambda s: s.stem == stem),
+            ("it has as many frames as the clip", lambda s: None is not s.frames == clip.count),
+            ("its frames have the clip's size", lambda s: s.size == clip.full_size),
+        )
+        for what, fits in told:
+            same = [s for s in left if fits(s)]
             if len(same) == 1:
                 return same[0], f"of its {len(sources)} videos, {same[0].name} was taken: {what}"
-            if same:
-                sources = same  # the others are not meant
+            left = same or left
     raise SeveralVideos(
         f"{file} holds {len(sources)} videos, and which is the clip's is not clear:"
         f" {_listed(sources)}",
