@@ -72,9 +72,11 @@ class VideoOptions(Checked):
     at: tuple[float, ...] = numbers(
         MAX_FRAMES, 0, 1e6, "times of frames picked by hand, instead of uniform ones", "seconds"
     )
-    start: float = number(0.0, 0, 1e6, "start of the range", "seconds")
+    start: float = number(
+        0.0, 0, 1e6, "start of the range, counted from the first picture", "seconds"
+    )
     end: float | None = number(
-        None, 0, 1e6, "end of the range, the whole clip without it", "seconds"
+        None, 0, 1e6, "end of the range, likewise; the whole clip without it", "seconds"
     )
     dense_fps: float = number(10.0, 0, 60, "frames per second for the tracker, 0 for none")
     dense_limit: int = whole(200, 1, 2000, "most frames for the tracker")

@@ -214,7 +214,7 @@ CASES = [
              "VideoTooLarge", ("8192×8192", "Scale the video down")),
     BadInput("over 100 MB", _heavy, "VideoTooLarge", ("101 MB, more than 100 MB", REENCODE)),
     BadInput("two hours", _video(frames=120, pts=HOURS), "VideoTooLong",
-             ("120 minutes", "Choose a range with --start and --end")),
+             ("119 minutes", "Choose a range with --start and --end")),
     BadInput("truncated tail", _changed(_cut_the_tail, frames=240, size=(320, 240)), "",
              ("the file is cut off", "what is there was analysed")),
     BadInput("one frame", _video(frames=1), "", ("only 1 different picture",)),

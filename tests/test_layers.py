@@ -36,6 +36,7 @@ OWNERS = {
     "supervision": ["core/objects/track.py", "core/drawing.py"],
     "av": [
         "core/media/source.py",
+        "core/media/upright.py",
         "core/media/worker.py",
         "core/media/film.py",
         "toyworld/clips.py",

@@ -6,6 +6,7 @@ Used by `core.media.worker` only, inside its bounded process. Times are presenta
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -15,12 +16,19 @@ from typing import Any
 import av
 import numpy as np
 from av.stream import Disposition
-from numpy.typing import NDArray
+
+from macd_studio.core.media.whole import is_cut
 
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
 WITHOUT_SEEKING = ("mpeg", "mpegts")
 """After a seek, times are guessed again in program streams, and transport streams land too late."""
+WITH_LENGTHS = {"mov", "gif"}
+"""Containers that hold how long each picture is shown; elsewhere it is mostly FFmpeg's estimate."""
+
+
+BESIDE = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.dependent
+"""Streams of pictures that are no video of their own: covers, thumbnails, parts of another one."""
 
 
 class Reject(Exception):
@@ -69,18 +77,30 @@ class Source:
             raise _not_readable(type(error).__name__) from None
         if not self.container.streams:
             raise _not_readable("no streams")
-        streams = [s for s in self.container.streams.video if not _is_cover(s)]
+        self._use(self._chosen().index)
+        self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
+        self.unit = self.stream.time_base or Fraction(1, 1000)
+        self.cut_short = False
+        self._list_packets(check_index)
+
+    def _chosen(self) -> Any:
+        """The stream that players show: the first of those marked as default, else the first.
+
+        streams: how many moving pictures the file has.
+        """
+        streams = [s for s in self.container.streams.video if not s.disposition & BESIDE]
         if not streams:
             raise Reject(
                 "NoVideoStream",
                 "the file has no moving picture, at most sound, words or a cover",
                 "Choose a video",
             )
-        self._use(streams[0].index)
-        self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
-        self.unit = self.stream.time_base or Fraction(1, 1000)
-        self.cut_short = False
-        self._list_packets(check_index)
+        readable = [s for s in streams if s.codec_context is not None]
+        if not readable:
+            raise _not_readable("its pictures are coded in a way that is unknown here")
+        self.streams = len(streams)
+        marked = [s for s in readable if s.disposition & Disposition.default]
+        return (marked or readable)[0]
 
     def _open(self) -> None:
         options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
@@ -121,8 +141,9 @@ class Source:
         are decoded for what follows but belong to no time of the clip.
         """
         pts, keys, hidden, step = array("q"), array("q"), set(), 0
+        total, last, held = 0, -math.inf, 0
         for packet in _whole(self.container.demux(self.stream)):
-            at = packet.pts if packet.pts is not None else packet.dts
+            at = _time_of(packet)
             if at is None or packet.size == 0:
                 continue
             if packet.is_keyframe:
@@ -133,6 +154,9 @@ class Source:
                 continue
             pts.append(at)
             step = packet.duration or step
+            total += packet.duration or 0
+            if at >= last:
+                last, held = at, packet.duration or 0
             try:
                 check()
             except TimeIsUp:
@@ -150,6 +174,16 @@ class Source:
         if len(self.pts) > 1:
             step = int(np.median(np.diff(self.pts)))
         self.step = max(step, 1)
+        first, last = int(self.pts[0]), int(self.pts[-1])
+        if "mov" in self.kinds:  # its pictures' lengths are in the order of decoding
+            held = first + total - last
+        self._end = last + (held if held > 0 else self.step)
+        self.is_cut = not self.cut_short and is_cut(self.path, self.container.format.name)
+
+    @property
+    def kinds(self) -> list[str]:
+        """FFmpeg's names for the container."""
+        return str(self.container.format.name).split(",")
 
     @property
     def _in_order(self) -> bool:
@@ -162,8 +196,30 @@ class Source:
 
     @property
     def duration(self) -> float:
-        """Seconds from the first picture to the end of the last one."""
-        return self.seconds(int(self.pts[-1]) + self.step)
+        """Seconds from the first picture to the end of the last one, which is shown as long as the
+        file says, or else as long as a picture usually is.
+        """
+        return max(self._known_duration, self._told_duration)
+
+    @property
+    def _known_duration(self) -> float:
+        return self.seconds(self._end)
+
+    @property
+    def _told_duration(self) -> float:
+        """What the header says where nothing else tells how long the last picture is shown."""
+        alone = len(self.container.streams) == 1
+        if not alone or self.is_cut or self.cut_short or WITH_LENGTHS & {*self.kinds}:
+            return 0.0
+        return self.claimed_duration
+
+    @property
+    def begins(self) -> float:
+        """Seconds from the start of the file's own clock to the first picture, on which all
+        others count.
+        """
+        clock = 0.0 if "mov" in self.kinds else (self.container.start_time or 0) / 1e6
+        return float(int(self.pts[0]) * self.unit) - clock
 
     @property
     def seconds_of_step(self) -> float:
@@ -172,10 +228,10 @@ class Source:
 
     @property
     def claimed_duration(self) -> float:
-        """The count in the header, 0 where it holds none."""
+        """From the first picture to the end that the header tells, 0 where it tells none."""
         if self.stream.duration:
             return float(self.stream.duration * self.unit)
-        return (self.container.duration or 0) / 1e6
+        return max(0.0, (self.container.duration or 0) / 1e6 - self.begins)
 
     def at(self, seconds: float) -> int:
         """The picture on display at a time: the last one that began before or then."""
@@ -269,22 +325,60 @@ class Source:
         Each is decoded by itself: without the pictures between them, their order numbers mean
         nothing, and a decoder that had several at once would mix them up.
         """
+        self._reopen_for_keys()
+        for packet in self._key_packets(timestamps):
+            self.check()
+            yield from self._decoded(packet)
+            yield from self._decoded(None)
+            self.stream.codec_context.flush_buffers()
+
+    def _reopen_for_keys(self) -> None:
         self._reopen()
         context = self.stream.codec_context
         context.thread_type, context.skip_frame = "SLICE", "NONKEY"
+
+    def _key_packets(self, timestamps: list[int]) -> Iterator[av.Packet]:
+        """The packets with these times, jumping over what lies between two of them.
+
+        Where a jump lands too late, the rest is looked for from the start, without jumps.
+        """
+        missing = sorted(timestamps)
         if self.container.format.name not in WITHOUT_SEEKING:
-            self.container.seek(timestamps[0], stream=self.stream, backward=True)
-        missing = set(timestamps)
-        for packet in _whole(self.container.demux(self.stream)):
-            at = packet.pts if packet.pts is not None else packet.dts
-            if at in missing and packet.is_keyframe:
-                self.check()
-                missing.discard(at)
-                yield from self._decoded(packet)
-                yield from self._decoded(None)
-                context.flush_buffers()
-            if not missing:
+            near = -2
+            while missing:
+                key = int(np.searchsorted(self.keys, missing[0]))
+                if key > near + 1:
+                    self.container.seek(missing[0], stream=self.stream, backward=True)
+                near = key
+                found = self._key_packet(missing[0])
+                if found is None:
+                    self._reopen_for_keys()
+                    break
+                missing.pop(0)
+                yield found
+        wanted = set(missing)
+        for packet in _whole(self.container.demux(self.stream)) if wanted else ():
+            at = _time_of(packet)
+            if at in wanted and packet.is_keyframe:
+                wanted.discard(at)
+                yield packet
+            if not wanted:
                 return
+
+    def _key_packet(self, timestamp: int) -> av.Packet | None:
+        """The next packet with this time; None if the file is past it."""
+        for packet in _whole(self.container.demux(self.stream)):
+            at = _time_of(packet)
+            if at is None or packet.size == 0 or not packet.is_keyframe:
+                continue
+            if at >= timestamp:
+                return packet if at == timestamp else None
+        return None
+
+
+def _time_of(packet: av.Packet) -> int | None:
+    at: int | None = packet.pts if packet.pts is not None else packet.dts
+    return at
 
 
 def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
@@ -297,16 +391,3 @@ def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
         except (StopIteration, av.error.FFmpegError):
             return
         yield packet
-
-
-def _is_cover(stream: Any) -> bool:
-    return bool(stream.disposition & Disposition.attached_pic)
-
-
-def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction) -> NDArray[np.uint8]:
-    """Upright RGB with square pixels, the long side at most `side`."""
-    width, height = max(1, round(frame.width * aspect)), frame.height
-    scale = min(1.0, side / max(width, height))
-    width, height = max(2, round(width * scale)), max(2, round(height * scale))
-    picture = frame.reformat(width=width, height=height, format="rgb24").to_ndarray()
-    return np.rot90(picture, round(frame.rotation / 90)) if frame.rotation else picture

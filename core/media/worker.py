@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from macd_studio.core.bounded import limit_process
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
-from macd_studio.core.media.source import Reject, Source, TimeIsUp, to_rgb
+from macd_studio.core.media.source import Reject, Source, TimeIsUp
+from macd_studio.core.media.upright import Turns, on_white, to_rgb
 
 SIDES = {"frames": 1280, "dense_frames": 640}
 """Of the pictures sent, the long one, by kind. Pixels."""
@@ -41,6 +42,10 @@ INDEX_SHARE = 0.5
 """Of the time for a job, at most this part goes into listing the file's packets."""
 TRY_SHARE, HOPELESS = 0.25, 1.5
 """Exact reading is given up after this part of its time if it would take so many times its time."""
+LONGER_S = 0.5
+"""A header that tells this much more than the pictures last, in seconds, is worth a note."""
+LATE_S = 0.25
+"""So is a first picture that comes so much after the start of the file."""
 REST_SHARE = 0.8
 """Of the time left after the sampled key frames, what the further ones are planned to take."""
 Send = Callable[[dict[str, Any], NDArray[np.uint8] | None], None]
@@ -61,8 +66,9 @@ class Reading:
         self._has_key_frames: bool | None = None
         self.reached: float | None = None
         self.notes: list[str] = []
-        self.hdr = self.deep = self.damaged = False
         self.full_size: tuple[int, int] | None = None
+        self.hdr = self.deep = self.damaged = self.clear = False
+        self.turns = Turns()
         self.source = Source(job["path"], job["threads"], self._check, self._check_index)
         self._listed = now()
         self._choose_range()
@@ -83,18 +89,28 @@ class Reading:
                 f"the file has too many pictures to list: those after {duration:.1f} s were left"
                 " out"
             )
-        elif claimed > duration + max(0.5, 0.05 * duration):
+        elif source.is_cut:
+            longer = claimed > duration + LONGER_S
+            but = f"it announces {claimed:.1f} s but holds {duration:.1f} s"
             self.notes.append(
-                f"the file is cut off: it announces {claimed:.1f} s but holds {duration:.1f} s;"
+                f"the file is cut off: {but if longer else 'bytes are missing at its end'};"
                 " what is there was analysed"
             )
+        elif claimed > duration + max(LONGER_S, 0.05 * duration):
+            self.notes.append(
+                f"the file announces {claimed:.1f} s, but its pictures end at {duration:.1f} s"
+            )
+        self._tell_clock(source)
         start, end = float(job["start"]), float(job["end"] or duration)
+        lasts = f"lasts {duration:.1f} s"
+        if self._is_late(source):
+            lasts += " from its first picture on"
         if start >= duration:
             if source.cut_short:
                 raise TimeIsUp
             raise Reject(
                 "VideoTooLong" if claimed > start else "NotAVideo",
-                f"the range starts at {start:g} s but the video lasts {duration:.1f} s",
+                f"the range starts at {start:g} s but the video {lasts}",
                 "Choose an earlier start",
             )
         if source.cut_short and job["end"] is None:
@@ -109,12 +125,28 @@ class Reading:
         if late and not source.cut_short:
             raise Reject(
                 "VideoTooLong" if claimed > late[0] else "NotAVideo",
-                f"a frame was picked at {late[0]:g} s but the video lasts {duration:.1f} s",
+                f"a frame was picked at {late[0]:g} s but the video {lasts}",
                 "Pick earlier frames",
             )
         self.start, self.end = start, min(end, duration)
         aspect = source.stream.sample_aspect_ratio or Fraction(1)
         self.aspect = aspect if Fraction(1, 8) < aspect < 8 else Fraction(1)
+
+    @staticmethod
+    def _is_late(source: Source) -> bool:
+        return source.begins > max(LATE_S, 2 * source.seconds_of_step)
+
+    def _tell_clock(self, source: Source) -> None:
+        """Notes what tells this clip's times from those that a player shows."""
+        if self._is_late(source):
+            self.notes.append(
+                f"the first picture comes {source.begins:.1f} s after the start of the file;"
+                " all times count from the first picture"
+            )
+        if source.streams > 1:
+            self.notes.append(
+                f"the file holds {source.streams} videos; the one that players show was read"
+            )
 
     def read_exactly(self) -> None:
         """Sends the pictures on display at the sample times, whatever must be decoded for them."""
@@ -225,14 +257,16 @@ class Reading:
         self.hdr |= int(getattr(frame, "color_trc", 0) or 0) in HDR_TRANSFERS  # not before PyAV 16
         self.deep |= frame.format.components[0].bits > 8
         self.damaged |= bool(frame.is_corrupt)
+        turn = self.turns.of(frame)
+        shown, clear = on_white(frame)
+        self.clear |= clear
         for kind, side in SIDES.items():
             if timestamp not in self._slots[kind] or frame.pts in self._sent[kind]:
                 continue
             self._sent[kind].add(frame.pts)
-            picture = to_rgb(frame, side, self.aspect)
             width, height = round(frame.width * self.aspect), frame.height
-            is_upright = (picture.shape[1] >= picture.shape[0]) == (width >= height)
-            self.full_size = (width, height) if is_upright else (height, width)
+            self.full_size = (height, width) if turn.swaps else (width, height)
+            picture = to_rgb(shown, side, self.aspect, turn)
             if self._shapes.setdefault(kind, picture.shape) != picture.shape:
                 raise Reject(
                     "NotAVideo",
@@ -259,6 +293,10 @@ class Reading:
             notes.append("HDR colours were converted to 8 bits without tone mapping")
         elif self.deep:
             notes.append("colours of more than 8 bits were converted to 8 bits")
+        if self.turns.slanted:
+            notes.append("the file asks for a slanted picture; it was turned by quarters only")
+        if self.clear:
+            notes.append("transparent parts are shown on white")
         if self.damaged:
             notes.append("some pictures are damaged")
         still = self.source.container.format.name == "gif" and len(self.source.pts) == 1
