@@ -80,7 +80,7 @@ class VideoOptions(Checked):
     )
     dense_fps: float = number(10.0, 0, 60, "frames per second for the tracker, 0 for none")
     dense_limit: int = whole(200, 1, 2000, "most frames for the tracker")
-    max_megabytes: float = number(100.0, 0.001, 100_000, "largest file that is read", "MB")
+    max_megabytes: float = number(4000.0, 0.001, 100_000, "largest file that is read", "MB")
     max_seconds: float = number(600.0, 1, 36_000, "longest range that is read", "seconds")
     fit: Fit = choice(
         "pad",

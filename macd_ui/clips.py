@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ PICTURES, SIDE = 24, 240
 """How many pictures a strip shows, and their long side at most, in pixels."""
 FILMSTRIP = VideoOptions(frames=PICTURES, dense_fps=0, max_seconds=36_000)
 """A clip that is too long for a run still shows its strip, on which a range is chosen."""
+HURRY_S = 3.0
+"""A strip whose exact pictures would take longer shows key frames, with their own times."""
 
 
 def read_filmstrip(
@@ -158,7 +161,8 @@ def read_filmstrip(
     """
     bounds = {name: chosen[name] for name in ("start", "end") if chosen.get(name) is not None}
     options = video_options(FILMSTRIP, bounds)
-    return read_beside(video, options, stopped, readers, limits)
+    soon = replace(limits, hurry_seconds=HURRY_S)
+    return read_beside(video, options, stopped, readers, soon)
 
 
 def filmstrip_value(clip: Clip, longest_s: float) -> dict[str, Any]:

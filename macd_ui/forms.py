@@ -203,6 +203,7 @@ def differing(shown: RunOptions, requested: RunOptions) -> list[str]:
     for options in (before, after):
         options.pop("masks_only", None)
         options.pop("lazy", None)  # the page shows what a lazy run leaves out
+        options.pop("video.max_megabytes", None)  # a bound, which changes nothing of a run
         if options["decode.seed"] is None:
             options["decode.seed"] = options["seed"]
     if before["decode.seed"] == before["seed"] and after["decode.seed"] == after["seed"]:

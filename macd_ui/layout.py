@@ -340,7 +340,7 @@ def launch_options(store: Store) -> dict[str, Any]:
         "css": CSS.read_text(encoding="utf-8") + style(),
         "auth": checker(auth, store.logins) if auth else None,
         "mcp_server": store.settings.mcp,
-        "max_file_size": "100mb",
+        "max_file_size": int(1e6 * store.settings.largest_mb),
         "max_threads": THREADS,
         "show_error": False,
         "strict_cors": True,

@@ -20,7 +20,7 @@ from typing import Any, get_args
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
-from macd_studio.core.options import RunOptions, Weights, WeightsOptions
+from macd_studio.core.options import RunOptions, VideoOptions, Weights, WeightsOptions
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -40,7 +40,6 @@ LIMITS: dict[str, float] = {
     "video.frames": 32,
     "video.dense_fps": 15,
     "video.dense_limit": 400,
-    "video.max_megabytes": 100,
     "video.max_seconds": 600,
     "detect.image_size": 1280,
     "detect.max_per_frame": 100,
@@ -94,6 +93,8 @@ class KeptLimits:
 
 
 KEPT_SHARED = KeptLimits(512 * 10**6, 2 * 10**9)
+SHARED_FILE_MB = 100.0
+"""Megabytes of the largest file that others may upload; on one's own machine the option counts."""
 KEPT_ALONE = KeptLimits(8 * 10**9, 8 * 10**9)
 """Where only the person who started the server uses it."""
 
@@ -121,6 +122,7 @@ class ServerSettings:
     weights: how real backbones are quantised when they are loaded. offload: whether what does not
     fit the device is kept off it.
     kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
+    max_megabytes: of the largest file that is taken; None: see `largest_mb`.
     """
 
     host: str = "127.0.0.1"
@@ -147,6 +149,14 @@ class ServerSettings:
     kept_mb: float | None = None
     weights: Weights = "as-is"
     offload: bool = False
+    max_megabytes: float | None = None
+
+    @property
+    def largest_mb(self) -> float:
+        """Megabytes of the largest file that is taken."""
+        if self.max_megabytes is not None:
+            return self.max_megabytes
+        return SHARED_FILE_MB if self.shared else VideoOptions().max_megabytes
 
     @property
     def kept(self) -> KeptLimits:
@@ -290,6 +300,9 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
     add("--keep-mb", "N", env.get("MACD_KEEP_MB"), "megabytes of memory that all tabs together may"
         " keep between clicks; more goes into files or is computed again (default: MACD_KEEP_MB,"
         " else 512 where others use the server, else 8000)", type=_megabytes)
+    add("--max-megabytes", "N", env.get("MACD_MAX_MEGABYTES"), "megabytes of the largest file that"
+        " may be uploaded (default: MACD_MAX_MEGABYTES, else 100 where others use the server, else"
+        " 4000); at most 100 on a public page", type=_megabytes)
     switch("--log-content", False, "write questions, file names and the texts of errors to the log"
            " too")
     add("--study", "STUDY.db", env.get("MACD_STUDY"), "let raters rate at /rate: a file of `python"
@@ -346,11 +359,13 @@ def read_settings(
                 "--mcp needs the package mcp, in an environment of its own: `make mcp`, or"
                 " pip install -r requirements-mcp.txt into a new one"
             )
+    if args.public and (args.max_megabytes or 0) > SHARED_FILE_MB:
+        parser.error(f"a public page takes files of at most {SHARED_FILE_MB:g} MB")
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
     same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
-            "gallery_dataset", "results", "mcp", "weights",
+            "gallery_dataset", "results", "mcp", "weights", "max_megabytes",
             "offload")  # fmt: skip
     return ServerSettings(
         **{name: getattr(args, name) for name in same},

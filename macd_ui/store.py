@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,8 @@ class Store:
         self.site: StudySite | None = None  # set where a study is served
         self.readers = ReaderPool(self.quota)
         self.tab_states: TabStates | None = None
-        self.read_limits = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
+        bounds = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
+        self.read_limits = replace(bounds, megabytes=self.settings.largest_mb)
         self._closed = threading.Event()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,13 +86,6 @@ def _erase_the_pictures(content: bytearray) -> None:
 
 def _cut_the_tail(content: bytearray) -> None:
     del content[int(0.6 * len(content)) :]
-
-
-def _heavy(folder: Path) -> Path:
-    """101 MB that take no place on the disk."""
-    path = write_video(folder / "clip.mp4")
-    os.truncate(path, 101_000_000)
-    return path
 
 
 def write_song_with_cover(folder: Path) -> Path:
@@ -212,7 +204,6 @@ CASES = [
              ("2×2", "at least 16×16 pixels")),
     BadInput("8192 × 8192 pixels", _video("l.mkv", size=(8192, 8192), codec="ffv1", frames=1),
              "VideoTooLarge", ("8192×8192", "Scale the video down")),
-    BadInput("over 100 MB", _heavy, "VideoTooLarge", ("101 MB, more than 100 MB", REENCODE)),
     BadInput("two hours", _video(frames=120, pts=HOURS), "VideoTooLong",
              ("119 minutes", "Choose a range with --start and --end")),
     BadInput("truncated tail", _changed(_cut_the_tail, frames=240, size=(320, 240)), "",

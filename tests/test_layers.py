@@ -79,6 +79,7 @@ WITHOUT_TORCH = {
     "recording.answers",
     "recording.arrays",
     "recording.build",
+    "media.kinds",
     "media.video",
     "media.webp",
     "masking.masks",

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import subprocess
 import threading
 import time
@@ -25,9 +24,9 @@ from numpy.typing import NDArray
 
 from macd_studio.core import errors, words
 from macd_studio.core.bounded import Watch, end_process, start_process
+from macd_studio.core.media.kinds import check_file
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.types import Clip, Ints, Pixels
-from macd_studio.core.validation import shown
 from macd_studio.core.words import writable
 
 Times = NDArray[np.float64]
@@ -39,16 +38,20 @@ class ReadLimits:
 
     memory_bytes: address space of the decoder. seconds: wall time after which it is ended, whatever
     it does. exact_seconds: of these, how long it may look for the exact pictures; after that it
-    takes the nearest key frames.
+    takes the nearest key frames. hurry_seconds: it takes them earlier, where there are enough of
+    them and the exact ones would take longer than that. megabytes: of the largest file that is
+    read, instead of `VideoOptions.max_megabytes`.
     """
 
     memory_bytes: int
     seconds: float
     exact_seconds: float
+    hurry_seconds: float | None = None
+    megabytes: float | None = None
 
 
 OWN_MACHINE = ReadLimits(memory_bytes=2**30, seconds=120, exact_seconds=80)
-PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4)
+PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4, megabytes=100)
 """For the files of strangers."""
 KEY_FRAMES_SHARE = 0.8
 """Of the time left for key frames, what the decoder plans with; the rest is for its start."""
@@ -57,25 +60,7 @@ LEAST_SHARE = 0.5
 THREADS = 4
 """Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
 MAX_LINE, MAX_SIDE = 2**20, 1280
-
-_ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+:")
-_NOT_VIDEO = {
-    b"#extm3u": "a playlist",
-    b"ffconcat": "a playlist",
-    b"<!doctype": "a web page",
-    b"<html": "a web page",
-    b"<svg": "a drawing",
-    b"<?xml": "an XML document",
-    b"pk\x03\x04": "a zip archive",
-}
-_PICTURES = (b"\x89png\r\n\x1a\n", b"\xff\xd8\xff", b"bm")
-_OTHER_PICTURES = {
-    b"ii*\0": "a TIFF picture",
-    b"mm\0*": "a TIFF picture",
-    b"8bps": "a Photoshop picture",
-    b"%pdf": "a PDF document",
-}
-_BRANDS = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"msf1": "HEIC", b"avif": "AVIF"}
+SMALLER = "Cut or re-encode it, or allow larger files with --max-megabytes"
 
 
 def read_clip(
@@ -102,7 +87,8 @@ def read_clip(
     is not a usable video; what was repaired or converted is listed in `Clip.notes`.
     """
     options = options or VideoOptions()
-    file, is_picture = _check(path, options)
+    most_mb = options.max_megabytes if limits.megabytes is None else limits.megabytes
+    file, is_picture = check_file(path, most_mb, SMALLER)
     reader = _Reader(file, options, cancelled, limits, opened, is_picture)
     result = reader.read()
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
@@ -146,9 +132,23 @@ class _Reader:
         self._enough = max(1, math.ceil(LEAST_SHARE * options.wanted))
         self._began = time.monotonic()
         self.sha256 = ""
+        self._digest = threading.Thread(target=self._hash, name="hash clip", daemon=True)
+
+    def _hash(self) -> None:
+        with suppress(OSError), self._file.open("rb") as content:
+            self.sha256 = hashlib.file_digest(content, "sha256").hexdigest()
 
     def read(self) -> _Result:
-        """The pictures, with all of `facts` set. Raises VideoError and Cancelled."""
+        """The pictures, with all of `facts` set, and `sha256`. Raises VideoError and Cancelled.
+
+        The file is hashed while it is decoded.
+        """
+        self._digest.start()
+        result = self._read()
+        self._digest.join()
+        return result
+
+    def _read(self) -> _Result:
         limits = self._limits
         spare = (limits.seconds - limits.exact_seconds) / 4  # for a decoder that does not return
         hard = limits.exact_seconds + spare
@@ -210,6 +210,7 @@ class _Reader:
             "max_seconds": options.max_seconds,
             "memory_bytes": self._limits.memory_bytes,
             "seconds": soft_s,
+            "hurry_seconds": self._limits.hurry_seconds,
             "limit_seconds": max(hard_s, 1.0),
             "threads": threads,
             "least_key_frames": self._enough,
@@ -225,9 +226,6 @@ class _Reader:
             with suppress(BrokenPipeError):  # it was ended already
                 worker.stdin.write(json.dumps(job).encode() + b"\n")
                 worker.stdin.close()
-            if not self.sha256:
-                with self._file.open("rb") as content:
-                    self.sha256 = hashlib.file_digest(content, "sha256").hexdigest()
             ended = result.receive(worker.stdout, self._opened)
         finally:
             watch.stop()
@@ -383,56 +381,3 @@ def _take_worker() -> subprocess.Popen[bytes]:
 def _start_worker() -> subprocess.Popen[bytes]:
     """A decoder that waits for its one job on stdin, and ends when stdin closes without one."""
     return start_process("macd_studio.core.media.worker")
-
-
-def _check(path: str | Path, options: VideoOptions) -> tuple[Path, bool]:
-    """The file, and whether it is a picture, by its first bytes. Raises VideoError.
-
-    What cannot be read at all is refused before a process is started for it.
-    """
-    text = str(path)
-    if not text or "\0" in text:
-        raise errors.VideoNotFound("no video was given", "Choose a video file")
-    if _ADDRESS.match(text) and not os.path.exists(text):
-        raise errors.VideoNotFound(
-            f"{shown(text, 80)} is an address, not a file",
-            "Download the video and give its file name",
-        )
-    file = Path(text).absolute()
-    try:
-        if file.is_dir():
-            raise errors.VideoNotFound(
-                f"{shown(file.name, 100)} is a folder", "Choose a video in it"
-            )
-        if not file.is_file():
-            raise errors.VideoNotFound(
-                f"there is no file {shown(text, 200)}", "Check the file name"
-            )
-        size = file.stat().st_size
-        with file.open("rb") as content:
-            start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    except OSError as error:
-        raise errors.VideoNotFound(
-            f"{shown(text, 200)} cannot be read ({error.strerror})", "Check the file and its rights"
-        ) from None
-    if size == 0:
-        raise errors.NotAVideo(f"{file.name!r} is empty", "Record or download it again")
-    if size > options.max_megabytes * 1e6:
-        raise errors.VideoTooLarge(
-            f"{file.name!r} has {size / 1e6:.0f} MB, more than {options.max_megabytes:g} MB",
-            "Cut or re-encode it",
-        )
-    for magic, kind in _NOT_VIDEO.items():
-        if start.startswith(magic):
-            raise errors.NotAVideo(
-                f"{file.name!r} is {kind}, not a video", "Choose a video or a picture"
-            )
-    others = [kind for magic, kind in _OTHER_PICTURES.items() if start.startswith(magic)]
-    if start[4:8] == b"ftyp" and (brand := _BRANDS.get(start[8:12])):
-        others.append(f"a picture of the kind {brand}")
-    if others:
-        raise errors.NotAVideo(
-            f"{file.name!r} is {others[0]}, which is not read here", "Save it as PNG or JPEG"
-        )
-    is_webp = start.startswith(b"riff") and start[8:12] == b"webp"
-    return file, is_webp or start.startswith(_PICTURES)

@@ -196,6 +196,8 @@ class Reading:
         if not self._has_key_frames:
             return
         spent, granted = self.now() - self._listed, self._end - self._listed
+        if self.job.get("hurry_seconds") is not None:
+            granted = min(granted, self.job["hurry_seconds"])
         if spent > max(TRY_SHARE, HOPELESS * share) * granted:
             raise TimeIsUp
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
 from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import WeightsOptions
+from macd_studio.core.options import RunOptions, VideoOptions, WeightsOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import check_options
@@ -29,7 +29,7 @@ def command(trace: Trace) -> str:
     clip = [_clip(trace), trace.question]
     backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
     objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
-    flags = [*backbone, *objects, *words(trace.options)]
+    flags = [*backbone, *objects, *words(_options(trace))]
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
@@ -73,7 +73,7 @@ def snippet(trace: Trace) -> str:
     Raises OptionError for a trace that another program computed.
     """
     _check_repeatable(trace)
-    options = trace.options
+    options = _options(trace)
     names = sorted({"RunOptions", *_classes(options)})
     backbone, detector = _name(trace.backbone), _name(trace.detector)
     further, held = _further(trace), _held(trace)
@@ -135,6 +135,15 @@ def _check_repeatable(trace: Trace) -> None:
 
 def _clip(trace: Trace) -> str:
     return trace.clip.name or "clip.mp4"
+
+
+def _options(trace: Trace) -> RunOptions:
+    """Those of the trace. A bound on files that its clip kept is needed only where it was raised
+    above the default: it changes nothing that is computed.
+    """
+    video, usual = trace.options.video, VideoOptions().max_megabytes
+    kept = replace(video, max_megabytes=max(usual, video.max_megabytes))
+    return replace(trace.options, video=kept)
 
 
 def _further(trace: Trace) -> list[str]:

@@ -24,6 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
 from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
+from macd_studio.macd_ui.settings import SHARED_FILE_MB
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -68,7 +69,14 @@ class Refusal(Exception):
         super().__init__(words)
 
 
-def check_type(door: Door, headers: Headers) -> None:
+def most_of(door: Door, largest_mb: float) -> int:
+    """Bytes of a body of this route at most. largest_mb: of the largest file, see the settings."""
+    if door.body == UPLOAD:
+        return MOST[UPLOAD] + int(1e6 * (largest_mb - SHARED_FILE_MB))
+    return MOST[door.body]
+
+
+def check_type(door: Door, headers: Headers, largest_mb: float = SHARED_FILE_MB) -> None:
     """Raises Refusal for a body that the route does not take, by what the headers say of it."""
     length = headers.get("content-length", "0")
     if door.body == NOTHING:
@@ -83,15 +91,17 @@ def check_type(door: Door, headers: Headers) -> None:
         raise Refusal(
             415, f"This address takes {door.body}. Send it as {' or '.join(TYPES[door.body])}."
         )
-    if length.isdigit() and int(length) > MOST[door.body]:
-        raise too_large(door)
+    if length.isdigit() and int(length) > most_of(door, largest_mb):
+        raise too_large(door, largest_mb)
 
 
-def too_large(door: Door) -> Refusal:
+def too_large(door: Door, largest_mb: float = SHARED_FILE_MB) -> Refusal:
     """What is answered to a body above the bound of its route."""
     if door.body == UPLOAD:
         return Refusal(
-            413, "The file is larger than 100 MB. Cut the clip, or save it with a lower bitrate."
+            413,
+            f"The file is larger than {largest_mb:g} MB. Cut the clip, or save it with a lower"
+            " bitrate.",
         )
     most = MOST[door.body]
     amount = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} kB"
@@ -344,7 +354,13 @@ def is_upload(path: str, uploads: Path) -> bool:
 
 
 def bounded_upload(
-    receive: Receive, headers: Headers, door: Door, visitor: str, quota: Quota, folder: Path
+    receive: Receive,
+    headers: Headers,
+    door: Door,
+    visitor: str,
+    quota: Quota,
+    folder: Path,
+    largest_mb: float = SHARED_FILE_MB,
 ) -> Receive:
     """The upload piece by piece, as far as size, disk and the visitor's quota allow it.
 
@@ -362,8 +378,8 @@ def bounded_upload(
         if taken // CHECK_BYTES != (taken + size) // CHECK_BYTES:
             _check_disk(folder, 0)
         taken += size
-        if taken > MOST[door.body]:
-            raise too_large(door)
+        if taken > most_of(door, largest_mb):
+            raise too_large(door, largest_mb)
         quota.add_upload(visitor, size)
         return message
 

@@ -238,13 +238,14 @@ class Gate:
                     raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
             elif not quota.allows_answer(visitor, door.ms):
                 raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
-            check_type(door, headers)
+            largest_mb = self.settings.largest_mb
+            check_type(door, headers, largest_mb)
             if door.stream:
                 stack.enter_context(quota.stream(visitor, door.stream))
             if door.body == UPLOAD:
                 _check_upload_id(scope, needed=False)
                 receive = bounded_upload(
-                    receive, headers, door, visitor, quota, self.store.uploads.folder
+                    receive, headers, door, visitor, quota, self.store.uploads.folder, largest_mb
                 )
             elif door.body != NOTHING:
                 take = stack.enter_context(self._bodies.share(visitor))

@@ -2,7 +2,6 @@
 
 import pytest
 
-from macd_studio.core.errors import VideoTooLarge
 from macd_studio.core.traces.bundle import pack
 from macd_studio.macd_ui.examples import examples
 from tests.bad_inputs import CASES
@@ -18,7 +17,7 @@ STRANGE = [
     ("bidi", "is \u202e it?"),
 ]
 SLOW = (
-    "8192 × 8192 pixels", "over 100 MB", "truncated tail", "1000 frames a second", "variable rate",
+    "8192 × 8192 pixels", "truncated tail", "1000 frames a second", "variable rate",
     "wide pixels", "10 bits", "HDR",
 )  # fmt: skip
 """Rows whose bytes take longest to read; the reader has them all in every run of the tests."""
@@ -53,10 +52,7 @@ def test_each_row_of_the_table(public, visitor, tmp_path, case):
         content = path.read_bytes()
     before = public.as_dict()["runs"]
     answer = visitor.upload(path.name, content)
-    if answer.status_code != 200:
-        assert case.error == VideoTooLarge.__name__
-        assert "Cut the clip" in answer.text
-        return
+    assert answer.status_code == 200, answer.text
     file = {"path": answer.json()[0], "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
     told = run(visitor, video=file, question="is it?")
     after = public.as_dict()["runs"]

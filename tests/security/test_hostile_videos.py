@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -15,7 +16,7 @@ from av.stream import Disposition
 
 from macd_studio.core import errors
 from macd_studio.core.cli.main import main
-from macd_studio.core.media.video import read_clip
+from macd_studio.core.media.video import PUBLIC_SERVER, read_clip
 from macd_studio.core.options import VideoOptions
 from tests.bad_inputs import CASES, NAMES, write_with_external_data
 from tests.conftest import write_video
@@ -51,6 +52,19 @@ def test_an_odd_file_is_read_with_a_note(case, tmp_path):
     if not case.words:
         assert not clip.notes
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_above_the_bound_is_refused_unread(tmp_path):
+    """4 GB unless more are allowed; a server's own bound comes before the option."""
+    path = tmp_path / "large.mp4"
+    path.touch()
+    os.truncate(path, 4_001_000_000)  # takes no place on the disk
+    with pytest.raises(errors.VideoTooLarge, match="4001 MB, more than 4000 MB") as refused:
+        read_clip(path, OPTIONS)
+    assert "--max-megabytes" in refused.value.remedy
+    os.truncate(path, 101_000_000)
+    with pytest.raises(errors.VideoTooLarge, match="101 MB, more than 100 MB"):
+        read_clip(path, replace(OPTIONS, max_megabytes=5000), limits=PUBLIC_SERVER)
 
 
 @pytest.mark.parametrize(("name", "words"), NAMES)
@@ -148,7 +162,7 @@ def references(canary):
 @pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
 def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, name):
     """Not even one that the check of a file's first bytes lets pass."""
-    monkeypatch.setattr("macd_studio.core.media.video._NOT_VIDEO", {})
+    monkeypatch.setattr("macd_studio.core.media.kinds._NOT_VIDEO", {})
     for content in references(canary):
         (tmp_path / name).write_text(content)
         with pytest.raises(errors.NotAVideo):
