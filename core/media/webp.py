@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
@@ -47,17 +48,58 @@ class _Encoded:
                 self.size -= len(self._kept.popitem(last=False)[1])
 
 
+class _Originals:
+    """The bytes that frames were decoded from, for as long as those frames are held.
+
+    To encode such frames again would lose a little of them each time.
+    """
+
+    def __init__(self) -> None:
+        self._bytes: dict[Hashable, tuple[bytes, int]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> bytes | None:
+        with self._lock:
+            return self._bytes.get(key, (None, 0))[0]
+
+    def keep(self, frames: Pixels, contents: Sequence[bytes]) -> None:
+        """contents: of each of the frames (T, H, W, 3), which must not change any more."""
+        keys = [_key(frame, exact=False) for frame in frames]
+        with self._lock:
+            for key, content in zip(keys, contents, strict=True):
+                kept, uses = self._bytes.get(key, (content, 0))
+                self._bytes[key] = kept, uses + 1
+        weakref.finalize(frames, self._drop, keys)
+
+    def _drop(self, keys: Sequence[Hashable]) -> None:
+        with self._lock:
+            for key in keys:
+                kept, uses = self._bytes.pop(key)
+                if uses > 1:
+                    self._bytes[key] = kept, uses - 1
+
+
 _encoded = _Encoded(KEPT_BYTES)
+_originals = _Originals()
 
 
-def encode_picture(frame: Pixels, exact: bool = False) -> bytes:
-    """One frame (H, W, 3) as WebP; small ones and `exact` ones without loss."""
+def _key(frame: Pixels, exact: bool) -> tuple[bytes, int, int, bool]:
     height, width = frame.shape[:2]
     pixels = np.ascontiguousarray(frame)
     lossless = exact or height * width <= LOSSLESS_PIXELS
-    key = hashlib.blake2b(pixels.data, digest_size=20).digest(), height, width, lossless
-    picture = _encoded.get(key)
+    return hashlib.blake2b(pixels.data, digest_size=20).digest(), height, width, lossless
+
+
+def encode_picture(frame: Pixels, exact: bool = False) -> bytes:
+    """One frame (H, W, 3) as WebP; small ones and `exact` ones without loss.
+
+    A frame that came from a file is given back as it was there.
+    """
+    key = _key(frame, exact)
+    picture = _originals.get(key) or _encoded.get(key)
     if picture is None:
+        height, width = frame.shape[:2]
+        pixels, lossless = np.ascontiguousarray(frame), key[-1]
         out = io.BytesIO()
         how = {"lossless": True, "quality": 60} if lossless else {"quality": 80}
         Image.frombuffer("RGB", (width, height), pixels).save(out, "WEBP", method=2, **how)
@@ -99,14 +141,21 @@ def _size_in_header(content: bytes) -> tuple[int, int]:
     raise TraceError("a frame in the trace is a WebP of another kind", REMEDY)
 
 
-def decode_pictures(contents: Sequence[bytes]) -> Pixels:
-    """Frames of one size, (T, H, W, 3), decoded one at a time; raises TraceError."""
+def decode_pictures(contents: Sequence[bytes], exact: bool = False) -> Pixels:
+    """Frames of one size, (T, H, W, 3), decoded one at a time; raises TraceError.
+
+    They are read-only. exact: they are without loss; for others `encode_picture` gives these
+    contents back.
+    """
     sizes = {picture_size(c) for c in contents}
     if len(sizes) != 1:
         raise TraceError("the frames in the trace are not of one size", REMEDY)
     out = np.empty((len(contents), *sizes.pop(), 3), np.uint8)
     for frame, content in zip(out, contents, strict=True):
         frame[:] = decode_picture(content)
+    out.flags.writeable = False
+    if not exact:
+        _originals.keep(out, contents)
     return out
 
 

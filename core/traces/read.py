@@ -152,7 +152,9 @@ def _with_pictures(trace: Trace, pictures: Pictures) -> Trace:
     frames = decode_pictures([pictures["frames"][i] for i in range(len(trace.times))])
     read = trace.model_frames
     if read is not None:
-        pixels = decode_pictures([pictures["model"][i] for i in range(len(trace.times))])
+        pixels = decode_pictures(
+            [pictures["model"][i] for i in range(len(trace.times))], exact=True
+        )
         read = replace(read, pixels=pixels)
     room = ALL_PIXELS - frames.size // 3 - (0 if read is None else read.pixels.size // 3)
     answers = {}

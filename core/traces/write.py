@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from macd_studio.core.errors import TraceError
-from macd_studio.core.media.webp import PICTURE_PIXELS, encode_picture
+from macd_studio.core.media.webp import PICTURE_PIXELS, decode_pictures, encode_picture
 from macd_studio.core.traces.codec import Made, Writer
 from macd_studio.core.traces.format import (
     FORMAT,
@@ -82,6 +82,15 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
     with ThreadPoolExecutor() as pool:
         encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
         return dict(zip(pictures, encoded, strict=True))
+
+
+def stored_frames(trace: Trace) -> Pixels:
+    """The trace's frames (T, H, W, 3) as a file of it gives them back: what depends on their pixels
+    is the same before it was saved and after.
+    """
+    shown = _within(trace.frames, SOURCE_PIXELS)
+    with ThreadPoolExecutor() as pool:
+        return decode_pictures(list(pool.map(encode_picture, shown)))
 
 
 def _differing(folder: str, shown: Pixels, read: Pixels) -> dict[str, tuple[Pixels, bool]]:

@@ -29,6 +29,7 @@ from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.pipeline import Event
 from macd_studio.core.records import EDIT_FIELDS, Edit
+from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.edits import (
@@ -119,9 +120,8 @@ class Workbench:
         yield Event("detect", 0.0, f"Loading {edit.segmenter}", trace)
         segmenter = self._segmenter(edit.segmenter, len(trace.frames))
         yield Event("track", 0.0, "Looking at the point", trace)
-        following = follow(
-            segmenter, trace.frames, trace.times, edit.frame, edit.points, trace.clip.cuts
-        )
+        frames = stored_frames(trace)
+        following = follow(segmenter, frames, trace.times, edit.frame, edit.points, trace.clip.cuts)
         while True:
             try:
                 done, of = next(following)

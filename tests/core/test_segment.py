@@ -192,6 +192,50 @@ def test_an_object_at_a_point_is_one_like_any_other(trace, toyworld, tmp_path):
     assert last.trace.tracks[-1].id == new.id + 1
 
 
+class Light(Middle):
+    """Its confidence and its mask hang on every pixel that it is shown."""
+
+    def segment(self, frames, at, points):
+        for sighting in super().segment(frames, at, points):
+            seen = frames[sighting.frame]
+            mask = sighting.mask & (seen[..., 0] > np.median(seen[..., 0]))
+            yield replace(sighting, mask=mask, score=float(seen.mean() / 255))
+
+
+def test_a_point_finds_the_same_in_a_run_and_in_its_saved_trace(trace, toyworld):
+    """Large frames are not saved without loss; what is segmented is what a file gives back."""
+    noise = np.random.default_rng(0).integers(0, 255, (len(trace.frames), 240, 320, 3), np.uint8)
+    live = replace(trace, frames=noise)
+    reopened = unpack(pack(live))
+    assert not np.array_equal(reopened.frames, noise)
+    found = []
+    for one in (live, reopened):
+        bench = Workbench(one, toyworld, lambda name, frames: Light())
+        list(bench.change(read_edit(CLICK, one)))
+        found.append(bench.trace)
+    first, second = (one.tracks[-1] for one in found)
+    assert first.confidence == second.confidence
+    np.testing.assert_array_equal(first.boxes, second.boxes)
+    logits = [[t.base for t in one.answers["macd"].tokens] for one in found]
+    np.testing.assert_array_equal(np.concatenate(logits[0]), np.concatenate(logits[1]))
+
+
+def test_frames_of_a_saved_trace_keep_their_bytes(trace):
+    """Opened and saved six times, they are what was saved first."""
+    import zipfile
+    from io import BytesIO
+
+    def frames_in(content):
+        with zipfile.ZipFile(BytesIO(content)) as file:
+            return {n: file.read(n) for n in file.namelist() if n.startswith("frames/")}
+
+    noise = np.random.default_rng(1).integers(0, 255, (len(trace.frames), 240, 320, 3), np.uint8)
+    first = content = pack(replace(trace, frames=noise))
+    for _ in range(6):
+        content = pack(unpack(content))
+    assert frames_in(content) == frames_in(first)
+
+
 def test_a_click_that_finds_nothing_leaves_everything(trace, toyworld):
     class Blind(Middle):
         def segment(self, frames, at, points):
