@@ -293,7 +293,19 @@ def _caller(event: Event, panels: Panels, handlers: Handlers) -> Any:
         return handler(*parts, key)
 
     def shown(updates: Updates) -> dict[Any, Any]:
-        return {widgets[n]: u for n, u in updates.items()} or {panels.ask.run: gr.skip()}
+        return {widgets[n]: _wrapped(n, u) for n, u in updates.items()} or {
+            panels.ask.run: gr.skip()
+        }
+
+    def _wrapped(name: str, update: Any) -> Any:
+        """A script's value that is an input too, as an update of the widget.
+
+        Gradio sends what changed since the last message of an event, and its page changes the
+        former value itself: an update after a plain value would write its own keys into that.
+        """
+        is_update = isinstance(update, dict) and "__type__" in update
+        plain = isinstance(widgets[name], gr.HTML) and not is_update
+        return gr.update(value=update) if plain and name in fields else update
 
     def reply(given: dict[Any, Any], request: gr.Request) -> dict[Any, Any]:
         return shown(call(given, request))

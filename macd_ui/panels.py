@@ -57,8 +57,11 @@ def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
 
 FORM = Path(__file__).parent / "js" / "form.js"
 """The scripts of the form's own parts."""
-VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif",
-               ".png", ".jpg", ".jpeg", ".webp", ".bmp"]  # fmt: skip
+VIDEO_TYPES = ["video", "image", ".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".mpeg",
+               ".ts", ".mts", ".m2ts", ".3gp", ".flv", ".wmv", ".asf", ".ogv", ".gif",
+               ".png", ".jpg", ".jpeg", ".webp", ".bmp",
+               ".tif", ".tiff", ".heic", ".heif", ".avif"]  # fmt: skip
+"""Of the file chooser. What of these is not read is told beside the field, with what to do."""
 
 
 _NOTE = """

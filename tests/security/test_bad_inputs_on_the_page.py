@@ -75,6 +75,38 @@ def test_strange_questions(public, visitor, name, question):
     assert "nforeseen" not in state(told)["error"]
 
 
+def put(value, changes):
+    """What Gradio's page does with the changes since the last message: it changes the value."""
+    for action, path, new in changes:
+        place = value
+        for key in path[:-1]:
+            place = place[key]
+        if not path:
+            value = new
+        elif action == "delete":
+            del place[path[-1]]
+        else:
+            place[path[-1]] = new
+    return value
+
+
+@pytest.mark.parametrize("content", [b"", b"no video at all"])
+def test_a_bad_clip_leaves_nothing_in_the_choice_of_frames(visitor, content):
+    parts = {c["id"]: c["props"].get("elem_id") for c in visitor.config["components"]}
+    at = [parts[i] for i in visitor.event("upload")["outputs"]].index("sampling")
+    held = shown = None
+    for message in visitor.send("upload", video=visitor.file("clip.mp4", content)):
+        if message["msg"] not in ("process_generating", "process_completed"):
+            continue
+        sent = message["output"]["data"][at]
+        shown = put(shown, sent) if isinstance(sent, list) else sent
+        if isinstance(shown, dict) and "value" in shown:
+            held = shown["value"]  # what the page has for the widget from now on
+        elif isinstance(shown, dict) and "__type__" not in shown:
+            held = shown
+    assert held == {}
+
+
 def test_half_a_character(public, visitor):
     answer = visitor.join("run", video=clip(visitor), question="is \ud800 it?")
     assert answer.status_code == 400
