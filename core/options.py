@@ -72,12 +72,8 @@ class VideoOptions(Checked):
     at: tuple[float, ...] = numbers(
         MAX_FRAMES, 0, 1e6, "times of frames picked by hand, instead of uniform ones", "seconds"
     )
-    start: float = number(
-        0.0, 0, 1e6, "start of the range, counted from the first picture", "seconds"
-    )
-    end: float | None = number(
-        None, 0, 1e6, "end of the range, likewise; the whole clip without it", "seconds"
-    )
+    start: float = number(0.0, 0, 1e6, "start of the range, from the first picture on", "seconds")
+    end: float | None = number(None, 0, 1e6, "end of the range, likewise; or the clip's", "seconds")
     dense_fps: float = number(10.0, 0, 60, "frames per second for the tracker, 0 for none")
     dense_limit: int = whole(200, 1, 2000, "most frames for the tracker")
     max_megabytes: float = number(4000.0, 0.001, 100_000, "largest file that is read", "MB")
@@ -132,6 +128,9 @@ class DetectOptions(Checked):
     classes: tuple[str, ...] = texts(200, 100, "only these labels, as in dog,cup")
     prompt: str = text(
         "", 2000, "what an open-vocabulary detector looks for; the nouns of the question without it"
+    )
+    names: tuple[str, ...] = texts(
+        1000, 100, "names of a detector's classes in their order, where its file holds none"
     )
 
     @property

@@ -65,6 +65,7 @@ PATIENCE_S = 0.25
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
 
+UNNAMED = "{} does not say what its classes are called: give their names in order, with --names"
 NOBODY_FOUND = "looked for, and not found: {}"
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
@@ -386,6 +387,8 @@ def _tracks(
             kept = seen.finish()
             cache.put(key, kept)
         tracks, notes = kept
+        if getattr(loaded, "unnamed", False) and not chosen.names:
+            notes = (*notes, UNNAMED.format(loaded.name))
         if missing := unfound(chosen.prompt, (t.label for t in tracks)):
             notes = (*notes, NOBODY_FOUND.format(", ".join(missing)))
     run.warnings += notes

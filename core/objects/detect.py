@@ -57,8 +57,9 @@ class Yolo:
     """YOLO11, YOLO26 or YOLOE weights as a detector; those of a -seg model give outlines too.
 
     image_size: the long side that the weights were trained at; smaller frames are not enlarged.
-    embed: of YOLOE, gives the embeddings (1, N, size) of N words, from the model; its own text
-    encoder without it.
+    unnamed: its file tells no names of classes; they are class0, class1, … unless
+    `DetectOptions.names` gives them. embed: of YOLOE, gives the embeddings (1, N, size) of N words,
+    from the model; its own text encoder without it.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Yolo:
         self._path, self._embed = path, embed or _embed_words
         self._model = _load(path)
         self._words: tuple[str, ...] = ()
+        self.unnamed = path.suffix == ".onnx" and not _onnx_facts(path).get("names")
         self.open_vocabulary = type(self._model).__name__ == "YOLOE" and _takes_words(self._model)
 
     def _look_for(self, words: tuple[str, ...]) -> None:
@@ -104,6 +106,8 @@ class Yolo:
 
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
+        if options.names and not self.unnamed:
+            raise DetectorError(f"{self.name} names its classes itself", "Leave the names out")
         if self.open_vocabulary:
             self._look_for(words_of(options.prompt) or ("object",))
         size, at, batch = self.input_size(frames, options), 0, 1
@@ -119,9 +123,22 @@ class Yolo:
                 yield Detections(
                     boxes=boxes.xyxyn.numpy().astype(np.float32).clip(0, 1),
                     scores=boxes.conf.numpy().astype(np.float32),
-                    labels=tuple(result.names[int(c)] for c in boxes.cls),
+                    labels=tuple(
+                        self._label(int(c), result.names, options.names) for c in boxes.cls
+                    ),
                     outlines=tuple(simplified(rings) for rings in contours),
                 )
+
+    def _label(self, number: int, own: dict[int, str], given: tuple[str, ...]) -> str:
+        if not given:
+            return own[number]
+        if number >= len(given):
+            raise DetectorError(
+                f"{self.name} found its class {number}, counted from 0, but"
+                f" {len(given)} names were given",
+                "Give the names of all of its classes, in their order",
+            )
+        return given[number]
 
     def _predict(self, frames: Pixels, size: int, at: int, options: DetectOptions) -> list[Any]:
         try:
@@ -180,12 +197,12 @@ def _rings(result: Any) -> Iterator[list[Floats]]:
         ]  # fmt: skip
 
 
-def _onnx_task(path: Path) -> str:
-    """The task that an exported model states."""
+def _onnx_facts(path: Path) -> dict[str, str]:
+    """What an exported model states of itself, as its task and its names."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return str(session.get_modelmeta().custom_metadata_map.get("task", "detect"))
+    return dict(session.get_modelmeta().custom_metadata_map)
 
 
 def simplified(rings: Sequence[Floats]) -> Outline | None:
@@ -326,7 +343,8 @@ def _load(path: Path) -> Any:
             "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
         )
     try:
-        model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
+        task = _onnx_facts(path).get("task", "detect") if path.suffix == ".onnx" else None
+        model = YOLO(str(path), task=task)
         class_names, task = model.names, model.task
     except Exception as error:  # ultralytics raises whatever its reader met
         raise DetectorError(

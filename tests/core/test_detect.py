@@ -96,6 +96,27 @@ def test_real_weights_find_the_people(real, file):
         assert (found.boxes <= 1).all()
 
 
+@pytest.mark.real
+def test_classes_of_an_export_without_names_are_named_by_hand(real, tmp_path):
+    whole = (real / "detector" / "yolo11n.onnx").read_bytes()
+    path = tmp_path / "plain.onnx"
+    path.write_bytes(whole.replace(b"\x0a\x05names", b"\x0a\x05other"))
+    detector = load_detector(str(path))
+    assert detector.unnamed
+    frames = read_clip(real / "clips" / "classroom.mp4").dense_frames[:1]
+    (found,) = detector.detect(frames, DetectOptions())
+    assert found.labels[0] == "class0"
+    names = ("pupil", *(f"thing {i}" for i in range(1, 80)))
+    (found,) = detector.detect(frames, DetectOptions(names=names))
+    assert found.labels[0] == "pupil"
+    with pytest.raises(DetectorError, match="but 1 names were given"):
+        list(detector.detect(frames, DetectOptions(names=("pupil",), low=0.01, confidence=0.01)))
+    named = load_detector(str(real / "detector" / "yolo11n.onnx"))
+    assert not named.unnamed
+    with pytest.raises(DetectorError, match="names its classes itself"):
+        list(named.detect(frames, DetectOptions(names=names)))
+
+
 @pytest.fixture(scope="module")
 def segmenting(tmp_path_factory):
     """A YOLO11n-seg of random weights whose fourth class is seen about everywhere."""
