@@ -73,7 +73,11 @@ class Source:
             self._open()
         except (av.error.FFmpegError, ValueError) as error:
             if isinstance(error, MemoryError):
-                raise
+                raise Reject(
+                    "DecodeLimit",
+                    "the file has more streams, or longer tables, than a video needs",
+                    "Re-encode it, with the video as its only stream",
+                ) from None
             raise _not_readable(type(error).__name__) from None
         if not self.container.streams:
             raise _not_readable("no streams")
@@ -121,6 +125,8 @@ class Source:
         self._use(self.stream.index)
 
     def _check_size(self, width: int, height: int) -> None:
+        if not width or not height:
+            raise _not_readable("its pictures have no size, or one that no decoder takes")
         if width * height > MAX_PIXELS:
             raise Reject(
                 "VideoTooLarge",

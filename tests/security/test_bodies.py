@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from macd_studio.macd_ui.serving import bodies, gate, routes
 from macd_studio.macd_ui.serving.passwords import hash_password
+from macd_studio.macd_ui.serving.bodies import most_of
 from macd_studio.macd_ui.serving.routes import FORM, JSON, MOST, Doors
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
@@ -60,7 +61,8 @@ def test_a_body_of_another_type_is_refused_before_it_is_read(store, door):
 @pytest.mark.parametrize("given", [str.lower, str.upper, str.title, lambda k: f" {k} ; charset=x"])
 def test_the_right_type_is_bounded_however_it_is_written(store, door, given):
     kind = given(routes.TYPES[door.body][-1])
-    headers = [("Content-Type", kind), ("Content-Length", str(MOST[door.body] + 1))]
+    most = most_of(door, store.settings.largest_mb)
+    headers = [("Content-Type", kind), ("Content-Length", str(most + 1))]
     assert answered(store, door, headers) == 413
 
 

@@ -122,11 +122,11 @@ def test_uploads_are_bounded(store, monkeypatch):
     host, port = store.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as plain:  # claims much, sends nothing
         plain.sendall(
-            f"POST {API}/upload HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 200000000\r\n"
+            f"POST {API}/upload HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 5000000000\r\n"
             "Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode()
         )
         assert b" 413 " in plain.recv(100)
-    monkeypatch.setitem(routes.MOST, routes.UPLOAD, 10_000)
+    monkeypatch.setattr(bodies, "most_of", lambda door, largest_mb: 10_000)
     visitor = Visitor(store.url)
     assert visitor.upload("small.mp4", b"x" * 5000).status_code == 200
 
