@@ -9,7 +9,6 @@ import atexit
 import hashlib
 import json
 import math
-import os
 import subprocess
 import threading
 import time

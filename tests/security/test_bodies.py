@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from macd_studio.macd_ui.serving import bodies, gate, routes
-from macd_studio.macd_ui.serving.passwords import hash_password
 from macd_studio.macd_ui.serving.bodies import most_of
+from macd_studio.macd_ui.serving.passwords import hash_password
 from macd_studio.macd_ui.serving.routes import FORM, JSON, MOST, Doors
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
