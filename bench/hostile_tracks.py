@@ -37,7 +37,7 @@ class Peak:
 
     def __init__(self) -> None:
         self.megabytes = 0.0
-        self._start = reading.start_process
+        self._start: Callable[[str], Popen[bytes]] = vars(reading)["start_process"]
 
     @contextmanager
     def watched(self) -> Iterator[Peak]:
@@ -48,11 +48,11 @@ class Peak:
             threading.Thread(target=self._look, args=(process,), daemon=True).start()
             return process
 
-        reading.start_process = start
+        setattr(reading, "start_process", start)  # noqa: B010
         try:
             yield self
         finally:
-            reading.start_process = self._start
+            setattr(reading, "start_process", self._start)  # noqa: B010
 
     def _look(self, process: Popen[bytes]) -> None:
         status = Path(f"/proc/{process.pid}/status")

@@ -41,8 +41,7 @@ Overlap = Literal["normalise", "raw"]
 Memory = Literal["normal", "low"]
 FirstFrame = Literal["auto", "0", "1"]
 Columns = Literal[
-    "auto",
-    "box", "box-conf", "box-track", "box-conf-track", "box-track-conf", "track-box",
+    "auto", "box", "box-conf", "box-track", "box-conf-track", "box-track-conf", "track-box",
     "track-box-conf", "polygon", "polygon-conf", "polygon-track", "polygon-conf-track", "pose",
     "pose-conf", "pose-track", "pose-conf-track",
 ]  # fmt: skip
@@ -79,9 +78,7 @@ class VideoOptions(Checked):
     max_megabytes: float = number(4000.0, 0.001, 100_000, "largest file that is read", "MB")
     max_seconds: float = number(600.0, 1, 36_000, "longest range that is read", "seconds")
     fit: Fit = choice(
-        "pad",
-        Fit,
-        "pad keeps the clip's shape; native leaves it to the backbone's processor",
+        "pad", Fit, "pad keeps the clip's shape; native leaves it to the backbone's processor"
     )
 
     @property
@@ -143,10 +140,8 @@ class DetectOptions(Checked):
 class TrackOptions(Checked):
     """Detections → tracks. Seconds, and shares of the clip.
 
-    min_seen: fewest sightings that must confirm a track after its first. file_fps, file_start,
-    file_first: how a file of tracks counts frames, see `core.objects.annotations`. file_source:
-    which of its videos is the clip's. file_columns: what the columns of YOLO's texts are, see
-    `core.objects.formats.columns`.
+    min_seen: fewest sightings that must confirm a track after its first. file_…: how a file of
+    tracks is read, see `core.objects.annotations` and `core.objects.formats`.
     """
 
     max_gap: float = number(1.0, 0, 10, "longest gap that is interpolated", "seconds")
@@ -161,13 +156,9 @@ class TrackOptions(Checked):
     file_start: float = number(
         0.0, -36_000, 36_000, "time in the clip of a track file's frame 0", "seconds"
     )
-    file_first: FirstFrame = choice(
-        "auto", FirstFrame, "number of a track file's first frame; auto: what it says itself"
-    )
+    file_first: FirstFrame = choice("auto", FirstFrame, "first frame of a track file")
     file_source: str = text("", 300, "which of a track file's videos is the clip's, by its name")
-    file_columns: Columns = choice(
-        "auto", Columns, "what stands behind the class in YOLO's texts; auto: what fits every line"
-    )
+    file_columns: Columns = choice("auto", Columns, "columns of YOLO's texts behind the class")
 
 
 @dataclass(frozen=True)
@@ -188,9 +179,7 @@ class MaskOptions(Checked):
     fusion: Fusion = choice("max", Fusion, "how masks and strengths become one mask")
     fill: Fill = choice("mean", Fill, "what masked pixels become")
     frame_mask: FrameMask = choice(
-        "outside",
-        FrameMask,
-        "what a frame mask covers: pixels outside the objects, the whole frame, or nothing",
+        "outside", FrameMask, "what it covers: pixels outside the objects, the whole frame, nothing"
     )
     fill_seed: int = whole(0, 0, MAX_SEED, "seed of the noise in masked pixels")
     shape: Shape = choice(
@@ -311,13 +300,9 @@ class DecodeOptions(Checked):
     """
 
     search: Search = choice(
-        "greedy",
-        Search,
-        "how the answer is decoded: greedy, nucleus sampling, beam search, or a vote of samples",
+        "greedy", Search, "how the answer is decoded: greedy, nucleus sampling, beams, or a vote"
     )
-    max_tokens: int = whole(
-        64, 1, MAX_TOKENS, "longest answer, without a thought before it", "tokens"
-    )
+    max_tokens: int = whole(64, 1, MAX_TOKENS, "longest answer, without its thought", "tokens")
     max_thought: int = whole(1024, 1, 8192, "longest thought before the answer", "tokens")
     contrast_thought: bool = flag(False, "contrast the thought, too, for each method by itself")
     temperature: float = number(1.0, 0.01, 10, "of sample and vote")
@@ -390,9 +375,7 @@ class WeightsOptions(Checked):
     have them. offload: what does not fit the device stays in the memory of the host or on disk.
     """
 
-    weights: Weights = choice(
-        "as-is", Weights, "quantise the backbone with bitsandbytes while it is read"
-    )
+    weights: Weights = choice("as-is", Weights, "quantise the backbone with bitsandbytes at load")
     offload: bool = flag(
         False, "keep what does not fit the device in the host's memory or on disk, with accelerate"
     )

@@ -16,7 +16,8 @@ from macd_studio.core.errors import TracksError
 from macd_studio.core.types import Floats, Outline
 
 Mask = NDArray[np.bool_]
-Floats64, Ints64 = NDArray[np.float64], NDArray[np.int64]
+Floats64 = NDArray[np.float64]
+Ints64 = NDArray[np.int64]
 MAX_CROSSINGS, AT_ONCE = 8_000_000, 500_000
 """How often the edges of polygons may cross rows of pixels, and how many of these are held."""
 MAX_EDGES = 300_000
