@@ -17,7 +17,11 @@ from macd_studio.core.backbones.universal import UniversalVLM
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
-from tests.universal_families import FAMILIES, TEXT, VISION, Family
+from tests.further_families import VIDEO as FURTHER
+from tests.universal_families import FAMILIES as FIRST
+from tests.universal_families import TEXT, VISION, Family
+
+FAMILIES = FIRST | FURTHER
 
 PICTURES: dict[str, Family] = {
     "llava": Family(

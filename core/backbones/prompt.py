@@ -26,6 +26,7 @@ THOUGHT_MARKS = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 """Between these tokens models write what is no part of their answer."""
+TEXT_FIRST = "the chat template puts the question before the video, so its loss cannot see pixels"
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""
 
@@ -70,7 +71,7 @@ class TokenizerLM(VideoLM):
         known = added | {text: i for i, text in self._control_ids.items()}
         marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
         self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
-        self.thinks = self.thought_marks is not None and not _without_thinking(processor)
+        self.thinks = self.thought_marks is not None and not without_thinking(processor)
 
     def saves(self, low_memory: bool) -> bool:
         """Whether activations are computed again on the way back; always where weights move.
@@ -113,7 +114,7 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
             [{"role": "user", "content": content}],
             tokenize=False,
             add_generation_prompt=True,
-            **_without_thinking(processor),
+            **without_thinking(processor),
         )
     if not isinstance(prompt, str) or len(prompt) > MAX_TEMPLATE + len(text):
         raise UnsupportedBackbone(
@@ -130,7 +131,7 @@ def check_template(processor: Any) -> None:
     render_prompt(processor, [{"type": kind}, {"type": "text", "text": "?"}])
 
 
-def _without_thinking(processor: Any) -> dict[str, bool]:
+def without_thinking(processor: Any) -> dict[str, bool]:
     """Those of NO_THINKING that the chat template asks for; transformers warns of others."""
     template = getattr(processor, "chat_template", None)
     template = template or getattr(processor.tokenizer, "chat_template", None)
@@ -249,7 +250,7 @@ def query_positions(
     start, tail = tail.find(before + question) + len(query_prefix), query_prefix + tail
     if not found_marker or start < len(query_prefix):
         raise UnsupportedBackbone(
-            "the chat template puts the question before the video, so its loss cannot see pixels",
+            TEXT_FIRST,
             "Use a template with the video first",
         )
     encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
