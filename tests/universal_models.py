@@ -17,6 +17,7 @@ from macd_studio.core.backbones.universal import UniversalVLM
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
+from tests.further_families import PICTURES as MORE_PICTURES
 from tests.further_families import VIDEO as FURTHER
 from tests.universal_families import FAMILIES as FIRST
 from tests.universal_families import TEXT, VISION, Family
@@ -96,6 +97,7 @@ PICTURES: dict[str, Family] = {
     ),
 }
 
+PICTURES |= MORE_PICTURES
 
 NEWER = {"molmo2"}
 """Families that the oldest supported release of transformers does not hold."""

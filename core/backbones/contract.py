@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
+from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.pixels import STEP
 from macd_studio.core.backbones.universal import UniversalVLM
@@ -154,7 +155,8 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
 
     progress: told which check runs.
     """
-    case = _Case(lm)
+    with foreign_code(lm.info.name, "reads a first clip"):
+        case = _Case(lm)
     checks = []
     todo: dict[str, Callable[[], Check]] = {
         "question": case.question,
@@ -170,7 +172,8 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
     for name, run in todo.items():
         if progress is not None:
             progress.begin(f"Checking {lm.info.name}: {name}")
-        check = run()
+        with foreign_code(lm.info.name, f"is checked by {name!r}"):
+            check = run()
         if not check.holds and name not in ("gradient", "picture"):
             raise UnsupportedBackbone(
                 f"{lm.info.name} fails the check {name!r} ({check.found}): {MEANING[name]}",
@@ -191,7 +194,11 @@ def layout_check(lm: UniversalVLM) -> Check:
         except ValueError as error:  # as for a clip of this size, which is refused then
             found.append(f"{shown} not read: {str(error)[:60]}")
             continue
-        own = lm.own_inputs(frames, QUESTION)
+        try:
+            own = lm.own_inputs(frames, QUESTION)
+        except (ValueError, RuntimeError) as error:
+            found.append(f"{shown} not read by its own processor: {str(error)[:60]}")
+            continue
         if wrong := layout_error(lm, encoded, own):
             return Check("layout", False, f"{shown}: {wrong}")
         found.append(f"{shown} {encoded.vision_tokens} tokens")

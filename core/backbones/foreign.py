@@ -17,22 +17,25 @@ PACKAGES = ("transformers", "tokenizers", "torchvision", "torch", "jinja2")
 
 
 @contextmanager
-def foreign_code(name: str, doing: str) -> Iterator[None]:
+def foreign_code(
+    name: str, doing: str, passing: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
     """Whatever is raised inside becomes UnsupportedBackbone, one sentence that says where.
 
     name: of the model. doing: what it fails at, for "MODEL fails when it …". Errors of this project
-    pass, as does a lack of memory.
+    pass, as do a lack of memory and the classes in `passing`.
     """
     try:
         yield
-    except (MacdError, MemoryError):
+    except (MacdError, MemoryError, *passing):
         raise
     except Exception as error:
         if out_of_memory(error):
             raise
         raise UnsupportedBackbone(
             f"{name} fails when it {doing} ({told(error)})",
-            "Update transformers, complete the model's files, or choose another backbone",
+            "Update transformers, complete the model's files, or choose another backbone; --verbose"
+            " shows the traceback",
         ) from error
 
 
@@ -49,7 +52,7 @@ def told(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """The text ", FILE:LINE" of the last line of a known package that the error passed; empty elsewhere."""
+    """The text ", FILE:LINE" of the last line of a known package that an error passed, or none."""
     found = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     for package in PACKAGES:
         for file, line in reversed(found):

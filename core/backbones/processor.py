@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,18 @@ class ProcessorLM(TokenizerLM):
         copies = 1 if about else int(getattr(part, "temporal_patch_size", 1) or 1)
         head, tail = self._around(count, "?")
 
-        def process(pixels: Pixels) -> Mapping[str, Any]:
+        def process(pixels: Pixels, **more: Any) -> Mapping[str, Any]:
             rgb = torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2)
-            return self._laid_out(rgb, head + "?" + tail, about)
+            return self._laid_out(rgb, head + "?" + tail, about, **more)
 
-        read = as_read(frames.pixels, process, copies)
+        try:
+            read = as_read(frames.pixels, process, copies)
+        except (ValueError, RuntimeError):
+            own = getattr(self.processor, "videos_kwargs", {})
+            if about is None or own.get("do_resize", True):
+                raise
+            # it is told to leave sizes alone, and cannot read this one: as its part resizes it
+            read = as_read(frames.pixels, partial(process, do_resize=True), copies)
         if not alike(read.own, read.laid, STEP * scale_of(part).step):
             return frames
         pixels = read.frames
@@ -125,17 +132,17 @@ class ProcessorLM(TokenizerLM):
         return {k: v for k, v in out.items() if k != "video_metadata"}
 
     def _laid_out(
-        self, rgb: Tensor, prompt: str, about: VideoMetadata | None
+        self, rgb: Tensor, prompt: str, about: VideoMetadata | None, **more: Any
     ) -> dict[str, Any]:
-        """What the processor makes of frames (T, 3, H, W), 0 to 255; pictures without `about`.
+        """What the processor makes of frames (T, 3, H, W); pictures without `about`.
 
         Called as transformers' `apply_chat_template` calls it, so that what a family sets for its
         processor holds.
         """
-        how: dict[str, Any] = {"images": [list(rgb)]}
+        how = {"images": [list(rgb)]} | more
         if about is not None:
             rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
-            how = {"videos": [[rgb]], "video_metadata": self._told(about)} | self._as_read
+            how = {"videos": [[rgb]], "video_metadata": self._told(about)} | self._as_read | more
         words = self.tokenizer
         if words.bos_token and prompt.startswith(words.bos_token):
             how["add_special_tokens"] = False

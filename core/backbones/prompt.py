@@ -126,16 +126,38 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
 
 
 def check_template(processor: Any) -> None:
-    """Raises UnsupportedBackbone for a processor without a chat template that can be used."""
+    """Raises UnsupportedBackbone for a processor without a chat template that can be used.
+
+    As for one that leaves the video out, or puts the question before it.
+    """
+    if not chat_template(processor):
+        raise UnsupportedBackbone(
+            "the backbone does not have a chat template, by which questions are put to it",
+            "Choose a model that was trained for instructions, mostly named with -Instruct or -it",
+        )
     kind = "video" if getattr(processor, "video_processor", None) else "image"
-    render_prompt(processor, [{"type": kind}, {"type": "text", "text": "?"}])
+    text = {"type": "text", "text": "?"}
+    with_media = split_prompt(processor, [{"type": kind}, text])
+    try:
+        alone = split_prompt(processor, [text])
+    except UnsupportedBackbone:  # it cannot do without
+        return
+    if with_media == alone:
+        raise UnsupportedBackbone(f"the chat template leaves the {kind} out", REPAIR)
+    if with_media[0] == alone[0]:
+        raise UnsupportedBackbone(TEXT_FIRST, "Use a template with the video first")
+
+
+def chat_template(processor: Any) -> Any:
+    """The chat template of a processor, or that of its tokenizer; nothing where it has none."""
+    own = getattr(processor, "chat_template", None)
+    return own or getattr(processor.tokenizer, "chat_template", None)
 
 
 def without_thinking(processor: Any) -> dict[str, bool]:
     """Those of NO_THINKING that the chat template asks for; transformers warns of others."""
-    template = getattr(processor, "chat_template", None)
-    template = template or getattr(processor.tokenizer, "chat_template", None)
-    return {name: off for name, off in NO_THINKING.items() if name in str(template)}
+    template = str(chat_template(processor))
+    return {name: off for name, off in NO_THINKING.items() if name in template}
 
 
 def read_prompt(processor: Any, prompt: str, videos: Any, about: VideoMetadata) -> Any:

@@ -139,7 +139,8 @@ class UniversalVLM(ProcessorLM):
             vision_tokens=int(vision.sum()),
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
-        if all(size == frames.size for size, *_ in seen.found):
+        plain = all(size == frames.size for size, *_ in seen.found)
+        if plain and all(z.dtype == torch.float32 for z in floats(out).values()):
             return encoded  # nothing is resized: 8 bits and floats are laid out alike
         return replace(encoded, inputs=encoded.inputs | {"rest": self._rest(encoded)})
 
@@ -172,8 +173,10 @@ class UniversalVLM(ProcessorLM):
         """The inputs that are made of pixels, of a view in floats. Raises UnsupportedBackbone."""
         exact = video if video.dtype == torch.float64 else video.float()
         rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
+        about = encoded.inputs["about"]
+        brightest = self.scale(about is not None).brightest
         with foreign_code(self.info.name, "reads the frames"):
-            out = self._laid_out(255 * rgb, encoded.prompt, encoded.inputs["about"])
+            out = self._laid_out(brightest * rgb, encoded.prompt, about, do_rescale=False)
         given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
         found = {}
         for name, value in floats(out).items():
