@@ -96,7 +96,7 @@ def adapt_model(
     lm = UniversalVLM(model, processor, info)
     lm.contract = check_model(lm, progress)
     failed = {c.name for c in lm.contract.failed()}
-    able = {"times"} if reads_times(lm, _drawn(4)) else set()
+    able = {"times"} if reads_times(lm, drawn(4)) else set()
     if "picture" in failed:
         lm.writes_pictures = False
     else:
@@ -137,7 +137,7 @@ def picture_check(lm: UniversalVLM) -> Check:
     if not lm.writes_pictures:
         return Check("picture", False, "read as a video of one frame")
     try:
-        case = _Case(lm, _drawn(1))
+        case = _Case(lm, drawn(1))
         checks = [case.affine(), case.pixels(), case.mask()]
     except (MacdError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         return Check("picture", False, str(error)[:120])
@@ -187,7 +187,7 @@ def layout_check(lm: UniversalVLM) -> Check:
     """Whether the layout of the untouched clip is kept at every size that the processor reads."""
     found = []
     for size in SIZES:
-        frames = _drawn(FRAMES, size)
+        frames = drawn(FRAMES, size)
         shown = f"{size[0]}×{size[1]}"
         try:
             encoded = lm.encode_frames(lm.resized(frames), QUESTION)
@@ -239,7 +239,7 @@ def layout_error(lm: UniversalVLM, encoded: Encoded, own: Mapping[str, Any]) -> 
     return ""
 
 
-def _drawn(frames: int = FRAMES, size: tuple[int, int] = (SIDE, SIDE)) -> ModelFrames:
+def drawn(frames: int = FRAMES, size: tuple[int, int] = (SIDE, SIDE)) -> ModelFrames:
     """A red square that moves over coloured tiles. size: (w, h), multiples of 8."""
     width, height = size
     cells = (frames, height // 8, width // 8, 3)
@@ -259,7 +259,7 @@ class _Case:
         # int8 rounds what goes into a layer, too, about as coarsely as bfloat16
         self.precision = torch.bfloat16 if lm.info.quantised == "int8" else lm.dtype
         self.tolerance = TOLERANCES.get(self.precision, TOLERANCES[torch.bfloat16])
-        self.untouched = frames or _drawn()
+        self.untouched = frames or drawn()
         self.encoded = lm.encode_frames(lm.resized(self.untouched), QUESTION)
 
     @property
@@ -302,7 +302,7 @@ class _Case:
 
     def _unread(self) -> str:
         """Which border of a frame twice as wide does not reach the model; empty where all do."""
-        drawn = _drawn(len(self.video))
+        drawn = drawn(len(self.video))
         width = 2 * SIDE
         wide = replace(drawn, pixels=drawn.pixels.repeat(2, 2), content=(0, 0, width, SIDE))
         encoded = self.lm.encode_frames(self.lm.resized(wide), QUESTION)

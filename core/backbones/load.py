@@ -405,7 +405,11 @@ def adapt(
     """
     info = told(info, prepare(model))
     if info.family in FAMILIES:
-        lm: VideoLM = adapter_of(info.family)(model, processor, info)
+        from macd_studio.core.backbones.layer_contract import check_layers
+
+        own = adapter_of(info.family)(model, processor, info)
+        own.contract = check_layers(own, progress)
+        lm: VideoLM = own
     else:
         from macd_studio.core.backbones.contract import adapt_model
 

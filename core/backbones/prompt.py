@@ -63,6 +63,9 @@ def refuse_controls(processor: Any, text: str) -> None:
 class TokenizerLM(VideoLM):
     """A model whose words are those of a processor's tokenizer."""
 
+    contract: Any = None
+    """What was found of it at load, a `contract.Contract`; None where it was not checked."""
+
     def __init__(self, processor: Any, generation_config: Any) -> None:
         self.processor, self.tokenizer = processor, processor.tokenizer
         self._ends = end_tokens(generation_config, self.tokenizer.eos_token_id)

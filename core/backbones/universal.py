@@ -73,8 +73,6 @@ class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
     capabilities = frozenset({"gradient"})
-    contract: Any = None
-    """What was found of it at load, a `contract.Contract`; None where it was not checked."""
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it
