@@ -302,9 +302,7 @@ class _Case:
 
     def _unread(self) -> str:
         """Which border of a frame twice as wide does not reach the model; empty where all do."""
-        drawn = drawn(len(self.video))
-        width = 2 * SIDE
-        wide = replace(drawn, pixels=drawn.pixels.repeat(2, 2), content=(0, 0, width, SIDE))
+        wide = drawn(len(self.video), (2 * SIDE, SIDE))
         encoded = self.lm.encode_frames(self.lm.resized(wide), QUESTION)
         plain = pixels_of(self.lm, encoded, encoded.video)
         for border, (axis, at) in BORDERS.items():
