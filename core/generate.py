@@ -178,7 +178,8 @@ def _arguments(frame: FrameType | None) -> dict[str, Any]:
     while frame is not None:
         given = frame.f_locals
         if frame.f_code.co_name == "generate" and "custom_generate" in given:
-            return {k: given[k] for k in NOT_FOLLOWED if k in given} | given.get("kwargs", {})
+            more: dict[str, Any] = given.get("kwargs", {})
+            return {k: given[k] for k in NOT_FOLLOWED if k in given} | more
         frame = frame.f_back
     return {}
 

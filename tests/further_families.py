@@ -87,7 +87,10 @@ VIDEO: dict[str, Family] = {
         (*QWEN_TOKENS, *SOUND),
         QWEN_VIDEO,
         lambda ids: {
-            "text_config": TEXT | EXPERTS | {"rope_parameters": rope(4, 2, 2)},
+            # every expert is asked: routes that change with a mask would hide the gradient
+            "text_config": TEXT
+            | EXPERTS
+            | {"num_experts_per_tok": 4, "rope_parameters": rope(4, 2, 2)},
             "vision_config": TOWER
             | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
             "audio_config": HEARING | {"downsample_hidden_size": 8},
@@ -126,6 +129,7 @@ VIDEO: dict[str, Family] = {
         packed(
             tf.MuseGlimmerVideoProcessor, tf.MuseGlimmerProcessor, tf.MuseGlimmerImageProcessor, 28
         ),
+        picture="<|patch|>",
     ),
 }  # fmt: skip
 
@@ -281,7 +285,9 @@ PICTURES: dict[str, Family] = {
             "image_token_index": ids["<|patch|>"],
         },
         lambda words, template: tf.Llama4Processor(
-            image_processor=tf.Llama4ImageProcessor(size={"height": 56, "width": 56}, max_patches=4),
+            image_processor=tf.Llama4ImageProcessor(
+                size={"height": 56, "width": 56}, max_patches=4
+            ),
             tokenizer=words,
             patch_size=14,
             chat_template=template,

@@ -46,6 +46,7 @@ class Family:
     config: Callable[[dict[str, int]], dict[str, Any]]
     processor: Callable[[Any, str], Any]
     named: tuple[tuple[str, str], ...] = ()  # tokens that the tokenizer knows by a name
+    picture: str = ""  # what stands for a picture, where it is not `video` with "image" in it
 
 
 def qwen_ids(ids: dict[str, int]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def parts(name: str) -> tuple[Any, Any]:
     model.generation_config.eos_token_id = 2
     both = "{% if c.type == 'video' %}VIDEO{% elif c.type == 'image' %}IMAGE"
     template = TEMPLATE.replace("{% if c.type == 'video' %}VIDEO", both)
-    picture = family.video.replace("video", "image").replace("VIDEO", "IMAGE")
+    picture = family.picture or family.video.replace("video", "image").replace("VIDEO", "IMAGE")
     template = template.replace("VIDEO", family.video).replace("IMAGE", picture)
     return model, family.processor(words, template)
 

@@ -27,10 +27,8 @@ def foreign_code(
     """
     try:
         yield
-    except (MacdError, MemoryError, *passing):
-        raise
     except Exception as error:
-        if out_of_memory(error):
+        if isinstance(error, (MacdError, *passing)) or out_of_memory(error):
             raise
         raise UnsupportedBackbone(
             f"{name} fails when it {doing} ({told(error)})",

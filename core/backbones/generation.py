@@ -9,12 +9,13 @@ is refused: an answer that ignores it would not be the model's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 from transformers import GenerationConfig, generation
 
-from macd_studio.core.errors import OptionError, UnsupportedBackbone
+from macd_studio.core.errors import BackboneCorrupt, OptionError, UnsupportedBackbone
 from macd_studio.core.records import PENALTY
 from macd_studio.core.validation import shown
 
@@ -99,11 +100,18 @@ _BEFORE = "or set it in model.generation_config before the decoder is built"
 
 
 def check_generation(folder: str, name: str) -> None:
-    """Refuses a model's generation config before its weights are read; see `repetition_penalty`."""
+    """Refuses a model's generation config before its weights are read; see `repetition_penalty`.
+
+    Raises BackboneCorrupt for one that cannot be read: transformers would go on without it.
+    """
     try:
         config = GenerationConfig.from_pretrained(folder, local_files_only=True)
-    except OSError:  # a model may have none
-        return
+    except OSError as error:
+        if (Path(folder) / "generation_config.json").is_file():
+            raise BackboneCorrupt(
+                f"generation_config.json of {name!r} is damaged", "Copy or download it again"
+            ) from error
+        return  # a model may have none
     repetition_penalty(config, name)
 
 

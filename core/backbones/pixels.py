@@ -63,8 +63,10 @@ def scale_of(part: Any) -> Scale:
     """That of a video or image processor, by its own settings."""
     rescales = getattr(part, "do_rescale", True)
     brightest = 255 * float(part.rescale_factor) if rescales else 255.0
-    own = tuple(getattr(part, f"image_{n}", None) or getattr(part, f"norm_{n}", None)
-                for n in ("mean", "std"))
+    own = tuple(
+        getattr(part, f"image_{n}", None) or getattr(part, f"norm_{n}", None)
+        for n in ("mean", "std")
+    )
     used = getattr(part, "do_normalize", True) and own[0] and own[1] and len(own[0]) == 3
     mean, std = map(torch.tensor, own if used else ([0.0] * 3, [1.0] * 3))
     unit = brightest if rescales else 1.0

@@ -28,7 +28,6 @@ from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
-
 ONE_VIDEO = ("nemotron_h_omni",)
 """Families whose processors take the metadata of one video instead of a list."""
 

@@ -139,7 +139,7 @@ def check_template(processor: Any) -> None:
             "Choose a model that was trained for instructions, mostly named with -Instruct or -it",
         )
     kind = "video" if getattr(processor, "video_processor", None) else "image"
-    text = {"type": "text", "text": "?"}
+    text = {"type": "text", "text": "Is it so?"}
     with_media = split_prompt(processor, [{"type": kind}, text])
     try:
         alone = split_prompt(processor, [text])

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import (
@@ -30,6 +29,7 @@ from macd_studio.core.backbones.base import (
     normalise,
     widen,
 )
+from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
@@ -140,7 +140,7 @@ class UniversalVLM(ProcessorLM):
         plain = all(size == frames.size for size, *_ in seen.found)
         if plain and all(z.dtype == torch.float32 for z in floats(out).values()):
             return encoded  # nothing is resized: 8 bits and floats are laid out alike
-        return replace(encoded, inputs=encoded.inputs | {"rest": self._rest(encoded)})
+        return replace(encoded, inputs={**encoded.inputs, "rest": self._rest(encoded)})
 
     @torch.no_grad()
     def _rest(self, encoded: Encoded) -> dict[str, Tensor]:
@@ -299,7 +299,7 @@ class UniversalVLM(ProcessorLM):
                 inputs = self.pixel_inputs(encoded, view)
                 read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=True)
             if graph:
-                _detach(kwargs["past_key_values"])
+                detach_cache(kwargs["past_key_values"])
             logits.append(read)
             rows.append(_Row(encoded.input_ids, kwargs, encoded, view.detach()))
         both = torch.stack(logits)
@@ -443,20 +443,6 @@ class UniversalVLM(ProcessorLM):
 
 _PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
 """Inputs of one value a token, and that of text."""
-
-
-def _detach(cache: Any) -> None:
-    """Takes the graph off whatever the layers of a cache hold: keys, values, recurrent states."""
-    for layer in cache.layers:
-        for name, value in vars(layer).items():
-            if isinstance(value, Tensor):
-                setattr(layer, name, value.detach())
-            elif isinstance(value, list | tuple | dict):
-                setattr(layer, name, tree_map(_plain, value))
-
-
-def _plain(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else value
 
 
 def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:
