@@ -18,6 +18,7 @@ from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
 from tests.further_families import PICTURES as MORE_PICTURES
+from tests.further_families import REFUSED
 from tests.further_families import VIDEO as FURTHER
 from tests.universal_families import FAMILIES as FIRST
 from tests.universal_families import TEXT, VISION, Family
@@ -110,7 +111,7 @@ def parts(name: str) -> tuple[Any, Any]:
         pytest.importorskip("timm")
     if name in NEWER and name not in CLASSES and tf.__version__ < "5.23":
         pytest.skip(f"transformers {tf.__version__} does not hold {name}")
-    family = (FAMILIES | PICTURES)[name]
+    family = (FAMILIES | PICTURES | REFUSED)[name]
     words = train_tokenizer([*PLAIN, *family.special], **dict(family.named))
     config = AutoConfig.for_model(name, **family.config(words.get_vocab()))
     torch.manual_seed(0)  # of what `draw_weights` leaves as it is made

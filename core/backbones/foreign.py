@@ -1,4 +1,4 @@
-"""The border of code that is not this project's: that of a model, its processor and its template."""
+"""The border of other people's code: a model's, its processor's and its template's."""
 
 from __future__ import annotations
 

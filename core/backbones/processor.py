@@ -109,7 +109,7 @@ class ProcessorLM(TokenizerLM):
     def own_inputs(self, frames: ModelFrames, text: str) -> dict[str, Any]:
         """What the model's own processor makes of frames as they are, by `apply_chat_template`.
 
-        What a user of transformers hands over to `generate`, and so what everything here must equal.
+        What a user of transformers hands over to `generate`, and what everything here must equal.
         """
         rgb = torch.from_numpy(np.array(frames.pixels)).permute(0, 3, 1, 2)
         media: list[dict[str, Any]] = [{"type": "image", "image": frame} for frame in rgb]
