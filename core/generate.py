@@ -8,7 +8,7 @@ method of this project answers inside the user's script.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -83,13 +83,13 @@ def decoder(
     chosen = replace(chosen, lazy=lazy or chosen.lazy)
 
     # the names are those by which `generate` calls it
+    @_Refusing
     def answer(
         model: Any,
         input_ids: Any,
         logits_processor: Any = None,
         stopping_criteria: Any = None,
         generation_config: Any = None,
-        streamer: Any = None,
         **_: Any,
     ) -> Any:
         import torch
@@ -105,10 +105,6 @@ def decoder(
             check_call(config, prompt, own, lm.end_tokens, lm.info.repetition_penalty)
             check_processors(logits_processor or (), stopping_criteria or (), config, prompt)
             decode, beams = _decode_options(decode, config, prompt, lm), config.num_beams or 1
-        if streamer is not None or _streams(inspect.currentframe()):
-            raise OptionError(
-                "an answer by a method is not streamed", "Leave streamer out of the call"
-            )
         _check_prompt(lm, input_ids, question, beams)
         with torch.enable_grad():
             trace = run_video(
@@ -140,14 +136,61 @@ def decoder(
     return answer
 
 
-def _streams(frame: FrameType | None) -> bool:
-    """Whether the `generate` that called this frame was given a streamer; it hands on none."""
-    caller = frame and frame.f_back
-    return bool(
-        caller
-        and caller.f_code.co_name == "generate"
-        and caller.f_locals.get("streamer") is not None
-    )
+class _Refusing:
+    """An answer that refuses what it cannot follow before `generate` streams the prompt.
+
+    `generate` reads the signature of a callable first, puts the prompt into a streamer then, and
+    calls it last. Only the caller's frame holds the arguments that it does not hand on.
+    """
+
+    def __init__(self, answer: Callable[..., Any]) -> None:
+        self._answer = answer
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        _refuse_arguments(_arguments(inspect.currentframe()))
+        return inspect.signature(self._answer)
+
+    def __call__(self, *words: Any, **named: Any) -> Any:
+        """Called by `generate`."""
+        _refuse_arguments(_arguments(inspect.currentframe()))
+        return self._answer(*words, **named)
+
+
+NOT_FOLLOWED = {
+    "streamer": "an answer by a method is not streamed",
+    "negative_prompt_ids": "answers are not steered by a negative prompt",
+    "negative_prompt_attention_mask": "answers are not steered by a negative prompt",
+    "assistant_model": "no other model drafts an answer here",
+    "assistant_tokenizer": "no other model drafts an answer here",
+    "synced_gpus": "an answer is computed by one process",
+    "past_key_values": "the prompt is read anew from the clip",
+    "inputs_embeds": "the prompt is read anew from the clip",
+    "position_ids": "the prompt is read anew from the clip",
+    "encoder_outputs": "the prompt is read anew from the clip",
+    "mm_encoder_outputs": "the prompt is read anew from the clip",
+}
+"""Argument of `generate` that is refused where it is given, and why."""
+
+
+def _arguments(frame: FrameType | None) -> dict[str, Any]:
+    """What the nearest `generate` among the callers of a frame was given."""
+    while frame is not None:
+        given = frame.f_locals
+        if frame.f_code.co_name == "generate" and "custom_generate" in given:
+            more: dict[str, Any] = given.get("kwargs", {})
+            return {k: given[k] for k in NOT_FOLLOWED if k in given} | more
+        frame = frame.f_back
+    return {}
+
+
+def _refuse_arguments(given: Mapping[str, Any]) -> None:
+    for name, why in NOT_FOLLOWED.items():
+        value = given.get(name)
+        if value is not None and value is not False:
+            raise OptionError(
+                f"{name} is not followed here: {why}", f"Leave {name} out of the call of generate"
+            )
 
 
 def _check_prompt(lm: VideoLM, input_ids: Any, question: str, beams: int) -> None:

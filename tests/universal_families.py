@@ -46,9 +46,10 @@ class Family:
     config: Callable[[dict[str, int]], dict[str, Any]]
     processor: Callable[[Any, str], Any]
     named: tuple[tuple[str, str], ...] = ()  # tokens that the tokenizer knows by a name
+    picture: str = ""  # what stands for a picture, where it is not `video` with "image" in it
 
 
-def _qwen_ids(ids: dict[str, int]) -> dict[str, Any]:
+def qwen_ids(ids: dict[str, int]) -> dict[str, Any]:
     return {
         "image_token_id": ids["<|image_pad|>"],
         "video_token_id": ids["<|video_pad|>"],
@@ -64,7 +65,7 @@ GLM_TOKENS = (
 GLM_VIDEO = "<|begin_of_video|><|video|><|end_of_video|>"
 
 
-def _rope(*section: int, **more: Any) -> dict[str, Any]:
+def rope(*section: int, **more: Any) -> dict[str, Any]:
     return {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": list(section), **more}
 
 
@@ -77,14 +78,14 @@ LINEAR = {
     "linear_num_value_heads": 4,
     "num_hidden_layers": 4,
     "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-    "rope_parameters": _rope(2, 1, 1, partial_rotary_factor=0.5, mrope_interleaved=True),
+    "rope_parameters": rope(2, 1, 1, partial_rotary_factor=0.5, mrope_interleaved=True),
 }
 
 
 def _glm(ids: dict[str, int], more: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "text_config": TEXT
-        | {"rope_parameters": _rope(2, 1, 1, partial_rotary_factor=0.5)}
+        | {"rope_parameters": rope(2, 1, 1, partial_rotary_factor=0.5)}
         | (more or {}),
         "vision_config": TOWER | {"image_size": 56, "patch_size": 14},
         "image_token_id": ids["<|image|>"],
@@ -96,7 +97,7 @@ def _glm(ids: dict[str, int], more: dict[str, Any] | None = None) -> dict[str, A
     }
 
 
-def _packed(video: Any, processor: Any, image: Any = None, side: int = 32, frames: int = 8) -> Any:
+def packed(video: Any, processor: Any, image: Any = None, side: int = 32, frames: int = 8) -> Any:
     def build(words: Any, template: str) -> Any:
         size = {"shortest_edge": side**2 * 2 * frames, "longest_edge": side**2 * 16 * frames}
         video_processor = video(size=size, do_sample_frames=False)
@@ -178,16 +179,16 @@ FAMILIES: dict[str, Family] = {
                 },
             },
             "vision_config": TOWER | {"num_position_embeddings": 64},
-            **_qwen_ids(ids),
+            **qwen_ids(ids),
         },
-        _packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
+        packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
     "glm4v": Family(
         "packed patches with a grid, three axes",
         GLM_TOKENS,
         GLM_VIDEO,
         _glm,
-        _packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
+        packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
     ),
     "video_llava": Family(
         "frames as they are",
@@ -221,12 +222,12 @@ FAMILIES: dict[str, Family] = {
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
-            "text_config": TEXT | EXPERTS | {"rope_parameters": _rope(4, 2, 2)},
+            "text_config": TEXT | EXPERTS | {"rope_parameters": rope(4, 2, 2)},
             "vision_config": TOWER
             | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
-            **_qwen_ids(ids),
+            **qwen_ids(ids),
         },
-        _packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
+        packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
     "qwen3_5_moe": Family(
         "linear attention, mixture of experts",
@@ -235,16 +236,16 @@ FAMILIES: dict[str, Family] = {
         lambda ids: {
             "text_config": TEXT | EXPERTS | LINEAR,
             "vision_config": TOWER | {"num_position_embeddings": 64},
-            **_qwen_ids(ids),
+            **qwen_ids(ids),
         },
-        _packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
+        packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
     "glm46v": Family(
         "packed patches with a grid, three axes, timestamps",
         GLM_TOKENS,
         GLM_VIDEO,
         _glm,
-        _packed(tf.Glm46VVideoProcessor, tf.Glm46VProcessor, tf.Glm46VImageProcessor, 28),
+        packed(tf.Glm46VVideoProcessor, tf.Glm46VProcessor, tf.Glm46VImageProcessor, 28),
     ),
     "glm4v_moe": Family(
         "mixture of experts, three axes",
@@ -261,7 +262,7 @@ FAMILIES: dict[str, Family] = {
                 "topk_group": 1,
             },
         ),
-        _packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
+        packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
     ),
     "exaone4_5": Family(
         "sliding window",
@@ -277,9 +278,9 @@ FAMILIES: dict[str, Family] = {
             },
             "vision_config": TOWER
             | {"fullatt_block_indexes": [1], "window_size": 56, "num_key_value_heads": 1},
-            **_qwen_ids(ids),
+            **qwen_ids(ids),
         },
-        _packed(tf.Qwen2VLVideoProcessor, tf.Exaone4_5_Processor, side=28, frames=1),
+        packed(tf.Qwen2VLVideoProcessor, tf.Exaone4_5_Processor, side=28, frames=1),
     ),
     "gemma4": Family(
         "sliding window, position ids of patches",
@@ -392,14 +393,14 @@ FAMILIES: dict[str, Family] = {
                 "logit_scale": 0.5,
                 "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
                 "rope_parameters": {
-                    k: _rope(4, 2, 2) for k in ("sliding_attention", "full_attention")
+                    k: rope(4, 2, 2) for k in ("sliding_attention", "full_attention")
                 },
             },
             "vision_config": TOWER
             | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
-            **_qwen_ids({k.lower(): v for k, v in ids.items()}),
+            **qwen_ids({k.lower(): v for k, v in ids.items()}),
         },
-        _packed(tf.CohereCompassVideoProcessor, tf.CohereCompassProcessor),
+        packed(tf.CohereCompassVideoProcessor, tf.CohereCompassProcessor),
     ),
     "perception_lm": Family(
         "frames, pooled, tower of timm",

@@ -17,7 +17,13 @@ from macd_studio.core.backbones.universal import UniversalVLM
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
-from tests.universal_families import FAMILIES, TEXT, VISION, Family
+from tests.further_families import PICTURES as MORE_PICTURES
+from tests.further_families import REFUSED
+from tests.further_families import VIDEO as FURTHER
+from tests.universal_families import FAMILIES as FIRST
+from tests.universal_families import TEXT, VISION, Family
+
+FAMILIES = FIRST | FURTHER
 
 PICTURES: dict[str, Family] = {
     "llava": Family(
@@ -92,6 +98,7 @@ PICTURES: dict[str, Family] = {
     ),
 }
 
+PICTURES |= MORE_PICTURES
 
 NEWER = {"molmo2"}
 """Families that the oldest supported release of transformers does not hold."""
@@ -104,7 +111,7 @@ def parts(name: str) -> tuple[Any, Any]:
         pytest.importorskip("timm")
     if name in NEWER and name not in CLASSES and tf.__version__ < "5.23":
         pytest.skip(f"transformers {tf.__version__} does not hold {name}")
-    family = (FAMILIES | PICTURES)[name]
+    family = (FAMILIES | PICTURES | REFUSED)[name]
     words = train_tokenizer([*PLAIN, *family.special], **dict(family.named))
     config = AutoConfig.for_model(name, **family.config(words.get_vocab()))
     torch.manual_seed(0)  # of what `draw_weights` leaves as it is made
@@ -112,7 +119,7 @@ def parts(name: str) -> tuple[Any, Any]:
     model.generation_config.eos_token_id = 2
     both = "{% if c.type == 'video' %}VIDEO{% elif c.type == 'image' %}IMAGE"
     template = TEMPLATE.replace("{% if c.type == 'video' %}VIDEO", both)
-    picture = family.video.replace("video", "image").replace("VIDEO", "IMAGE")
+    picture = family.picture or family.video.replace("video", "image").replace("VIDEO", "IMAGE")
     template = template.replace("VIDEO", family.video).replace("IMAGE", picture)
     return model, family.processor(words, template)
 

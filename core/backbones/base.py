@@ -219,14 +219,23 @@ class VideoLM(ABC):
     """Of `core.records.CAPABILITIES`. What is missing makes a run cost more, or a method not
     applicable."""
 
+    reasons: Mapping[str, str] = {}
+    """Capability that was found lacking at load → why."""
+
     def need(self, *names: str) -> None:
         """Raises NotApplicable, with the reason, where the model lacks one of these."""
         for name in names:
             if name not in self.capabilities:
+                why = f" ({self.reasons[name]})" if name in self.reasons else ""
                 raise NotApplicable(
-                    f"not with {self.info.name}: {CAPABILITIES[name]}",
+                    f"not with {self.info.name}: {CAPABILITIES[name]}{why}",
                     "Choose another method or another backbone",
                 )
+
+    def lose(self, name: str, reason: str) -> None:
+        """Takes a capability that was found wanting."""
+        self.capabilities = self.capabilities - {name}
+        self.reasons = {**self.reasons, name: reason}
 
     def lacks(self, picture: bool) -> tuple[str, ...]:
         """The capabilities that it lacks. picture: whether a picture is asked about."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import DecodeState, Encoded
@@ -112,3 +114,17 @@ def distinct_patches(encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tenso
     if len(distinct) == len(at):
         return alone, alone  # in the order in which they came
     return torch.tensor(distinct), copies
+
+
+def detach_cache(cache: Any) -> None:
+    """Takes the graph off whatever the layers of a cache hold: keys, values, recurrent states."""
+    for layer in cache.layers:
+        for name, value in vars(layer).items():
+            if isinstance(value, Tensor):
+                setattr(layer, name, value.detach())
+            elif isinstance(value, list | tuple | dict):
+                setattr(layer, name, tree_map(_plain, value))
+
+
+def _plain(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value

@@ -1,13 +1,13 @@
 """What a model must do so that its masks, gradients and answers can be trusted: checked at load.
 
-On a drawn clip of two frames, in seconds. A model whose processor is not affine, whose views
+On drawn clips of two frames, in seconds. A model whose processor is not affine, whose views
 disturb each other or whose answers are not those of its own `generate` is refused; one whose
 gradient alone is wrong is used without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,17 +16,19 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
+from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.pixels import STEP
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.types import ModelFrames, Progress
 
 QUESTION = "Is there a red square in the video?"
 FRAMES, SIDE = 2, 112
+SIZES = ((SIDE, SIDE), (1000, 200), (896, 672))
+"""Width and height of frames whose layout is compared: small, wide, larger than a tile."""
 TOKENS = 4
 """Length of the answers that are compared."""
-STEP = 1.5
-"""Largest difference of pixels, in steps of 8 bits."""
 BORDERS = {"left": (3, 0), "right": (3, -1), "top": (2, 0), "bottom": (2, -1)}
 STEPS = (0.003, 0.01, 0.03, 0.1)
 """Of the central differences: one of them must agree. A coarse one suits rounding, a fine one a
@@ -60,6 +62,8 @@ class Check:
 
 
 MEANING = {
+    "layout": "the model would be given another prompt or other pixels than its own processor makes"
+    " of the untouched clip",
     "affine": "a mask on a frame is not a mask on what the model reads, so nothing here would be"
     " true of it",
     "pixels": "the model would be given other pixels than its own processor makes of these frames",
@@ -92,7 +96,7 @@ def adapt_model(
     lm = UniversalVLM(model, processor, info)
     lm.contract = check_model(lm, progress)
     failed = {c.name for c in lm.contract.failed()}
-    able = {"times"} if reads_times(lm, _drawn(4)) else set()
+    able = {"times"} if reads_times(lm, drawn(4)) else set()
     if "picture" in failed:
         lm.writes_pictures = False
     else:
@@ -133,7 +137,7 @@ def picture_check(lm: UniversalVLM) -> Check:
     if not lm.writes_pictures:
         return Check("picture", False, "read as a video of one frame")
     try:
-        case = _Case(lm, _drawn(1))
+        case = _Case(lm, drawn(1))
         checks = [case.affine(), case.pixels(), case.mask()]
     except (MacdError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         return Check("picture", False, str(error)[:120])
@@ -151,12 +155,14 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
 
     progress: told which check runs.
     """
-    case = _Case(lm)
+    with foreign_code(lm.info.name, "reads a first clip"):
+        case = _Case(lm)
     checks = []
     todo: dict[str, Callable[[], Check]] = {
         "question": case.question,
         "affine": case.affine,
         "pixels": case.pixels,
+        "layout": lambda: layout_check(lm),
         "mask": case.mask,
         "generate": case.generate,
         "rows": case.rows,
@@ -166,7 +172,8 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
     for name, run in todo.items():
         if progress is not None:
             progress.begin(f"Checking {lm.info.name}: {name}")
-        check = run()
+        with foreign_code(lm.info.name, f"is checked by {name!r}"):
+            check = run()
         if not check.holds and name not in ("gradient", "picture"):
             raise UnsupportedBackbone(
                 f"{lm.info.name} fails the check {name!r} ({check.found}): {MEANING[name]}",
@@ -176,16 +183,74 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
     return Contract(tuple(checks))
 
 
-def _drawn(frames: int = FRAMES) -> ModelFrames:
-    """A red square that moves over coloured tiles."""
-    grain = np.random.default_rng(0).integers(40, 216, (frames, SIDE // 8, SIDE // 8, 3), np.uint8)
+def layout_check(lm: UniversalVLM) -> Check:
+    """Whether the layout of the untouched clip is kept at every size that the processor reads."""
+    found = []
+    for size in SIZES:
+        frames = drawn(FRAMES, size)
+        shown = f"{size[0]}×{size[1]}"
+        try:
+            encoded = lm.encode_frames(lm.resized(frames), QUESTION)
+        except ValueError as error:  # as for a clip of this size, which is refused then
+            found.append(f"{shown} not read: {str(error)[:60]}")
+            continue
+        try:
+            own = lm.own_inputs(frames, QUESTION)
+        except (ValueError, RuntimeError) as error:
+            found.append(f"{shown} not read by its own processor: {str(error)[:60]}")
+            continue
+        if wrong := layout_error(lm, encoded, own):
+            return Check("layout", False, f"{shown}: {wrong}")
+        found.append(f"{shown} {encoded.vision_tokens} tokens")
+    return Check("layout", True, ", ".join(found))
+
+
+@torch.no_grad()
+def layout_error(lm: UniversalVLM, encoded: Encoded, own: Mapping[str, Any]) -> str:
+    """How what the model is given differs from what its own processor makes; empty if it does not.
+
+    own: as `UniversalVLM.own_inputs` gives it.
+    """
+    ids, theirs = encoded.input_ids[0].tolist(), own["input_ids"][0].tolist()
+    if ids != theirs:
+        pixels = sum(i in lm.vision_ids.tolist() for i in theirs)
+        return (
+            f"{len(ids)} tokens, {encoded.vision_tokens} of pixels, where its own processor makes"
+            f" {len(theirs)}, {pixels} of pixels"
+        )
+    inputs = lm.pixel_inputs(encoded, encoded.video)
+    step = lm.scale(encoded.inputs["about"] is not None).step
+    for name, value in own.items():
+        if name == "input_ids" or not isinstance(value, Tensor):
+            continue
+        mine = inputs[name].cpu()
+        if mine.shape != value.shape:
+            return f"{name} of shape {tuple(mine.shape)} for {tuple(value.shape)}"
+        if not value.is_floating_point():
+            if not torch.equal(mine, value):
+                return f"other {name}"
+            continue
+        off, rest = float((mine.float() - value.float()).abs().max()), 0.0
+        if name in encoded.inputs["rest"]:
+            rest = float(encoded.inputs["rest"][name].abs().max())
+        rounding = torch.finfo(lm.dtype).eps * float(value.abs().max())
+        if max(off, rest) > STEP * step + rounding:
+            return f"{name} off by {max(off, rest) / step:.1f} steps of 8 bits"
+    return ""
+
+
+def drawn(frames: int = FRAMES, size: tuple[int, int] = (SIDE, SIDE)) -> ModelFrames:
+    """A red square that moves over coloured tiles. size: (w, h), multiples of 8."""
+    width, height = size
+    cells = (frames, height // 8, width // 8, 3)
+    grain = np.random.default_rng(0).integers(40, 216, cells, np.uint8)
     pixels = grain.repeat(8, 1).repeat(8, 2)
-    third = SIDE // 3
+    third = min(size) // 3
     for t in range(frames):
         left = third * t
         pixels[t, third : 2 * third, left : left + third] = (220, 30, 30)
     times = np.arange(frames, dtype=np.float64) * 0.5
-    return ModelFrames(pixels, times, frames * 0.5, (0, 0, SIDE, SIDE), 1.0)
+    return ModelFrames(pixels, times, frames * 0.5, (0, 0, width, height), 1.0)
 
 
 class _Case:
@@ -194,7 +259,8 @@ class _Case:
         # int8 rounds what goes into a layer, too, about as coarsely as bfloat16
         self.precision = torch.bfloat16 if lm.info.quantised == "int8" else lm.dtype
         self.tolerance = TOLERANCES.get(self.precision, TOLERANCES[torch.bfloat16])
-        self.encoded = lm.encode_frames(lm.resized(frames or _drawn()), QUESTION)
+        self.untouched = frames or drawn()
+        self.encoded = lm.encode_frames(lm.resized(self.untouched), QUESTION)
 
     @property
     def video(self) -> Tensor:
@@ -225,7 +291,8 @@ class _Case:
         off, largest, encoded = 0.0, 0.0, self.encoded
         for name, value in made(self.lm, encoded, self.video).items():
             its = encoded.inputs[name].to(value.dtype).float()
-            off = max(off, float((value.float() - its).abs().max()))
+            raw = value.float() - encoded.inputs["rest"].get(name, 0.0)
+            off = max(off, *(float((v - its).abs().max()) for v in (value.float(), raw)))
             largest = max(largest, float(its.abs().max()))
         step = self.lm.scale(encoded.inputs["about"] is not None).step
         holds = off <= STEP * step + torch.finfo(self.lm.dtype).eps * largest
@@ -235,9 +302,7 @@ class _Case:
 
     def _unread(self) -> str:
         """Which border of a frame twice as wide does not reach the model; empty where all do."""
-        drawn = _drawn(len(self.video))
-        width = 2 * SIDE
-        wide = replace(drawn, pixels=drawn.pixels.repeat(2, 2), content=(0, 0, width, SIDE))
+        wide = drawn(len(self.video), (2 * SIDE, SIDE))
         encoded = self.lm.encode_frames(self.lm.resized(wide), QUESTION)
         plain = pixels_of(self.lm, encoded, encoded.video)
         for border, (axis, at) in BORDERS.items():
@@ -255,12 +320,15 @@ class _Case:
 
     @torch.no_grad()
     def generate(self) -> Check:
-        """Greedy tokens without contrast are those of `model.generate`; a tie is no difference."""
+        """Greedy tokens without contrast are those of `model.generate`; a tie is no difference.
+
+        `generate` is given what the model's own processor makes of the untouched frames.
+        """
         lm, encoded = self.lm, self.encoded
         own = self._greedy(lm.prefill(encoded, self.video))
-        kwargs = lm.generate_inputs(encoded, self.video)
+        own_way = lm.generate_inputs(encoded, self.untouched)
         given = lm.model.generate(
-            input_ids=encoded.input_ids, **kwargs, max_new_tokens=TOKENS, do_sample=False,
+            **own_way, max_new_tokens=TOKENS, do_sample=False,
             num_beams=1, repetition_penalty=1.0, output_logits=True, return_dict_in_generate=True,
         )  # fmt: skip
         theirs = given.sequences[0, encoded.input_ids.shape[1] :].tolist()

@@ -9,12 +9,13 @@ is refused: an answer that ignores it would not be the model's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 from transformers import GenerationConfig, generation
 
-from macd_studio.core.errors import OptionError, UnsupportedBackbone
+from macd_studio.core.errors import BackboneCorrupt, OptionError, UnsupportedBackbone
 from macd_studio.core.records import PENALTY
 from macd_studio.core.validation import shown
 
@@ -57,16 +58,60 @@ _SAMPLING: dict[str, tuple[Any, ...]] = {
 }
 """Likewise, of sampling alone; temperature and top_p are followed."""
 
+_CALL: dict[str, tuple[Any, ...]] = {
+    "use_mtp": (False,),
+    "prompt_lookup_num_tokens": (0,),
+    "assistant_early_exit": (0,),
+    "is_assistant": (False,),
+    "cache_implementation": (
+        "dynamic",
+        "dynamic_full",
+        "static",
+        "offloaded",
+        "offloaded_static",
+        "hybrid",
+        "hybrid_chunked",
+        "sliding_window",
+    ),
+}
+"""Likewise, of a call alone: another way of decoding, or a cache that rounds."""
+COST_ALONE = frozenset({
+    "use_cache", "cache_config", "max_cache_len", "compile_config", "disable_compile", "low_memory",
+    "prefill_chunk_size", "continuous_batching_config", "max_matching_ngram_size",
+    "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
+    "assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight", "speculation_type",
+})  # fmt: skip
+"""Fields that change no answer: what it costs, and how another model would draft it, which is
+refused itself."""
+FOLLOWED = frozenset({
+    "max_length", "max_new_tokens", "do_sample", "num_beams", "temperature", "top_p",
+    "length_penalty", "repetition_penalty", "eos_token_id", "num_return_sequences",
+    "early_stopping", "max_time", "return_dict_in_generate",
+})  # fmt: skip
+"""Fields that an answer follows, or that `check_call` refuses where it does not."""
+WITHOUT_EFFECT = frozenset({
+    "renormalize_logits", "pad_token_id", "bos_token_id", "decoder_start_token_id",
+    "transformers_version",
+})  # fmt: skip
+"""Fields that change nothing about one answer of one prompt."""
+
 _RETURNED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 _BEFORE = "or set it in model.generation_config before the decoder is built"
 
 
 def check_generation(folder: str, name: str) -> None:
-    """Refuses a model's generation config before its weights are read; see `repetition_penalty`."""
+    """Refuses a model's generation config before its weights are read; see `repetition_penalty`.
+
+    Raises BackboneCorrupt for one that cannot be read: transformers would go on without it.
+    """
     try:
         config = GenerationConfig.from_pretrained(folder, local_files_only=True)
-    except OSError:  # a model may have none
-        return
+    except OSError as error:
+        if (Path(folder) / "generation_config.json").is_file():
+            raise BackboneCorrupt(
+                f"generation_config.json of {name!r} is damaged", "Copy or download it again"
+            ) from error
+        return  # a model may have none
     repetition_penalty(config, name)
 
 
@@ -119,7 +164,7 @@ def check_call(
     # min_new_tokens first: `generate` makes a min_length of it
     neutral: dict[str, Any] = {"min_new_tokens": (0,)} | NEUTRAL
     neutral |= {"min_length": range(prompt + 1), "num_return_sequences": (1,), "max_time": ()}
-    neutral |= _SAMPLING if config.do_sample else {}
+    neutral |= _CALL | (_SAMPLING if config.do_sample else {})
     neutral |= {"early_stopping": (False,)} if beams else {}
     if config.return_dict_in_generate:
         neutral |= dict.fromkeys(_RETURNED, (False,))
@@ -127,6 +172,7 @@ def check_call(
         value = getattr(config, field, None)
         if value is not None and value not in values:
             plain = next((v for v in values if isinstance(v, int)), None)
+            plain = values[0] if field == "cache_implementation" else plain
             raise OptionError(
                 f"{_said(field, value)} is not followed here", f"Pass {field}={plain} to generate"
             )

@@ -59,21 +59,38 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
 def hide_tokens(
     positional: Any, keywords: dict[str, Any], hidden: Tensor, layer: int
 ) -> dict[str, Any]:
-    """A decoder layer's arguments with a mask that hides the future and some cached tokens.
+    """A decoder layer's arguments with a mask that hides some cached tokens besides its own.
+
+    The layer's own mask hides the future, and what lies outside its window where it has one.
 
     hidden: (B, H) long, positions in the cache; layer: the layer's index, whose own part of the
     cache says how many tokens came before.
     """
     states = positional[0] if positional else keywords["hidden_states"]
     length, dtype = states.shape[1], states.dtype
-    past = keywords["past_key_values"].get_seq_length(layer)
-    total = past + length
-    ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
+    total = keywords["past_key_values"].get_seq_length(layer) + length
     unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
     unseen.scatter_(1, hidden, True)
-    ahead = ahead[None, None] | unseen[:, None, None]
-    mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
-    return keywords | {"attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)}
+    mask = added_mask(keywords.get("attention_mask"), length, total, states)
+    mask = mask.expand(len(states), -1, -1, -1)
+    least = torch.finfo(dtype).min
+    return keywords | {"attention_mask": mask.masked_fill(unseen[:, None, None], least)}
+
+
+def added_mask(own: Tensor | None, length: int, total: int, like: Tensor) -> Tensor:
+    """A layer's own mask (B or 1, 1, length, total) as what is added to scores.
+
+    own: as transformers gives it to the layer: none, where it hides the future alone; True where a
+    key is seen; or what is added already.
+    """
+    if own is None:
+        own = torch.ones(length, total, dtype=torch.bool, device=like.device)
+        own = own.tril(total - length)[None, None]
+    own = own[..., :total]
+    if own.dtype != torch.bool:
+        return own
+    mask = torch.zeros(own.shape, dtype=like.dtype, device=like.device)
+    return mask.masked_fill(~own, torch.finfo(like.dtype).min)
 
 
 def hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
@@ -84,7 +101,10 @@ def hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
 
 
 def last_row(attention: Any, named: dict[str, Any]) -> Tensor:
-    """Attention of the last query over all keys, mean over heads: (B, length)."""
+    """Attention of the last query over all keys, mean over heads: (B, length).
+
+    Under the layer's own mask, and beside its sinks, which take a share that no key gets.
+    """
     states, (cos, sin) = named["hidden_states"][:, -1:], named["position_embeddings"]
     rotate = sys.modules[type(attention).__module__].apply_rotary_pos_emb
     rows = states.shape[0]
@@ -96,7 +116,12 @@ def last_row(attention: Any, named: dict[str, Any]) -> Tensor:
     keys = named["past_key_values"].layers[attention.layer_idx].keys
     keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)
     scores: Tensor = (query @ keys.transpose(-1, -2)).float() * attention.scaling
-    return scores.softmax(-1).mean(1)[:, 0]
+    if (own := named.get("attention_mask")) is not None:
+        scores = scores + added_mask(own, own.shape[-2], keys.shape[-2], scores)[:, :, -1:]
+    if (sinks := getattr(attention, "sinks", None)) is not None:
+        beside = sinks.float().view(1, -1, 1, 1).expand(rows, -1, 1, 1)
+        scores = torch.cat([scores, beside], -1)
+    return scores.softmax(-1)[..., : keys.shape[-2]].mean(1)[:, 0]
 
 
 @contextmanager

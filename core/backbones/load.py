@@ -33,6 +33,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
 from macd_studio.core.backbones.catalogue import CATALOGUE
+from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.prompt import check_template, media_part, refuse_controls
@@ -243,7 +244,8 @@ class _Source:
         """Raises BackboneCorrupt or BackboneNotFound for errors of the libraries that read it."""
         name = self.name
         try:
-            yield
+            with foreign_code(name, "is loaded", (SafetensorError, OSError, ValueError)):
+                yield
         except SafetensorError as error:
             raise BackboneCorrupt(
                 f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
@@ -390,7 +392,8 @@ def load_backbone(
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
-    return adapt(model if how else model.to(where), processor, info, progress)
+    with foreign_code(name, "is loaded"):
+        return adapt(model if how else model.to(where), processor, info, progress)
 
 
 def adapt(
@@ -402,7 +405,11 @@ def adapt(
     """
     info = told(info, prepare(model))
     if info.family in FAMILIES:
-        lm: VideoLM = adapter_of(info.family)(model, processor, info)
+        from macd_studio.core.backbones.layer_contract import check_layers
+
+        own = adapter_of(info.family)(model, processor, info)
+        own.contract = check_layers(own, progress)
+        lm: VideoLM = own
     else:
         from macd_studio.core.backbones.contract import adapt_model
 

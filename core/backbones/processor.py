@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers.processing_utils import ProcessingKwargs, TextKwargs, VideosKwargs
+from transformers.video_utils import VideoMetadata
 
-from macd_studio.core.backbones.pixels import Scale, as_read, scale_of
+from macd_studio.core.backbones.pixels import STEP, Scale, alike, as_read, scale_of
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
     metadata_of,
     render_prompt,
     split_prompt,
+    without_thinking,
 )
 from macd_studio.core.backbones.sizes import shape_errors
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
+
+ONE_VIDEO = ("nemotron_h_omni",)
+"""Families whose processors take the metadata of one video instead of a list."""
 
 
 def uncropped(processor: Any) -> Any:
@@ -46,7 +53,7 @@ class ProcessorLM(TokenizerLM):
     model: Any
 
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
-        """The clip's frames as the model's own processor resizes them, whatever `fit` is."""
+        """The clip's frames as `resized` gives them, whatever `fit` is."""
         height, width = clip.frames.shape[1:3]
         stretch = (width / height) / (clip.size[0] / clip.size[1])
         content = (0, 0, width, height)
@@ -56,22 +63,33 @@ class ProcessorLM(TokenizerLM):
             )
 
     def resized(self, frames: ModelFrames) -> ModelFrames:
-        """The frames at the size of the model's pixels: what is drawn on them is not averaged."""
+        """The frames at the size of the model's pixels: what is drawn on them is not averaged.
+
+        Where the processor would lay these out otherwise than the frames that were given (another
+        grid of tiles, another number of tokens, other pixels), the frames stay as they are: it
+        makes of them what it always does, and masks are drawn at their size.
+        """
         count = len(frames.pixels)
-        about, copies = None, 1
-        if self._reads_video(count):
-            about = metadata_of(frames, max(count, self._min_frames))
-        else:
-            copies = int(getattr(self.processor.image_processor, "temporal_patch_size", 1) or 1)
+        about = self._about(frames) if self._reads_video(count) else None
+        part = self.processor.video_processor if about else self.processor.image_processor
+        copies = 1 if about else int(getattr(part, "temporal_patch_size", 1) or 1)
         head, tail = self._around(count, "?")
 
-        def process(pixels: Pixels) -> int:
+        def process(pixels: Pixels, **more: Any) -> Mapping[str, Any]:
             rgb = torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2)
-            out = self._laid_out(rgb, head + "?" + tail, about)
-            values = (v for v in out.values() if isinstance(v, Tensor) and v.is_floating_point())
-            return sum(v.numel() for v in values) // copies
+            return self._laid_out(rgb, head + "?" + tail, about, **more)
 
-        pixels = as_read(frames.pixels, process)
+        try:
+            read = as_read(frames.pixels, process, copies)
+        except (ValueError, RuntimeError):
+            own = getattr(self.processor, "videos_kwargs", {})
+            if about is None or own.get("do_resize", True):
+                raise
+            # it is told to leave sizes alone, and cannot read this one: as its part resizes it
+            read = as_read(frames.pixels, partial(process, do_resize=True), copies)
+        if not alike(read.own, read.laid, STEP * scale_of(part).step):
+            return frames
+        pixels = read.frames
         (h, w), (height, width) = frames.size, pixels.shape[1:3]
         stretch = frames.stretch * (width / height) / (w / h)
         return replace(frames, pixels=pixels, content=(0, 0, width, height), stretch=stretch)
@@ -88,20 +106,77 @@ class ProcessorLM(TokenizerLM):
             media = [{"type": "video"}]
         return split_prompt(self.processor, [*media, {"type": "text", "text": text}])
 
-    def _laid_out(
-        self, rgb: Tensor, prompt: str, about: Mapping[str, Any] | None, **how: Any
-    ) -> Mapping[str, Any]:
-        """What the processor makes of frames (T, 3, H, W); pictures where `about` is None."""
-        out: Mapping[str, Any]
-        if about is None:
-            # the whole processor, which may ask its part for pictures to cut them into tiles
-            out = self.processor(text=[prompt], images=[list(rgb)], return_tensors="pt", **how)
-            return out
-        rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
-        out = self.processor.video_processor(
-            [rgb], do_sample_frames=False, video_metadata=[about], return_tensors="pt", **how
+    def own_inputs(self, frames: ModelFrames, text: str) -> dict[str, Any]:
+        """What the model's own processor makes of frames as they are, by `apply_chat_template`.
+
+        What a user of transformers hands over to `generate`, and what everything here must equal.
+        """
+        rgb = torch.from_numpy(np.array(frames.pixels)).permute(0, 3, 1, 2)
+        media: list[dict[str, Any]] = [{"type": "image", "image": frame} for frame in rgb]
+        how: dict[str, Any] = self._asked_for | {"return_tensors": "pt"}
+        if self._reads_video(len(rgb)):
+            rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
+            media = [{"type": "video", "video": rgb}]
+            how |= self._as_read | {"video_metadata": self._told(self._about(frames))}
+        call = self.processor.apply_chat_template
+        nested = "processor_kwargs" in inspect.signature(call).parameters
+        out = call(
+            [{"role": "user", "content": [*media, {"type": "text", "text": text}]}],
+            tokenize=True,
+            return_dict=True,
+            add_generation_prompt=True,
+            **({"processor_kwargs": how} if nested else how),
+            **without_thinking(self.processor),
         )
+        return {k: v for k, v in out.items() if k != "video_metadata"}
+
+    def _laid_out(
+        self, rgb: Tensor, prompt: str, about: VideoMetadata | None, **more: Any
+    ) -> dict[str, Any]:
+        """What the processor makes of frames (T, 3, H, W); pictures without `about`.
+
+        Called as transformers' `apply_chat_template` calls it, so that what a family sets for its
+        processor holds.
+        """
+        how = {"images": [list(rgb)]} | more
+        if about is not None:
+            rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
+            how = {"videos": [[rgb]], "video_metadata": self._told(about)} | self._as_read | more
+        words = self.tokenizer
+        if words.bos_token and prompt.startswith(words.bos_token):
+            how["add_special_tokens"] = False
+        out = dict(self.processor(text=prompt, return_tensors="pt", **how, **self._asked_for))
+        out.pop("video_metadata", None)
         return out
+
+    @cached_property
+    def _accepts(self) -> frozenset[str]:
+        """Names that the model's forward pass takes."""
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+    @cached_property
+    def _asked_for(self) -> dict[str, Any]:
+        """What each token stands for, where the model takes it and the processor can say it."""
+        known = getattr(self.processor, "valid_processor_kwargs", ProcessingKwargs)
+        can = "return_mm_token_type_ids" in _names_in(known) | _names_in(TextKwargs)
+        wanted = can and "mm_token_type_ids" in self._accepts
+        return {"return_mm_token_type_ids": True} if wanted else {}
+
+    @cached_property
+    def _as_read(self) -> dict[str, Any]:
+        """How a video's frames are handed over that were chosen already."""
+        known = _names_in(getattr(self.processor.video_processor, "valid_kwargs", VideosKwargs))
+        how = {"do_sample_frames": False, "return_metadata": True}
+        return {k: v for k, v in how.items() if k == "do_sample_frames" or k in known}
+
+    def _told(self, about: VideoMetadata) -> Any:
+        """Metadata as the processor takes it, which may change what it is given."""
+        one = deepcopy(about)
+        return one if self.model.config.model_type in ONE_VIDEO else [one]
+
+    def _about(self, frames: ModelFrames) -> VideoMetadata:
+        """What the processor is told of a video."""
+        return metadata_of(frames, max(len(frames.pixels), self._min_frames))
 
     def _reads_video(self, frames: int) -> bool:
         """Whether frames are handed over as a video; a single one is a picture where it can be."""
@@ -125,6 +200,7 @@ class ProcessorLM(TokenizerLM):
     def _min_frames(self) -> int:
         return int(getattr(self.processor.video_processor, "temporal_patch_size", 1) or 1)
 
-    def _nested(self, video: Tensor) -> list[Any]:
-        """One prompt's videos as the processor takes them."""
-        return [[video]] if self.model.config.model_type == "smolvlm" else [video]
+
+def _names_in(kwargs: Any) -> set[str]:
+    """Names of keyword arguments by their type."""
+    return set(getattr(kwargs, "__annotations__", {}))

@@ -26,6 +26,7 @@ THOUGHT_MARKS = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 """Between these tokens models write what is no part of their answer."""
+TEXT_FIRST = "the chat template puts the question before the video, so its loss cannot see pixels"
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""
 
@@ -62,6 +63,9 @@ def refuse_controls(processor: Any, text: str) -> None:
 class TokenizerLM(VideoLM):
     """A model whose words are those of a processor's tokenizer."""
 
+    contract: Any = None
+    """What was found of it at load, a `contract.Contract`; None where it was not checked."""
+
     def __init__(self, processor: Any, generation_config: Any) -> None:
         self.processor, self.tokenizer = processor, processor.tokenizer
         self._ends = end_tokens(generation_config, self.tokenizer.eos_token_id)
@@ -70,7 +74,7 @@ class TokenizerLM(VideoLM):
         known = added | {text: i for i, text in self._control_ids.items()}
         marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
         self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
-        self.thinks = self.thought_marks is not None and not _without_thinking(processor)
+        self.thinks = self.thought_marks is not None and not without_thinking(processor)
 
     def saves(self, low_memory: bool) -> bool:
         """Whether activations are computed again on the way back; always where weights move.
@@ -113,7 +117,7 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
             [{"role": "user", "content": content}],
             tokenize=False,
             add_generation_prompt=True,
-            **_without_thinking(processor),
+            **without_thinking(processor),
         )
     if not isinstance(prompt, str) or len(prompt) > MAX_TEMPLATE + len(text):
         raise UnsupportedBackbone(
@@ -125,16 +129,38 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
 
 
 def check_template(processor: Any) -> None:
-    """Raises UnsupportedBackbone for a processor without a chat template that can be used."""
+    """Raises UnsupportedBackbone for a processor without a chat template that can be used.
+
+    As for one that leaves the video out, or puts the question before it.
+    """
+    if not chat_template(processor):
+        raise UnsupportedBackbone(
+            "the backbone does not have a chat template, by which questions are put to it",
+            "Choose a model that was trained for instructions, mostly named with -Instruct or -it",
+        )
     kind = "video" if getattr(processor, "video_processor", None) else "image"
-    render_prompt(processor, [{"type": kind}, {"type": "text", "text": "?"}])
+    text = {"type": "text", "text": "Is it so?"}
+    with_media = split_prompt(processor, [{"type": kind}, text])
+    try:
+        alone = split_prompt(processor, [text])
+    except UnsupportedBackbone:  # it cannot do without
+        return
+    if with_media == alone:
+        raise UnsupportedBackbone(f"the chat template leaves the {kind} out", REPAIR)
+    if with_media[0] == alone[0]:
+        raise UnsupportedBackbone(TEXT_FIRST, "Use a template with the video first")
 
 
-def _without_thinking(processor: Any) -> dict[str, bool]:
+def chat_template(processor: Any) -> Any:
+    """The chat template of a processor, or that of its tokenizer; nothing where it has none."""
+    own = getattr(processor, "chat_template", None)
+    return own or getattr(processor.tokenizer, "chat_template", None)
+
+
+def without_thinking(processor: Any) -> dict[str, bool]:
     """Those of NO_THINKING that the chat template asks for; transformers warns of others."""
-    template = getattr(processor, "chat_template", None)
-    template = template or getattr(processor.tokenizer, "chat_template", None)
-    return {name: off for name, off in NO_THINKING.items() if name in str(template)}
+    template = str(chat_template(processor))
+    return {name: off for name, off in NO_THINKING.items() if name in template}
 
 
 def read_prompt(processor: Any, prompt: str, videos: Any, about: VideoMetadata) -> Any:
@@ -249,7 +275,7 @@ def query_positions(
     start, tail = tail.find(before + question) + len(query_prefix), query_prefix + tail
     if not found_marker or start < len(query_prefix):
         raise UnsupportedBackbone(
-            "the chat template puts the question before the video, so its loss cannot see pixels",
+            TEXT_FIRST,
             "Use a template with the video first",
         )
     encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)

@@ -9,7 +9,6 @@ the families of `load.FAMILIES` do better.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import (
@@ -31,17 +29,19 @@ from macd_studio.core.backbones.base import (
     normalise,
     widen,
 )
+from macd_studio.core.backbones.caches import detach_cache
+from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.pixels import Resizes, floats
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.processor import ProcessorLM, uncropped
 from macd_studio.core.backbones.prompt import (
+    TEXT_FIRST,
     media_part,
-    metadata_of,
     query_at,
     render_prompt,
-    template_errors,
     unknown_words,
 )
 from macd_studio.core.backbones.sizes import at_least
@@ -73,8 +73,6 @@ class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
     capabilities = frozenset({"gradient"})
-    contract: Any = None
-    """What was found of it at load, a `contract.Contract`; None where it was not checked."""
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it
@@ -85,12 +83,8 @@ class UniversalVLM(ProcessorLM):
         self.device, self.dtype = device_of_model(model), model.dtype
 
     @cached_property
-    def _accepts(self) -> frozenset[str]:
-        """Names that the model's forward pass takes."""
-        return frozenset(inspect.signature(self.model.forward).parameters)
-
-    @cached_property
-    def _vision_ids(self) -> Tensor:
+    def vision_ids(self) -> Tensor:
+        """Ids of the tokens that stand for pixels."""
         config = self.model.config
         ids = {getattr(config, name, None) for name in VISION_TOKENS} - {None}
         return torch.tensor(sorted(ids), device=self.device)
@@ -113,27 +107,22 @@ class UniversalVLM(ProcessorLM):
         prompt = head + text + tail
         rgb = at_least(frames.pixels, self._min_frames) if as_video else frames.pixels
         given = torch.from_numpy(np.array(rgb)).permute(0, 3, 1, 2)
-        about = metadata_of(frames, len(rgb))
-        how: dict[str, Any] = {"images": [list(given)]}
-        if as_video:
-            how = {
-                "videos": self._nested(given),
-                "video_metadata": [about],
-                "do_sample_frames": False,
-            }
-        with template_errors():
-            out = dict(self.processor(text=[prompt], return_tensors="pt", **how))
+        about = self._about(frames) if as_video else None
+        with Resizes() as seen, foreign_code(self.info.name, "reads the frames"):
+            out = self._laid_out(given, prompt, about)
         ids = out.pop("input_ids").to(self.device)
-        query = query_at(self.tokenizer, head, text + tail, ids[0].tolist(), question, before)
-        vision = torch.isin(ids[0], self._vision_ids)
-        if not vision[: query[0]].any() or vision[query[0] :].any():
+        vision = torch.isin(ids[0], self.vision_ids)
+        if not bool(vision.any()):
             raise UnsupportedBackbone(
-                "the chat template puts the question before the video, so its loss cannot see"
-                " pixels",
-                "Use a template with the video first",
+                f"the prompt of {self.info.name} holds no token that stands for pixels: neither"
+                f" {' nor '.join(map(str, self.vision_ids.tolist()))} of its config.json",
+                "Complete its tokenizer and config.json, or choose another backbone",
             )
+        query = query_at(self.tokenizer, head, text + tail, ids[0].tolist(), question, before)
+        if not vision[: query[0]].any() or vision[query[0] :].any():
+            raise UnsupportedBackbone(TEXT_FIRST, "Use a template with the video first")
         inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in out.items()}
-        return Encoded(
+        encoded = Encoded(
             question=question,
             prompt=prompt,
             input_ids=ids,
@@ -144,10 +133,23 @@ class UniversalVLM(ProcessorLM):
             mean=scale.mean.to(self.device),
             std=scale.std.to(self.device),
             groups=self._groups(inputs, count),
-            inputs=inputs | {"about": about if as_video else None},
+            inputs=inputs | {"about": about, "rest": {}},
             vision_tokens=int(vision.sum()),
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
+        plain = all(size == frames.size for size, *_ in seen.found)
+        if plain and all(z.dtype == torch.float32 for z in floats(out).values()):
+            return encoded  # nothing is resized: 8 bits and floats are laid out alike
+        return replace(encoded, inputs={**encoded.inputs, "rest": self._rest(encoded)})
+
+    @torch.no_grad()
+    def _rest(self, encoded: Encoded) -> dict[str, Tensor]:
+        """What resizing in 8 bits adds to resizing floats, by input: rounding and clipping.
+
+        It is added to every view, so that the untouched clip is what the processor makes of it.
+        """
+        laid = self._pixels(encoded, encoded.video)
+        return {k: encoded.inputs[k].float() - v.float() for k, v in laid.items()}
 
     def _groups(self, inputs: Mapping[str, Any], count: int) -> tuple[tuple[int, ...], ...]:
         """Frames of each temporal patch: from the grid of the video where there is one."""
@@ -158,33 +160,56 @@ class UniversalVLM(ProcessorLM):
 
     def pixel_inputs(self, encoded: Encoded, video: Tensor) -> dict[str, Any]:
         """What the model's own processor makes of a view (T, 3, H, W), with its graph."""
+        rest = encoded.inputs["rest"]
+        found = {
+            k: (v + rest[k] if k in rest else v).to(self.dtype)
+            for k, v in self._pixels(encoded, video).items()
+        }
+        return {k: v for k, v in encoded.inputs.items() if k not in ("about", "rest")} | found
+
+    def _pixels(self, encoded: Encoded, video: Tensor) -> dict[str, Tensor]:
+        """The inputs that are made of pixels, of a view in floats. Raises UnsupportedBackbone."""
         exact = video if video.dtype == torch.float64 else video.float()
         rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
         about = encoded.inputs["about"]
         brightest = self.scale(about is not None).brightest
-        rgb = rgb if brightest == 1 else brightest * rgb
-        out = self._laid_out(rgb, encoded.prompt, about, do_rescale=False)
+        with foreign_code(self.info.name, "reads the frames"):
+            out = self._laid_out(brightest * rgb, encoded.prompt, about, do_rescale=False)
         given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
         found = {}
-        for name, value in out.items():
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                continue
+        for name, value in floats(out).items():
             place = name if name in given else _by_shape(given, value)
-            if place is not None:
-                found[place] = value.reshape(given[place].shape).to(self.dtype)
+            if place is None:
+                continue
+            if value.numel() != given[place].numel():
+                raise UnsupportedBackbone(
+                    f"the processor of {self.info.name} makes {given[place].numel()} values of"
+                    f" frames of {encoded.frames.size[1]}×{encoded.frames.size[0]} pixels in 8"
+                    f" bits and {value.numel()} of the same in floats, so masks cannot be drawn",
+                    "Choose another clip or another backbone",
+                )
+            found[place] = value.to(self.device).reshape(given[place].shape)
         if not found:
             raise UnsupportedBackbone(
                 f"the processor of {self.info.name} gives pixels that its model does not take",
                 "Choose another backbone",
             )
-        return {k: v for k, v in encoded.inputs.items() if k != "about"} | found
+        return found
 
-    def generate_inputs(self, encoded: Encoded, video: Tensor) -> dict[str, Any]:
-        """What `model.generate` takes beside the prompt's ids to answer as this adapter does."""
-        inputs = self.pixel_inputs(encoded, video)
-        kwargs = {k: v for k, v in inputs.items() if k in self._accepts or k in _PER_TOKEN}
+    def generate_inputs(self, encoded: Encoded, frames: ModelFrames) -> dict[str, Any]:
+        """What `model.generate` takes to answer about the untouched frames of `encoded`.
+
+        What the model's own processor makes of them; the positions are those of this adapter where
+        transformers' are wrong.
+        """
+        own = self.own_inputs(frames, encoded.question)
+        inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in own.items()}
+        taken = self._accepts | _PER_TOKEN.keys() | {"input_ids"}
+        kwargs = {k: v for k, v in inputs.items() if k in taken}
+        for name, value in floats(kwargs).items():
+            kwargs[name] = value.to(self.dtype)
         if self.model.config.model_type in TIMES_ON_AN_AXIS:
-            kwargs["position_ids"] = self._positions(encoded.input_ids, inputs)
+            kwargs["position_ids"] = self._positions(kwargs["input_ids"], inputs)
         return {k: v for k, v in kwargs.items() if v is not None}
 
     def _positions(self, ids: Tensor, kwargs: dict[str, Any]) -> Tensor | None:
@@ -200,7 +225,7 @@ class UniversalVLM(ProcessorLM):
                 per_second = self.model.config.vision_config.tokens_per_second
                 seconds = kwargs.get("second_per_grid_ts")
                 step = float(seconds[0] if seconds is not None else 1.0) * per_second
-            is_video = to_host(torch.isin(ids[0], self._vision_ids))
+            is_video = to_host(torch.isin(ids[0], self.vision_ids))
             three = positions_of(is_video, (t, h // merge, w // merge), step)
             return three[:, None].to(self.device)
         own: Tensor = self.model._prepare_position_ids_for_generation(
@@ -274,7 +299,7 @@ class UniversalVLM(ProcessorLM):
                 inputs = self.pixel_inputs(encoded, view)
                 read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=True)
             if graph:
-                _detach(kwargs["past_key_values"])
+                detach_cache(kwargs["past_key_values"])
             logits.append(read)
             rows.append(_Row(encoded.input_ids, kwargs, encoded, view.detach()))
         both = torch.stack(logits)
@@ -418,20 +443,6 @@ class UniversalVLM(ProcessorLM):
 
 _PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
 """Inputs of one value a token, and that of text."""
-
-
-def _detach(cache: Any) -> None:
-    """Takes the graph off whatever the layers of a cache hold: keys, values, recurrent states."""
-    for layer in cache.layers:
-        for name, value in vars(layer).items():
-            if isinstance(value, Tensor):
-                setattr(layer, name, value.detach())
-            elif isinstance(value, list | tuple | dict):
-                setattr(layer, name, tree_map(_plain, value))
-
-
-def _plain(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else value
 
 
 def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:

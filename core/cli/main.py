@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _print(trace, args)
         sys.stdout.flush()
     except MacdError as error:
+        if args.verbose:
+            traceback.print_exception(error)
         tell(f"error: {visible(str(error))}")
         return 2
     except KeyboardInterrupt:
@@ -150,6 +153,10 @@ def _parser() -> argparse.ArgumentParser:
     render.add_render(commands)
     _add_export(commands)
     _add_plan(commands)
+    for command in commands.choices.values():
+        command.add_argument(
+            "--verbose", action="store_true", help="show where an error rose, as Python prints it"
+        )
     return parser
 
 

@@ -1,5 +1,6 @@
 """A decoder for transformers' own `generate` gives the tokens of `compare`."""
 
+import inspect
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import torch
 from transformers import generation as hf
 
 import macd_studio as macd
+from macd_studio.core import generate
+from macd_studio.core.backbones import generation
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from tests.fakes import clip as drawn_clip
@@ -98,8 +101,10 @@ def test_what_is_not_followed_is_refused(world):
 
 
 class Streamer(hf.BaseStreamer):
+    """Of which nothing may be printed, not even the prompt."""
+
     def put(self, value):
-        pass
+        raise AssertionError("something was streamed")
 
     def end(self):
         pass
@@ -138,6 +143,13 @@ NOT_FOLLOWED = {
     "MaxLengthCriteria": {"stopping_criteria": [hf.MaxLengthCriteria(3)]},
     "EosTokenCriteria": {"stopping_criteria": [hf.EosTokenCriteria(48)]},
     "streamer": {"streamer": Streamer()},
+    "negative_prompt_ids": {"negative_prompt_ids": torch.ones(1, 3, dtype=torch.long)},
+    "negative_prompt_attention_mask": {
+        "negative_prompt_attention_mask": torch.ones(1, 3, dtype=torch.long)
+    },
+    "synced_gpus": {"synced_gpus": True},
+    "position_ids": {"position_ids": torch.zeros(3, 1, 3, dtype=torch.long)},
+    "prompt_lookup_num_tokens": {"prompt_lookup_num_tokens": 3},
 }  # fmt: skip
 """What a refusal names → the settings of a call."""
 
@@ -166,6 +178,45 @@ def test_settings_are_refused_before_anything_is_read(world, named):
     decoder = macd.decoder(world.lm, None, "none.mp4", item.question)
     with pytest.raises(OptionError, match=named):
         called(world, item, decoder, **how)
+
+
+@pytest.mark.parametrize("named", [n for n in NOT_FOLLOWED if n != "streamer"])
+def test_nothing_is_streamed_of_a_call_that_is_refused(world, named):
+    how = {k: v for k, v in NOT_FOLLOWED[named].items() if k != "num_beams"}
+    item = items(world.bench, 1)[0]
+    decoder = macd.decoder(world.lm, None, "none.mp4", item.question)
+    with pytest.raises(OptionError):
+        called(world, item, decoder, **{**how, "streamer": Streamer()})
+
+
+def test_a_cache_that_rounds_is_refused(world):
+    config = deepcopy(world.lm.model.generation_config)
+    config.cache_implementation = "quantized"  # `generate` itself asks for another package first
+    with pytest.raises(OptionError, match="cache_implementation='quantized' is not followed"):
+        generation.check_call(config, 3, config, world.lm.end_tokens, 1.0)
+
+
+def test_another_model_that_drafts_is_refused(world):
+    item = items(world.bench, 1)[0]
+    decoder = macd.decoder(world.lm, None, "none.mp4", item.question)
+    with pytest.raises(OptionError, match="assistant_model is not followed"):
+        called(world, item, decoder, assistant_model=world.lm.model)
+
+
+def test_every_field_and_argument_of_generate_is_known():
+    fields = {k for k in vars(hf.GenerationConfig()) if not k.startswith("_")}
+    known = generation.FOLLOWED | generation.COST_ALONE | generation.WITHOUT_EFFECT
+    assert not known & refused_fields()
+    assert fields <= known | refused_fields()
+    arguments = set(inspect.signature(hf.GenerationMixin.generate).parameters)
+    followed = {"self", "inputs", "generation_config", "custom_generate", "kwargs"}
+    by_processors = {"logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn"}
+    assert arguments <= followed | by_processors | set(generate.NOT_FOLLOWED)
+
+
+def refused_fields():
+    sets = (generation.NEUTRAL, generation._SAMPLING, generation._CALL, generation._RETURNED)
+    return {name for names in sets for name in names}
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from tests import hub
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import tiny
-from tests.universal_families import FAMILIES
-from tests.universal_models import PICTURES, parts, row, universal
+from tests.universal_models import FAMILIES, PICTURES, parts, row, universal
 
 DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 QUESTION = "Is there a dog in the video?"

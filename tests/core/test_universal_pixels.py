@@ -13,12 +13,11 @@ from macd_studio.core.backbones.contract import adapt_model, made, pixels_of
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
 from tests.fakes import clip
-from tests.universal_families import FAMILIES
-from tests.universal_models import PICTURES, parts, universal
+from tests.universal_models import FAMILIES, PICTURES, parts, universal
 
 QUESTION = "Is there a dog in the video?"
 SAMPLED = {"llava_onevision", "video_llama_3", "qwen3_5", "gemma4", "molmo2", "llava", "idefics3"}
-TILED = {"idefics3", "minicpmv4_6"}
+TILED = {"idefics3", "minicpmv4_6", "ovis2", "lfm2_vl", "llama4"}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
