@@ -43,6 +43,7 @@ OWNERS = {
     ],
 }
 LAZY_IMPORTS = {
+    "core/recording/model_check.py": {"core.backbones.host"},  # a model is there, and torch
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "macd_ui/random_clips.py": {
         "toyworld.clips",
@@ -78,6 +79,7 @@ WITHOUT_TORCH = {
     "recording.answers",
     "recording.arrays",
     "recording.build",
+    "recording.model_check",
     "media.video",
     "media.webp",
     "masking.masks",

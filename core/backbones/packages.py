@@ -20,6 +20,9 @@ ATTENTION = {
     "flash_attention_4": ("flash_attn.cute", "flash-attn-4"),
 }
 """Ways to compute attention that are packages: module, and what pip calls it."""
+ATTENTION_KEYS = (
+    "attn_implementation and _attn_implementation from its config.json, which change the speed only"
+)
 PLAIN_ATTENTION = (None, "eager", "sdpa", "flex_attention")
 EXPERTS = (None, "eager", "batched_mm", "grouped_mm")
 """Ways to compute experts that torch has; others are fetched from the hub, as code."""
@@ -63,30 +66,27 @@ def check_tower(name: str, kind: str) -> None:
 
 
 def _check_attention(name: str, asked: Any, where: torch.device | None) -> None:
-    remedy = (
-        "remove attn_implementation and _attn_implementation from its config.json, which change the"
-        " speed only"
-    )
     if asked in PLAIN_ATTENTION:
         return
     about = f"the config.json of {name!r} asks for the attention {shown(asked, 60)}"
     plain = str(asked).rpartition("|")[2]
-    if plain not in ATTENTION:
+    if "/" in plain:
         raise UnsupportedBackbone(
-            f"{about}, whose code would come from the hub and is never run"
-            if "/" in plain
-            else f"{about}, which is not known here",
-            f"R{remedy[1:]}",
+            f"{about}, whose code would come from the hub and is never run",
+            f"Remove {ATTENTION_KEYS}",
         )
+    if plain not in ATTENTION:
+        raise UnsupportedBackbone(f"{about}, which is not known here", f"Remove {ATTENTION_KEYS}")
     module, package = ATTENTION[plain]
     if not _here(module):
         raise UnsupportedBackbone(
             f"{about}, which needs the package {package}",
-            f"Install it with: pip install {package}; or {remedy}",
+            f"Install it with: pip install {package}; or remove {ATTENTION_KEYS}",
         )
     if where is not None and where.type == "cpu":
         raise UnsupportedBackbone(
-            f"{about}, which runs on a GPU only", f"Choose a GPU by --device; or {remedy}"
+            f"{about}, which runs on a GPU only",
+            f"Choose a GPU by --device; or remove {ATTENTION_KEYS}",
         )
 
 

@@ -107,12 +107,13 @@ def _remedy(missing: Collection[str], other: Mapping[str, Any], unexpected: Coll
             f"An adapter was not merged ({_some(adapter)}): merge it with merge_and_unload(), then"
             f" {again}"
         )
-    if prefix := prefix_between(missing, unexpected):
-        why = next((w for p, w in WRAPPERS.items() if p in prefix), "which its class does not have")
-        return f"The names in the files begin with {prefix!r}, {why}: {again}"
     for prefix, why in WRAPPERS.items():
         if unexpected and all(key.startswith(prefix) for key in unexpected):
             return f"The names in the files begin with {prefix!r}, {why}: {again}"
+    if prefix := prefix_between(missing, unexpected):
+        return (
+            f"The names in the files begin with {prefix!r}, which its class does not have: {again}"
+        )
     if prefix := prefix_between(unexpected, missing):
         return f"The names in the files lack {prefix!r}, as a part of the model has them: {again}"
     if missing and all(HEADS.search(key) for key in missing):
