@@ -37,6 +37,7 @@ OWNERS = {
     "av": [
         "core/media/source.py",
         "core/media/worker.py",
+        "core/media/reports.py",
         "core/media/film.py",
         "toyworld/clips.py",
         "bench/",

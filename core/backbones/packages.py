@@ -142,8 +142,5 @@ def first_line(error: BaseException) -> str:
     >>> first_line(ValueError("It broke. Try again.")), first_line(KeyError())
     ('It broke', 'KeyError')
     """
-    text = str(error).strip()
-    return (
-        re.split(r"(?<=\w)[.:]?\s*(?:\n|$)|(?<=[.!?])\s", text)[0][:200].rstrip(".")
-        or type(error).__name__
-    )
+    sentence = re.split(r"(?<=\w)[.:]?\s*(?:\n|$)|(?<=[.!?])\s", str(error).strip())[0]
+    return " ".join(sentence.split())[:200].rstrip(".") or type(error).__name__
