@@ -11,7 +11,7 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.packages import check_packages, named_packages
 from macd_studio.core.cli.main import main
-from macd_studio.core.errors import BackboneError, MacdError, UnsupportedBackbone
+from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.objects.detect import load_detector
 from tests import detectors
 from tests.universal_models import parts
@@ -39,6 +39,15 @@ def changed(folder, to, changes, file="config.json"):
     return str(copy)
 
 
+def refusal(folder):
+    """What a refused model's error says; "" of one that loads. Any other error fails the test."""
+    try:
+        load_backbone(folder, "cpu")
+    except MacdError as error:
+        return str(error)
+    return ""
+
+
 PACKAGES = [
     ({"_attn_implementation": "flash_attention_2"}, "flash-attn"),
     ({"attn_implementation": "flash_attention_3"}, "flash-attn-3"),
@@ -64,13 +73,9 @@ PACKAGES = [
 
 @pytest.mark.parametrize(("changes", "named"), PACKAGES)
 def test_a_key_that_asks_for_what_is_not_here_is_one_sentence(changes, named, folder, tmp_path):
-    try:
-        load_backbone(changed(folder, tmp_path, changes), "cpu")
-    except BackboneError as error:
-        assert named in str(error)
-        assert "\n" not in str(error)
-    else:
-        assert not named, "it loaded"
+    said = refusal(changed(folder, tmp_path, changes))
+    assert named in said
+    assert "\n" not in said
 
 
 @pytest.mark.long
@@ -80,10 +85,7 @@ def test_every_method_of_packing_is_read_or_refused(method, folder, tmp_path):
     name, _, bits = method.partition("_")
     about = {"quant_method": name if name == "bitsandbytes" else method}
     about |= {"load_in_4bit": bits == "4bit", "load_in_8bit": bits == "8bit"} if bits else {}
-    try:
-        load_backbone(changed(folder, tmp_path, {"quantization_config": about}), "cpu")
-    except MacdError as error:
-        assert "\n" not in str(error)
+    assert "\n" not in refusal(changed(folder, tmp_path, {"quantization_config": about}))
 
 
 TOKENIZERS = ("MistralCommonBackend", "BertJapaneseTokenizer", "LlamaTokenizer", "NoneSuch")
@@ -92,10 +94,7 @@ TOKENIZERS = ("MistralCommonBackend", "BertJapaneseTokenizer", "LlamaTokenizer",
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_tokenizer_of_another_package_is_read_or_refused(kind, folder, tmp_path):
     copy = changed(folder, tmp_path, {"tokenizer_class": kind}, "tokenizer_config.json")
-    try:
-        load_backbone(copy, "cpu")
-    except MacdError as error:
-        assert "\n" not in str(error)
+    assert "\n" not in refusal(copy)
 
 
 def test_flash_attention_is_refused_on_a_processor_even_where_it_is_installed(monkeypatch):
