@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ def trace(
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
+    hash_weights: bool = False,
     methods: str | Sequence[str] = (),
     tracks: str | Path | None = None,
     options: RunOptions | None = None,
@@ -67,6 +69,7 @@ def trace(
         detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
         weights, offload: how a backbone given by name is held, see `core.options.WeightsOptions`.
+        hash_weights: whether the hash of its weights in the trace is over every byte of them.
         methods: further decoders by name, VIEW+RULE pairs among them, or "all".
         tracks: a file or folder with the clip's objects, from COCO, CVAT for video, Label Studio,
             YOLO, as PNG masks, or from `export_tracks`; no detector is asked then. How its frames
@@ -97,7 +100,7 @@ def trace(
         backbone=backbone,
         detector=detector,
         device=device,
-        held=WeightsOptions(weights, offload),
+        held=WeightsOptions(weights, offload, hash_weights),
         methods=[methods] if isinstance(methods, str) else methods,
         tracks=tracks,
         on_event=None if progress is None else lambda e: progress(e.message, e.fraction),
@@ -139,6 +142,7 @@ def evidence(
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
+    hash_weights: bool = False,
     **options: Any,
 ) -> Trace:
     """Measures where the evidence for one token of an answer lies in the video.
@@ -147,7 +151,7 @@ def evidence(
         trace: a finished one, from `trace`, `compare` or `load`.
         token: the answer's token, counted from 1.
         backbone: what made the trace, as for `trace`.
-        device, weights, offload: see `trace`.
+        device, weights, offload, hash_weights: see `trace`.
         options: the fields of `core.evidence.options.EvidenceOptions`, such as `against="none"`,
             `kinds=("gradient", "occlusion-grid")` or `knock_out=(2,)`.
 
@@ -161,7 +165,7 @@ def evidence(
     from macd_studio.core.evidence.options import read_evidence_options
 
     chosen = read_evidence_options({"token": token} | options)
-    held = WeightsOptions(weights, offload)
+    held = WeightsOptions(weights, offload, hash_weights)
     _check_measurable(trace, backbone, device)
     from macd_studio.core.evidence.run import add_evidence
 
@@ -177,6 +181,7 @@ def enough(
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
+    hash_weights: bool = False,
     **options: Any,
 ) -> Trace:
     """Looks for how little of the video is enough for one token of the model's own answer.
@@ -184,7 +189,7 @@ def enough(
     Args:
         trace: a finished one, from `trace`, `compare` or `load`.
         token: of the baseline answer, counted from 1.
-        backbone, device, weights, offload: as for `evidence`.
+        backbone, device, weights, offload, hash_weights: as for `evidence`.
         options: the fields of `core.evidence.options.EnoughOptions`, such as `margin=1.0`,
             `spans=4` or `keep=("2:1-4",)`.
 
@@ -200,7 +205,7 @@ def enough(
     from macd_studio.core.evidence.options import read_enough_options
 
     chosen = read_enough_options({"token": token} | options)
-    held = WeightsOptions(weights, offload)
+    held = WeightsOptions(weights, offload, hash_weights)
     _check_measurable(trace, backbone, device)
     from macd_studio.core.evidence.enough import add_enough
 
@@ -321,7 +326,7 @@ def _backbone(
 
     if not isinstance(named, str | Path):
         return named
-    return load_backbone(str(named), device, loading, held.weights, held.offload, question)
+    return load_backbone(str(named), device, loading, question=question, **asdict(held))
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:

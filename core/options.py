@@ -379,6 +379,7 @@ class WeightsOptions(Checked):
     offload: bool = flag(
         False, "keep what does not fit the device in the host's memory or on disk, with accelerate"
     )
+    hash_weights: bool = flag(False, "hash every byte of the backbone's weights, not a sample")
 
     def __post_init__(self) -> None:
         super().__post_init__()

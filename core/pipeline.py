@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import wait
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -30,6 +30,7 @@ from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
+from macd_studio.core.library_notes import collecting, collecting_from
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
@@ -41,7 +42,7 @@ from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, 
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.phrases import unfound
 from macd_studio.core.question import clean_question
-from macd_studio.core.records import CAPABILITIES, BackboneRecord, ClipRecord
+from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
 from macd_studio.core.types import (
     Answer,
     AscentStep,
@@ -238,7 +239,8 @@ def _analyse(
     began = time.monotonic()
     lazy, needed, decoding_s = macd_waits(context), False, 0.0
     yield Event("decode" if lazy else "ascent", 0.0, "Reading the video as it is", run.trace)
-    for event in macd_events(context, answers=decoded):
+    reports: list[str] = []
+    for event in collecting_from(macd_events(context, answers=decoded), reports):
         match event:
             case VideoPrefilled():
                 run.timed("prefill", began)
@@ -278,6 +280,7 @@ def _analyse(
                 if not finished:
                     yield _decoding(answer, context.options.decode, trace)
                     run.raise_if_cancelled("decode")
+    run.warnings += [one for one in reports if one not in run.warnings]
     if decoded:
         run.timed("decode", began)
     if lazy and "macd" in decoded and not needed:
@@ -372,6 +375,7 @@ def _tracks(
         chosen = prompted(loaded, options.detect, run.trace.question)
         run.update_trace(detector=record_of(clip, loaded, chosen, options))
         run.timed("load detector", began)
+        run.warnings += getattr(loaded, "notes", ())
         began = time.monotonic()
         key = tracks_key(clip, options, chosen, loaded.name)
         kept: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
@@ -408,9 +412,11 @@ def _load(
     model = yield from _loaded(run, "load", lm, progress, "Loading the backbone")
     run.timed("load", began)
     began = time.monotonic()
+    reports = list(model.notes)
     model = model.reading(clip.is_picture)
-    encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
-    run.warnings += encoded.notes
+    with collecting(reports):
+        encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
+    run.warnings += [*encoded.notes, *reports]
     if abs(encoded.frames.stretch - 1) > 0.05:
         run.warnings.append(
             f"the backbone's own processor stretches frames by {encoded.frames.stretch:.2f}"
@@ -434,8 +440,13 @@ def _record(model: VideoLM, prompt: str, mean: tuple[float, ...], picture: bool)
     """What a trace keeps of a backbone; how its weights are packed only where they are."""
     on_gpu = model.info.device == "cuda" and torch.cuda.is_available()
     gpu = torch.cuda.get_device_name() if on_gpu else ""
-    values = asdict(model.info) | {"lacks": model.lacks(picture), "device_name": gpu}
-    optional = ("quantised", "held_bytes", "offloaded", "lacks", "device_name")
+    info = {one.name: getattr(model.info, one.name) for one in fields(model.info)}
+    values = info | {"lacks": model.lacks(picture), "device_name": gpu}
+    if model.info.adapter is not None:
+        values["adapter"] = AdapterRecord(**asdict(model.info.adapter))
+    optional = (
+        "quantised", "held_bytes", "offloaded", "lacks", "device_name", "weights_hash", "adapter",
+    )  # fmt: skip
     absent = frozenset(n for n in optional if not values[n])
     return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)
 

@@ -73,11 +73,13 @@ class Record:
 
     def as_dict(self) -> dict[str, Any]:
         """What was recorded, as plain values in the order of the fields."""
-        return {
+        values = {
             one.name: getattr(self, one.name)
             for one in fields(self)
             if one.name not in ("extra", "absent", *self.absent)
-        } | dict(self.extra)
+        }
+        inner = {n: v.as_dict() for n, v in values.items() if isinstance(v, Record)}
+        return values | inner | dict(self.extra)
 
 
 R = TypeVar("R", bound=Record)
@@ -120,6 +122,15 @@ class ClipRecord(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdapterRecord(Record):
+    """What was applied over a backbone's weights."""
+
+    name: str = stored(NAME, "of its folder or hub id, without a path", "")
+    kind: str = stored(NAME, "such as LORA", "")
+    sha256: str = stored(NAME, "over its configuration and its weights", "")
+
+
+@dataclass(frozen=True, kw_only=True)
 class BackboneRecord(Record):
     """The backbone that answered: as `core.backbones.base.BackboneInfo` has it, with the prompt."""
 
@@ -145,6 +156,17 @@ class BackboneRecord(Record):
     quantised: str = stored(NAME, "how its weights are packed; missing where they are not", "")
     held_bytes: int = stored(Number(0, 10**15, whole=True), "what packed weights take", 0)
     offloaded: str = stored(LINE, "where its weights lie, if not on the device alone", "")
+    weights_hash: str = stored(
+        NAME,
+        "of its weights: `sha256:` and a hash over every byte of their files, or `sampled:` and one"
+        " over headers, spread blocks and a piece of each tensor",
+        "",
+    )
+    adapter: AdapterRecord | None = stored(  # noqa: RUF009 - a field
+        Maybe(RecordOf(AdapterRecord)),
+        "what was applied over its weights; missing where nothing was",
+        None,
+    )
     device_name: str = stored(LINE, "of the GPU, missing where none was used", "")
     lacks: tuple[str, ...] = stored(
         Many(NAME, 0, 32), "what it cannot do, names of `core.records.CAPABILITIES`", ()
@@ -176,6 +198,9 @@ class DetectorRecord(Record):
     format: str = stored(NAME, "of a file of tracks, which took the detector's place", "")
     sha256: str = stored(NAME, "of that file", "")
     counting: str = stored(LINE, "which of its frames were taken for the sampled ones", "")
+    weights_hash: str = stored(
+        NAME, "of the detector's weights, as of the backbone's; missing where it has none", ""
+    )
 
     @property
     def is_file(self) -> bool:

@@ -10,6 +10,8 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 import macd_studio as macd
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.shipped import assets, shipped
 
 ALPHA, BETA, MOST_TOKENS = 1.0, 0.1, 8
@@ -23,16 +25,20 @@ fps = (len(frames) - 1) / (clip.times[-1] - clip.times[0])
 timing = {"total_num_frames": len(frames), "fps": fps, "frames_indices": [*range(len(frames))]}
 fixed = {"do_sample_frames": False, "do_resize": False, "return_tensors": "pt"}
 inputs = processor(text=[prompt], videos=[frames], video_metadata=[timing], **fixed)
-video = inputs["pixel_values_videos"]
+video, (depth, height, width) = inputs["pixel_values_videos"], inputs["video_grid_thw"][0].tolist()
+merge, config = processor.video_processor.merge_size, model.config
+grid = depth, height // merge, width // merge  # of the video, in tokens
+step = float(inputs["second_per_grid_ts"][0]) * config.vision_config.tokens_per_second
 
 
 @torch.no_grad()
 def logits_of(pixels, tokens):
     """(V,) logits of the token that follows the prompt and `tokens`."""
     ids = torch.cat([inputs["input_ids"], torch.tensor([tokens], dtype=torch.long)], 1)
-    kinds = torch.nn.functional.pad(inputs["mm_token_type_ids"], (0, len(tokens)))  # text is 0
-    longer = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": kinds}
-    return model(**{**inputs, **longer, "pixel_values_videos": pixels}).logits[0, -1]
+    # as in training; transformers 5.3 and later would put text after a long video elsewhere
+    at = positions_of((ids[0] == config.video_token_id).numpy(), grid, step)[:, None]
+    seen = {"pixel_values_videos": pixels, "video_grid_thw": inputs["video_grid_thw"]}
+    return model(input_ids=ids, position_ids=at, **seen).logits[0, -1]
 
 
 def decode(alpha):
@@ -51,7 +57,7 @@ baseline = {"name": "baseline", **decode(0.0)}
 colour = [255 * mean for mean in processor.video_processor.image_mean]  # of the blank video
 blank = {"view": {"kind": "blank"}, "shown": {"mask": torch.ones(frames.shape[:3]), "fill": colour}}
 own = {"name": "own", **decode(ALPHA), "alpha": ALPHA, "beta": BETA, "second_views": [blank]}
-parts = {"tokenizer": processor.tokenizer, "tracks": clip.tracks}
+parts = {"tokenizer": processor.tokenizer, "tracks": clip.tracks, "model": load_backbone()}
 trace = macd.record(frames, clip.times, clip.question, answers=[baseline, own], **parts)
 macd.save(trace, sys.argv[1] if len(sys.argv) > 1 else "own.macd")
 print({name: answer.text for name, answer in trace.answers.items()}, *trace.warnings)

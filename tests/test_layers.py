@@ -38,12 +38,14 @@ OWNERS = {
         "core/media/source.py",
         "core/media/upright.py",
         "core/media/worker.py",
+        "core/media/reports.py",
         "core/media/film.py",
         "toyworld/clips.py",
         "bench/",
     ],
 }
 LAZY_IMPORTS = {
+    "core/recording/model_check.py": {"core.backbones.host"},  # a model is there, and torch
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "macd_ui/random_clips.py": {
         "toyworld.clips",
@@ -80,6 +82,7 @@ WITHOUT_TORCH = {
     "recording.arrays",
     "recording.build",
     "media.kinds",
+    "recording.model_check",
     "media.video",
     "media.webp",
     "masking.masks",
@@ -149,12 +152,20 @@ STAGES: dict[str, set[str]] = {
     "media.video": {"bounded", "media"},
     "objects.reading": {"bounded", "objects"},
     "objects.formats": {"objects"},
-    "objects.detect": {"fetching", "hub", "objects", "phrases", "shipped"},
+    "objects.detect": {
+        "checkpoint",
+        "fetching",
+        "library_notes",
+        "hub",
+        "objects",
+        "phrases",
+        "shipped",
+    },
     "objects.registry": set(),
     "objects.regions": set(),
-    "objects.detect_hf": {"fetching", "hub", "objects", "phrases"},
+    "objects.detect_hf": {"checkpoint", "fetching", "library_notes", "hub", "objects", "phrases"},
     "objects.segment": {"objects"},
-    "objects.segment_hf": {"fetching", "hub", "metering", "objects"},
+    "objects.segment_hf": {"checkpoint", "fetching", "library_notes", "hub", "metering", "objects"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),

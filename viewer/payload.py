@@ -26,7 +26,7 @@ from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO
 from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import device_of, memory_of
+from macd_studio.core.traces.summary import device_of, memory_of, weights_of
 from macd_studio.core.truth import OUTSIDE, is_right
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import stated_constant
@@ -219,6 +219,7 @@ def _took(trace: Trace) -> dict[str, Any]:
     """What the run ran on, milliseconds by stage in their order, and the peak of memory."""
     return {
         "device": device_of(trace),
+        "weights": weights_of(trace),
         "times": [[stage, round(ms, 1)] for stage, ms in trace.timings_ms.items()],
         "memory": memory_of(trace) if trace.peak_memory_mb else "",
     }

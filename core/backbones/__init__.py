@@ -17,8 +17,9 @@ def load_backbone(
     weights: Weights = "as-is",
     offload: bool = False,
     question: str = "",
+    hash_weights: bool = False,
 ) -> VideoLM:
     """See `core.backbones.load.load_backbone`."""
     from macd_studio.core.backbones.load import load_backbone as load
 
-    return load(name, device, progress, weights, offload, question)
+    return load(name, device, progress, weights, offload, question, hash_weights)

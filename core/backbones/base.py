@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.checkpoint.adapter import Adapter
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.records import CAPABILITIES
@@ -28,7 +29,8 @@ class BackboneInfo:
     cap_pixels_per_frame: whether frames share a budget of pixels; None where the family has none.
     repetition_penalty: of its generation config, taken after the contrast; 1 changes nothing.
     quantised: how its weights are packed, empty where they are not; held_bytes: what they take
-    then. offloaded: the places that hold them where that is not the device alone.
+    then. offloaded: the places that hold them where that is not the device alone. weights_hash: see
+    `core.checkpoint.files.weights_hash`. adapter: what was applied over the weights.
     """
 
     name: str
@@ -45,6 +47,8 @@ class BackboneInfo:
     quantised: str = ""
     held_bytes: int = 0
     offloaded: str = ""
+    weights_hash: str = ""
+    adapter: Adapter | None = None
 
     @property
     def weight_bytes(self) -> int:
@@ -210,6 +214,8 @@ class VideoLM(ABC):
     """A frozen video language model, mostly differentiable with respect to its pixels."""
 
     info: BackboneInfo
+    notes: tuple[str, ...] = ()
+    """What must be known of how its weights were read, and what libraries reported meanwhile."""
     thought_marks: tuple[int, int] | None = None
     """Tokens between which it thinks before it answers; None where its words have no such."""
     thinks: bool = False

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +12,7 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub.errors import GatedRepoError
-from safetensors import SafetensorError
+from huggingface_hub import hf_hub_download
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -36,7 +32,10 @@ from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.load_errors import COMPLETE, explained
+from macd_studio.core.backbones.packages import check_packages, named_packages
 from macd_studio.core.backbones.prompt import check_template, media_part, refuse_controls
+from macd_studio.core.backbones.vocabulary import check_vocabulary
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
     check_installed,
@@ -50,6 +49,9 @@ from macd_studio.core.backbones.weights import (
     told,
     trainable,
 )
+from macd_studio.core.checkpoint.adapter import CONFIG, check_adapter, find_adapter
+from macd_studio.core.checkpoint.files import INDEX, SINGLE, shards
+from macd_studio.core.checkpoint.reading import check_files, names_in, read_checkpoint
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
@@ -57,6 +59,7 @@ from macd_studio.core.errors import (
 )
 from macd_studio.core.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.library_notes import collecting
 from macd_studio.core.options import Weights, WeightsOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
@@ -141,11 +144,16 @@ class _Source:
             "local_files_only": self.local or not self.online,
         }
         if self.local and not (Path(self.source) / "config.json").is_file():
+            if found := find_adapter(self.source, self.name, BackboneCorrupt):
+                check_adapter(found, (), self.name, True, BackboneCorrupt)
             raise BackboneCorrupt(f"the folder {self.name!r} holds no config.json", COMPLETE)
         try:
             config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
         except ValueError:
             self._refuse_family(safe)
+            raise
+        except OSError:
+            self._refuse_adapter(safe)
             raise
         family = config.model_type
         if family not in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES:
@@ -153,10 +161,10 @@ class _Source:
                 f"{self.name!r} is of the family {family!r}, which does not read video and text",
                 "Choose a model that transformers loads for images, video and text",
             )
-        check_packages(self.name, getattr(getattr(config, "vision_config", None), "model_type", ""))
+        check_packages(self.name, config, where)
         check_quantised(self.name, config, held, where)
         if self.local:
-            self._check_weight_files(self.source, _names(self.source))
+            self._check_weight_files(self.source, names_in(self.source))
         gb = None if held.offload else needed_gb(self.source, config, dtype, held.weights)
         check_memory(self.name, gb, where, dtype)
         quantised = quantised_by(config)
@@ -172,7 +180,7 @@ class _Source:
                 check_memory(self.source, UNPLANNED * scale * whole / 1e9, where, dtype)
 
         def look_over(folder: str) -> None:
-            self._check_weight_files(folder, files or _names(folder))
+            self._check_weight_files(folder, files or names_in(folder))
             processors.append(self._look_over(folder, question))
 
         folder = fetch(
@@ -185,7 +193,7 @@ class _Source:
 
         folder: with all but the weights; files: names of all, as it or the hub lists them.
         """
-        index, again = "model.safetensors.index.json", "Copy or download the model again"
+        again = "Copy or download the model again"
         place, remedy = f"the folder {self.name!r}", COMPLETE
         if not self.local and self.online:
             place = f"the repository {self.name!r}"
@@ -193,25 +201,20 @@ class _Source:
         elif not self.local:
             place = f"the copy of {self.name!r} on this disk"
             again = remedy = "Run it again while the hub can be reached: its download goes on"
-        if index in files and "model.safetensors" not in files:
+        if INDEX in files and SINGLE not in files:
             try:
-                parts = set(json.loads((Path(folder) / index).read_text())["weight_map"].values())
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise BackboneCorrupt(f"{index} of {self.name!r} is damaged", again) from error
-            if missing := sorted(parts.difference(files)):
+                parts = shards(folder)
+            except ValueError as error:
+                raise BackboneCorrupt(f"{INDEX} of {self.name!r} is damaged", again) from error
+            if missing := sorted(set(parts).difference(files)):
                 raise BackboneCorrupt(
                     f"{place} lacks {len(missing)} of the {len(parts)} files of its weights"
                     f" ({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''})",
                     again,
                 )
-        if any(file.endswith(WEIGHTS) for file in files):
-            return
-        if any(file.endswith(".bin") for file in files):
-            raise BackboneCorrupt(
-                f"the weights of {self.name!r} are pickled (*.bin), which is never read",
-                "Save the model anew as *.safetensors, with model.save_pretrained",
-            )
-        raise BackboneCorrupt(f"{place} holds no weights (*.safetensors)", remedy)
+        check_files(folder, files, self.name, BackboneCorrupt)
+        if not any(file.endswith(WEIGHTS) for file in files):
+            raise BackboneCorrupt(f"{place} holds no weights (*.safetensors)", remedy)
 
     def _look_over(self, folder: str, question: str) -> Any:
         """The processor of a folder, which needs no weights. Raises what `load_backbone` does."""
@@ -239,45 +242,17 @@ class _Source:
             "Update transformers, or choose another backbone",
         )
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Raises BackboneCorrupt or BackboneNotFound for errors of the libraries that read it."""
-        name = self.name
+    def _refuse_adapter(self, safe: dict[str, Any]) -> None:
+        """Raises BackboneCorrupt for an adapter of the hub that comes without its model."""
         try:
-            with foreign_code(name, "is loaded", (SafetensorError, OSError, ValueError)):
-                yield
-        except SafetensorError as error:
-            raise BackboneCorrupt(
-                f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
-                "Delete them and download the model again",
-            ) from error
-        except (OSError, ValueError) as error:
-            if isinstance(error, GatedRepoError) or isinstance(error.__cause__, GatedRepoError):
-                raise BackboneNotFound(
-                    f"{name!r} asks for its licence to be accepted first",
-                    "Accept it on the model's page, then log in with `hf auth login`",
-                ) from error
-            first = re.split(r"(?<=\w)[.:]?\s*(?:\n|$)|(?<=[.!?])\s", str(error).strip())[0][:200]
-            if self.local:
-                raise BackboneCorrupt(
-                    f"the folder {name!r} holds no complete model ({first.rstrip('.')})", COMPLETE
-                ) from error
-            if not self.online:
-                raise BackboneNotFound(
-                    f"{name!r} is not on this disk, and the hub cannot be reached",
-                    "Check the network, give the folder of a downloaded model, or use toyworld",
-                ) from error
-            raise BackboneNotFound(
-                f"{name!r} is neither a folder nor a model that the hub gave ({first})",
-                "Check the name, or use the embedded backbone: toyworld",
-            ) from error
-
-
-COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor files"
-
-
-def _names(folder: str) -> set[str]:
-    return {file.name for file in Path(folder).iterdir() if file.is_file()}
+            held = hf_hub_download(
+                self.source, CONFIG, revision=self.revision or None,
+                local_files_only=safe["local_files_only"],
+            )  # fmt: skip
+        except (OSError, ValueError):
+            return
+        if found := find_adapter(Path(held).parent, self.name, BackboneCorrupt):
+            check_adapter(found, (), self.name, True, BackboneCorrupt)
 
 
 def _read_processor(folder: str, name: str) -> Any:
@@ -335,7 +310,7 @@ def fetch_backbone(
     Raises as `load_backbone` does.
     """
     where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights, offload)
-    with source.explained():
+    with explained(source.name, source.local, source.online):
         return source.fetch(where, _dtype(name, where), held, progress or Progress()).folder
 
 
@@ -346,6 +321,7 @@ def load_backbone(
     weights: Weights = "as-is",
     offload: bool = False,
     question: str = "",
+    hash_weights: bool = False,
 ) -> VideoLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
@@ -354,14 +330,18 @@ def load_backbone(
     the weights are checked before these are downloaded. progress: updated with how far download and
     reading are. weights, offload: see `core.options.WeightsOptions`; they need the extra
     "quantised". question: refused at the same time where the model will refuse it, with
-    QuestionError. Raises BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory;
-    OptionError for a device that is not there; Cancelled once `progress` was stopped.
+    QuestionError. hash_weights: whether `info.weights_hash` is over every byte of them. Tensors
+    that are missing or of another shape are refused, with an adapter that cannot be applied; what
+    libraries report meanwhile is in `notes`. Raises BackboneNotFound, UnsupportedBackbone,
+    BackboneCorrupt or OutOfMemory; OptionError for a device that is not there; Cancelled once
+    `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
-    held = WeightsOptions(weights, offload)
+    held = WeightsOptions(weights, offload, hash_weights)
     toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
     check_installed(held)
-    with source.explained():
+    reports: list[str] = []
+    with collecting(reports), explained(source.name, source.local, source.online):
         files = source.fetch(where, dtype, held, progress, question)
         folder, family, processor = files.folder, files.family, files.processor
         model_class: Any = AutoModelForMultimodalLM
@@ -370,18 +350,23 @@ def load_backbone(
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         how = how_to_read(held, where, dtype, config, model_class)
-        named = quantised_errors(name, quantised_by(config))
+        packed = quantised_by(config)
+        named = quantised_errors(name, packed)
         with reading_weights(progress), warnings.catch_warnings(), named:
             # weights that are no modules, where weights are spread over places
             warnings.filterwarnings("ignore", "The following device_map keys")
-            model = model_class.from_pretrained(
+            read = read_checkpoint(
+                model_class,
                 folder,
+                name,
+                BackboneCorrupt,
+                packed=bool(packed),
+                quantised=bool(packed) or held.weights != "as-is",
+                hash_whole=hash_weights,
                 dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                local_files_only=True,
                 **how,
             )
+        check_vocabulary(read.model, processor, name)
     info = BackboneInfo(
         name=name,
         family=family,
@@ -391,9 +376,13 @@ def load_backbone(
         revision="" if source.local else Path(folder).name,
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
+        weights_hash=read.weights_hash,
+        adapter=read.adapter,
     )
-    with foreign_code(name, "is loaded"):
-        return adapt(model if how else model.to(where), processor, info, progress)
+    with foreign_code(name, "is loaded"), collecting(reports), named_packages(name):
+        lm = adapt(read.model if how else read.model.to(where), processor, info, progress)
+    lm.notes = (*read.notes, *reports)
+    return lm
 
 
 def adapt(
@@ -417,18 +406,6 @@ def adapt(
     if not trainable(model):
         lm.capabilities = lm.capabilities - {"gradient"}
     return lm
-
-
-def check_packages(name: str, tower: str) -> None:
-    """Raises UnsupportedBackbone where a model's vision tower is of a package that is missing.
-
-    tower: its `model_type`.
-    """
-    if tower == "timm_wrapper" and importlib.util.find_spec("timm") is None:
-        raise UnsupportedBackbone(
-            f"the vision tower of {name!r} needs the package timm",
-            "Install it with: pip install timm",
-        )
 
 
 def pinned(name: str) -> tuple[str, str]:

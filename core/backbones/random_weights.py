@@ -18,7 +18,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.dimensions import Dimensions
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.load import FAMILIES, adapter_of, check_packages
+from macd_studio.core.backbones.load import FAMILIES, adapter_of
+from macd_studio.core.backbones.packages import check_tower
 from macd_studio.core.backbones.universal import UniversalVLM
 
 _QWEN = {
@@ -78,7 +79,7 @@ def build(
     needs a package which is not installed.
     """
     family = dimensions["family"]
-    check_packages(name, dimensions["vision"].get("model_type", ""))
+    check_tower(name, dimensions["vision"].get("model_type", ""))
     words = _tokenizer(family)
     config = _config(dimensions, words.get_vocab())
     model_class: Any = tf.AutoModelForMultimodalLM._model_mapping[type(config)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
@@ -105,7 +106,7 @@ def run_evidence(
     from macd_studio.core.evidence.run import add_evidence as measure
 
     tell(f"  load    {backbone}")
-    lm = load_backbone(backbone, device, weights=held.weights, offload=held.offload)
+    lm = load_backbone(backbone, device, **asdict(held))
     tell(f"  measure {', '.join(options.chosen_kinds)}")
     return measure(trace, lm, options)
 
@@ -191,9 +192,7 @@ def run_enough(
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    bench = Workbench(
-        trace, load_backbone(backbone, device, weights=held.weights, offload=held.offload)
-    )
+    bench = Workbench(trace, load_backbone(backbone, device, **asdict(held)))
     for event in enough_events(bench, options):
         if event.stage != "done":
             tell(f"  search  {event.message}")

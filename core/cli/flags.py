@@ -358,6 +358,8 @@ def add_device(command: argparse.ArgumentParser) -> None:
     """Where models are put, and how a backbone's weights are held."""
     command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     add_weights(command)
+    hashed = next(f for f in fields(WeightsOptions) if f.name == "hash_weights")
+    command.add_argument("--hash-weights", action="store_true", help=help_of(hashed))
 
 
 def add_weights(command: argparse.ArgumentParser) -> None:
@@ -374,7 +376,7 @@ def add_weights(command: argparse.ArgumentParser) -> None:
 
 def weights_of(args: argparse.Namespace) -> WeightsOptions:
     """How a parsed command has weights held. Raises OptionError for what excludes each other."""
-    return WeightsOptions(args.weights, args.offload)
+    return WeightsOptions(args.weights, args.offload, getattr(args, "hash_weights", False))
 
 
 def add_target(command: argparse.ArgumentParser, text: str) -> None:

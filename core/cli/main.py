@@ -15,7 +15,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -282,7 +282,7 @@ def _edit(args: argparse.Namespace) -> Trace:
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    lm = load_backbone(backbone, args.device, weights=held.weights, offload=held.offload)
+    lm = load_backbone(backbone, args.device, **asdict(held))
     bench = Workbench(trace, lm)
     for edit in edits:
         tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")

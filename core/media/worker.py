@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.bounded import limit_process
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
+from macd_studio.core.media.reports import redirect, reports
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp
 from macd_studio.core.media.upright import Turns, on_white, to_rgb
@@ -310,7 +311,7 @@ class Reading:
             "fps": _rate(self.source),
             "count": None if self.source.cut_short else len(self.source.pts),
             "full_size": self.full_size,
-            "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),
+            "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source), *reports()])),
         }
 
 
@@ -354,7 +355,7 @@ def read_picture(job: dict[str, Any], send: Send) -> None:
             "picture": kind, "slot": 0, "time": 0.0, "number": 0, "shape": pixels.shape,
         }  # fmt: skip
         send(message, pixels)
-    send({"done": known}, None)
+    send({"done": known | {"notes": [*known["notes"], *reports()]}}, None)
 
 
 def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monotonic) -> None:
@@ -400,7 +401,7 @@ def main() -> None:
         return
     job = json.loads(line)
     limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])
-    av.logging.set_level(av.logging.PANIC)
+    redirect()
     read(job, writer_to(sys.stdout.buffer))
 
 

@@ -7,9 +7,12 @@ Every frame is detected by itself, without regard to time.
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +20,10 @@ from typing import Any, Protocol
 import cv2
 import numpy as np
 
+from macd_studio.core.checkpoint.files import weights_hash
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.hub import is_closed
+from macd_studio.core.library_notes import collecting
 from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed, named
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.phrases import words_of
@@ -72,7 +77,10 @@ class Yolo:
     ) -> None:
         self.name, self.device, self.image_size = name, device, image_size
         self._path, self._embed = path, embed or _embed_words
-        self._model = _load(path)
+        reports: list[str] = []
+        with collecting(reports):
+            self._model = _load(path)
+        self.notes, self.weights_hash = tuple(reports), weights_hash([path])
         self._words: tuple[str, ...] = ()
         self.unnamed = path.suffix == ".onnx" and not _onnx_facts(path).get("names")
         self.open_vocabulary = type(self._model).__name__ == "YOLOE" and _takes_words(self._model)
@@ -142,15 +150,16 @@ class Yolo:
 
     def _predict(self, frames: Pixels, size: int, at: int, options: DetectOptions) -> list[Any]:
         try:
-            results: list[Any] = self._model.predict(
-                [np.ascontiguousarray(f[..., ::-1]) for f in frames],
-                imgsz=size,
-                conf=options.floor,
-                max_det=options.max_per_frame,
-                device=self.device,
-                verbose=False,
-            )
-        except (RuntimeError, ValueError) as error:
+            with _threads_kept():
+                results: list[Any] = self._model.predict(
+                    [np.ascontiguousarray(f[..., ::-1]) for f in frames],
+                    imgsz=size,
+                    conf=options.floor,
+                    max_det=options.max_per_frame,
+                    device=self.device,
+                    verbose=False,
+                )
+        except (RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
             raise DetectorError(
                 f"{self.name} failed on frame {at}: {error}", "Try another detector"
             ) from error
@@ -315,16 +324,42 @@ def is_on_disk(name: str) -> bool:
     return isinstance(try_to_load_from_cache(source, WEIGHTS, revision=revision), str)
 
 
+@contextmanager
+def _threads_kept() -> Iterator[None]:
+    """While inside, ultralytics does not choose how many threads this process computes with.
+
+    It does when it is imported (OpenCV), and when a network is put on a CPU (torch), each time for
+    all that the process does from then on, and to fewer than are there.
+    """
+    import torch
+
+    before, of_opencv = torch.get_num_threads(), cv2.getNumThreads()
+    chooses = sys.modules.get("ultralytics.utils.torch_utils")
+    if chooses is not None:
+        vars(chooses)["NUM_THREADS"] = before  # so that the network itself computes with as many
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+        if cv2.getNumThreads() != of_opencv:
+            cv2.setNumThreads(of_opencv)
+
+
 def _import_yolo() -> Any:
     """ultralytics.YOLO, which loads known classes only: a .pt file is a pickle.
 
     ultralytics takes the restriction from the environment when it is imported, so a value that
-    was there before is overwritten, and one that came too late is set in its module.
+    was there before is overwritten, and one that came too late is set in its module. Its warnings
+    are for who collects them, not for the terminal.
     """
     os.environ |= {"ULTRALYTICS_SAFE_LOAD": "1", "YOLO_AUTOINSTALL": "false", "YOLO_OFFLINE": "1"}
     os.environ.setdefault("YOLO_VERBOSE", "false")
-    from ultralytics import YOLO
-    from ultralytics.nn import tasks
+    with _threads_kept():
+        from ultralytics import YOLO
+        from ultralytics.nn import tasks
+    logger = logging.getLogger("ultralytics")
+    logger.setLevel(min(logger.level, logging.WARNING))
 
     tasks.SAFE_LOAD = True
     if not tasks._SafeLoad.restricted():
@@ -343,9 +378,10 @@ def _load(path: Path) -> Any:
             "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
         )
     try:
-        task = _onnx_facts(path).get("task", "detect") if path.suffix == ".onnx" else None
-        model = YOLO(str(path), task=task)
-        class_names, task = model.names, model.task
+        with _threads_kept():
+            task = _onnx_facts(path).get("task", "detect") if path.suffix == ".onnx" else None
+            model = YOLO(str(path), task=task)
+            class_names, task = model.names, model.task
     except Exception as error:  # ultralytics raises whatever its reader met
         raise DetectorError(
             f"{path.name} cannot be loaded as YOLO weights ({type(error).__name__})",
@@ -355,4 +391,21 @@ def _load(path: Path) -> Any:
         raise DetectorError(f"{path.name} is a model to {task}", "Use a detection or -seg model")
     if not class_names:
         raise DetectorError(f"{path.name} names no classes", "Use a detection model")
+    _check_head(model, path)
     return model
+
+
+def _check_head(model: Any, path: Path) -> None:
+    """Raises DetectorError for weights that are not whole, or classes that are not all named."""
+    network = model.model
+    if not hasattr(network, "model"):  # exported: its graph is whole, or was not loaded
+        return
+    head, names = network.model[-1], model.names
+    classes = int(getattr(head, "nc", len(names)))
+    unnamed = [i for i in range(classes) if i not in names]
+    if unnamed or len(names) > classes:
+        raise DetectorError(
+            f"{path.name} has {classes} classes and names of {len(names)}"
+            + (f" (none of {', '.join(map(str, unnamed[:3]))})" if unnamed else ""),
+            "Train or export it again with as many names as classes",
+        )

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from macd_studio.core.checkpoint.reading import read_checkpoint
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.fetching import fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.library_notes import collecting
 from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.phrases import words_of
@@ -33,8 +35,15 @@ class ClosedSet:
 
     open_vocabulary = False
 
-    def __init__(self, name: str, model: Any, processor: Any) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        processor: Any,
+        weights_hash: str = "",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self.weights_hash, self.notes = name, weights_hash, notes
         self.model, self.processor = model.eval().requires_grad_(False), processor
 
     def input_size(self, frames: Pixels, options: DetectOptions) -> None:
@@ -47,7 +56,7 @@ class ClosedSet:
             batch = [np.ascontiguousarray(f) for f in frames[at : at + BATCH]]
             try:
                 results = self._detect_batch(batch, options)
-            except (RuntimeError, ValueError) as error:
+            except (RuntimeError, ValueError, LookupError) as error:
                 raise DetectorError(
                     f"{self.name} failed on frame {at}: {error}", "Try another detector"
                 ) from error
@@ -144,6 +153,7 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
     source, revision = (name, None) if local else hub_source(name)
     online = local or reachable()
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    reports: list[str] = []
     try:
         if not local:
             source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
@@ -158,11 +168,20 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
         model_class: Any = (
             AutoModelForZeroShotObjectDetection if words else AutoModelForObjectDetection
         )
-        model = model_class.from_pretrained(source, use_safetensors=True, **safe).to(device)
         processor_class: Any = AutoProcessor if words else AutoImageProcessor
-        processor = processor_class.from_pretrained(source, **safe)
+        with collecting(reports):
+            read = read_checkpoint(model_class, source, name, DetectorError)
+            model = read.model.to(device)
+            processor = processor_class.from_pretrained(source, **safe)
+        if not words:
+            _check_classes(model, name)
     except MacdError:
         raise
+    except ImportError as error:
+        raise DetectorError(
+            f"the detector {name!r} needs what is not installed ({shown(str(error), 120)})",
+            "Install it, or use toyworld or yolo11n",
+        ) from error
     except Exception as error:  # whatever the hub, the reader of weights or a config provokes
         if not online:
             raise DetectorError(
@@ -173,4 +192,16 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
             f"the detector {name!r} cannot be loaded ({type(error).__name__})",
             "Check the folder, or use toyworld or yolo11n",
         ) from error
-    return (OpenSet if words else ClosedSet)(name, model, processor)
+    kind_of = OpenSet if words else ClosedSet
+    return kind_of(name, model, processor, read.weights_hash, (*read.notes, *reports))
+
+
+def _check_classes(model: Any, name: str) -> None:
+    """Raises DetectorError where config.json does not name every class of the head."""
+    names, count = model.config.id2label, model.config.num_labels
+    if unnamed := [i for i in range(count) if i not in names]:
+        raise DetectorError(
+            f"the detector {name!r} has {count} classes, and its config.json names"
+            f" {count - len(unnamed)} of them (not {', '.join(map(str, unnamed[:3]))})",
+            "Give id2label of every class",
+        )

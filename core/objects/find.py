@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.library_notes import collecting_from
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
@@ -132,7 +133,8 @@ def record_of(
         prompt=chosen.prompt,
         frames=len(frames),
         fps=None if rate is None else round(rate, 2),
-        absent=FILE_FIELDS,
+        weights_hash=(made_of := getattr(detector, "weights_hash", "")),
+        absent=FILE_FIELDS if made_of else FILE_FIELDS | {"weights_hash"},
     )
 
 
@@ -141,7 +143,7 @@ class Looking:
     """How far a detector has come.
 
     cuts: the clip's, across which nothing is followed. early: tracks so far, where it is time to
-    show them.
+    show them. reports: what libraries reported meanwhile.
     """
 
     clip: Clip
@@ -149,6 +151,7 @@ class Looking:
     cuts: tuple[float, ...] = ()
     early: tuple[Track, ...] | None = None
     detections: list[Detections] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -184,7 +187,7 @@ class Looking:
                 f"{count(len(self.cuts), 'hard cut')} at {at} s{more}: no object is followed"
                 " across one",
             )
-        return tracks, notes
+        return tracks, (*notes, *self.reports)
 
 
 def look(
@@ -197,7 +200,7 @@ def look(
     """The same object after every frame; `finish` it after the last."""
     seen = Looking(clip, options, cuts)
     shown_at, some = time.monotonic(), False
-    for detected in detector.detect(frames_of(clip)[0], chosen):
+    for detected in collecting_from(detector.detect(frames_of(clip)[0], chosen), seen.reports):
         seen.detections.append(only(detected, chosen.classes))
         seen.early = None
         if time.monotonic() - shown_at > (BOXES_S if some else FIRST_BOXES_S):

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from macd_studio.core.checkpoint.reading import read_checkpoint
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.fetching import fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.library_notes import collecting
 from macd_studio.core.metering import free_gb
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, hub_source
 from macd_studio.core.objects.segment import Point, Sighting
@@ -31,8 +33,8 @@ WORK_MB, FRAME_MB = 1000.0, 16.0
 class Tracker:
     """A video model of transformers that is given points on one frame."""
 
-    def __init__(self, name: str, model: Any, processor: Any) -> None:
-        self.name = name
+    def __init__(self, name: str, model: Any, processor: Any, notes: tuple[str, ...] = ()) -> None:
+        self.name, self.notes = name, notes
         self.model, self.processor = model.eval().requires_grad_(False), processor
 
     @torch.no_grad()
@@ -99,6 +101,7 @@ def load_tracker(
     source, revision = (name, None) if local else hub_source(name)
     online = local or reachable()
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    reports: list[str] = []
     try:
         if not local:
             source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
@@ -113,8 +116,10 @@ def load_tracker(
         if kind == "sam3_video":  # the detector of words, whose files hold the tracker too
             makers = Sam3TrackerVideoModel, Sam3TrackerVideoProcessor
         model_class, processor_class = makers
-        model = model_class.from_pretrained(source, use_safetensors=True, **safe).to(device)
-        processor = processor_class.from_pretrained(source, **safe)
+        with collecting(reports):
+            read = read_checkpoint(model_class, source, name, DetectorError)
+            model = read.model.to(device)
+            processor = processor_class.from_pretrained(source, **safe)
     except MacdError:
         raise
     except ImportError as error:
@@ -132,7 +137,7 @@ def load_tracker(
             f"the segmenter {name!r} cannot be loaded ({type(error).__name__})",
             f"Check the folder, or use {COLOURS}",
         ) from error
-    return Tracker(name, model, processor)
+    return Tracker(name, model, processor, (*read.notes, *reports))
 
 
 def _check_memory(title: str, needed_mb: float, device: str) -> None:

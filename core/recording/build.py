@@ -26,6 +26,7 @@ from macd_studio.core.recording.arrays import (
     read_vector,
     require,
 )
+from macd_studio.core.recording.model_check import difference_note
 from macd_studio.core.records import RECORDED, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.validation import Part
@@ -74,6 +75,7 @@ def record(
     frame_gradients: ArrayLike | None = None,
     decoder: str = "another decoder",
     clip: str = "",
+    model: Any = None,
     options: RunOptions | None = None,
     **parts: Any,
 ) -> Trace:
@@ -99,6 +101,9 @@ def record(
         frame_gradients: (T,) as gradients, needed with both of these.
         decoder: the name of the program or model, for the record.
         clip: the name of the video file.
+        model: optionally the same model, as `core.backbones.load_backbone` gives it, to read the
+            frames once: where the log partition of an answer's first token differs from the
+            recorded one, the trace has a warning. Frames must then have the size that it reads.
         options, parts: what the run was done with, as for `macd.trace`, where it has such options.
             `contrast` is taken from the first linear answer with two views if it is not given.
 
@@ -148,7 +153,7 @@ def record(
     contrast = None if options is not None or "contrast" in parts else _first_contrast(made)
     height, width = pixels.shape[1:3]
     content = hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
-    return Trace(
+    made_of = Trace(
         question=cleaned,
         frames=pixels,
         times=seconds,
@@ -177,6 +182,8 @@ def record(
         seed=chosen.seed,
         versions={"macd-studio": __version__, "numpy": np.__version__},
     )
+    note = "" if model is None else difference_note(made_of, model)
+    return replace(made_of, warnings=(*made_of.warnings, note)) if note else made_of
 
 
 def _vocabulary(

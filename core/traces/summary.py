@@ -28,6 +28,8 @@ _OTHERWISE = (
     "enough", "answers", "tracks",
 )  # fmt: skip
 """Fields of a trace that the summary holds in another form."""
+HASH_SHOWN = 12
+"""Digits of a hash that people compare; files hold all."""
 TOKEN_OTHERWISE = ("token", "candidates", "base", "base_log_z", "floor")
 """Fields of a token that the summary holds in another form, or leaves out."""
 
@@ -202,6 +204,8 @@ def as_text(trace: Trace) -> str:
     spent = "  ".join(f"{k} {v:.0f} ms" for k, v in trace.timings_ms.items())
     if device := device_of(trace):
         lines.append(f"Device     {device}")
+    if weights := weights_of(trace):
+        lines.append(f"Weights    {weights}")
     lines.append(f"Times      {spent}  ({memory_of(trace)})")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
@@ -247,6 +251,17 @@ def device_of(trace: Trace) -> str:
     packed = f", weights packed as {made.quantised}" if made.quantised else ""
     away = f", weights on {made.offloaded}" if made.offloaded else ""
     return f"{made.device}{name}, {made.dtype}{packed}{away}"
+
+
+def weights_of(trace: Trace) -> str:
+    """What tells the backbone's weights from others, and what was applied over them; else ""."""
+    made = trace.backbone
+    kind, _, digest = made.weights_hash.partition(":")
+    parts = [f"{kind} {digest[:HASH_SHOWN]}"] if digest else []
+    if made.adapter is not None:
+        adapter = made.adapter
+        parts.append(f"adapter {adapter.name} ({adapter.kind}, {adapter.sha256[:HASH_SHOWN]})")
+    return ", ".join(parts)
 
 
 def memory_of(trace: Trace) -> str:

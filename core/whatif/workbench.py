@@ -24,6 +24,7 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
+from macd_studio.core.library_notes import collecting
 from macd_studio.core.macd import Float64Array
 from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
@@ -122,11 +123,15 @@ class Workbench:
         yield Event("track", 0.0, "Looking at the point", trace)
         frames = stored_frames(trace)
         following = follow(segmenter, frames, trace.times, edit.frame, edit.points, trace.clip.cuts)
+        notes: list[str] = [*getattr(segmenter, "notes", ())]
         while True:
             try:
-                done, of = next(following)
+                with collecting(notes):
+                    done, of = next(following)
             except StopIteration as end:
                 found: Track = end.value
+                reports = [one for one in notes if one not in trace.warnings]
+                self.trace = replace(trace, warnings=(*trace.warnings, *reports))
                 return found
             message = f"Following {edit.label}: frame {done} of {of}"
             yield Event("track", done / of, message, trace)

@@ -191,7 +191,7 @@ function fit(canvas, [width, height]) {
 function factsTable(trace, other) {
   /** @type {[string, (t: Trace) => string][]} */
   const facts = [
-    ["question", (t) => t.question], ["clip", (t) => t.clip], ["backbone", (t) => t.backbone],
+    ["question", (t) => t.question], ["clip", (t) => t.clip], ["backbone", (t) => t.backbone], [TEXT.weights, (t) => t.took.weights || TEXT.none],
     ["objects", (t) => t.tracks.map(trackName).join(", ") || TEXT.none],
     ["masks", maskedText],
     ["answers", (t) => Object.values(t.answers).map((a) => `${a.title}: ${a.text || "∅"}`).join("; ")],

@@ -256,7 +256,7 @@ export class Took {
   load({ took }) {
     this.root.hidden = !took.times.length;
     /** @type {[string, string][]} */
-    const rows = [[TEXT.device, took.device], ...took.times.map(([stage, ms]) => /** @type {[string, string]} */ ([stage, `${ms} ms`])), [TEXT.memory, took.memory]];
+    const rows = [[TEXT.device, took.device], [TEXT.weights, took.weights], ...took.times.map(([stage, ms]) => /** @type {[string, string]} */ ([stage, `${ms} ms`])), [TEXT.memory, took.memory]];
     this.body.replaceChildren(...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   }
 }

@@ -96,7 +96,7 @@ export const TEXT = {
   belowThePlausibilityCut: "below the plausibility cut", belowCutoff: "below β cutoff",
   upperBound: "not every token of the head is stored",
   // what a run took
-  whatTheRunTook: "What the run took", device: "device", memory: "memory",
+  whatTheRunTook: "What the run took", device: "device", weights: "weights", memory: "memory",
   // viewer
   progress: "Progress", traceViewer: "Trace viewer",
   // whatif

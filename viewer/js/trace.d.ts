@@ -4,6 +4,16 @@
 export type Box = [number, number, number, number];
 export type Point = [number, number];
 
+/** What was applied over a backbone's weights. */
+export interface AdapterRecord {
+  /** of its folder or hub id, without a path */
+  name: string;
+  /** such as LORA */
+  kind: string;
+  /** over its configuration and its weights */
+  sha256: string;
+}
+
 /** How far two kinds' magnitudes agree, over the cells where neither is 0. */
 export interface Agreement {
   /** what the model was shown */
@@ -94,6 +104,10 @@ export interface BackboneRecord {
   held_bytes?: number;
   /** where its weights lie, if not on the device alone */
   offloaded?: string;
+  /** of its weights: `sha256:` and a hash over every byte of their files, or `sampled:` and one over headers, spread blocks and a piece of each tensor */
+  weights_hash?: string;
+  /** what was applied over its weights; missing where nothing was */
+  adapter?: AdapterRecord | null;
   /** of the GPU, missing where none was used */
   device_name?: string;
   /** what it cannot do, names of `core.records.CAPABILITIES` */
@@ -214,6 +228,8 @@ export interface DetectorRecord {
   sha256?: string;
   /** which of its frames were taken for the sampled ones */
   counting?: string;
+  /** of the detector's weights, as of the backbone's; missing where it has none */
+  weights_hash?: string;
 }
 
 /** How little of the video is enough for a token of the model's answer to the video alone. */

@@ -156,7 +156,7 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   /** What its model cannot do, by name → why: kinds of evidence, "knock-out" and "change". */
   unavailable: Record<string, string>;
   /** What the run ran on, milliseconds by stage, and the peak of memory. */
-  took: { device: string; times: [string, number][]; memory: string };
+  took: { device: string; weights: string; times: [string, number][]; memory: string };
   /** Whether the masks can be compared with controls. */
   comparable: boolean;
   /** What that took on this server, in milliseconds, as far as known. */
