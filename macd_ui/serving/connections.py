@@ -22,6 +22,8 @@ RESERVED = 384
 HEAD_S = 30.0
 """How long a connection may stay open without a whole request head, from its start or the last
 answer on."""
+SERVER = (b"server", b"uvicorn")
+"""A header of every answer, which is of use to attackers alone."""
 _Base: Any = AutoHTTPProtocol
 _open: Counter[str] = Counter()
 
@@ -53,6 +55,9 @@ class BoundedProtocol(_Base):  # type: ignore[misc]
             return
         _open[peer] += 1
         self._peer = peer
+        config, state = self.config, self.server_state
+        config.encoded_headers = [h for h in config.encoded_headers if h != SERVER]
+        state.default_headers = [h for h in state.default_headers if h != SERVER]
         super().connection_made(transport)
         self._expect_head()
 

@@ -30,12 +30,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from macd_studio.macd_ui.api import VISITOR
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.sentences import unforeseen
+from macd_studio.macd_ui.sentences import NO_MEMORY, unforeseen
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
     HELD,
+    NOT_OURS,
     SHARE,
+    BadFraming,
     Compressor,
     Held,
     Message,
@@ -43,6 +45,8 @@ from macd_studio.macd_ui.serving.bodies import (
     Refusal,
     Send,
     bounded_upload,
+    check_framing,
+    check_path,
     check_type,
     checked,
     full_disk,
@@ -52,6 +56,7 @@ from macd_studio.macd_ui.serving.bodies import (
     read,
     replayed,
     session_hash,
+    without_odd_ranges,
 )
 from macd_studio.macd_ui.serving.identity import (
     address,
@@ -97,6 +102,10 @@ PROXY_CLAIMS = (b"x-forwarded-host", b"x-forwarded-server", b"x-forwarded-port",
                 b"x-rewrite-url", b"x-original-host", b"x-host")  # fmt: skip
 """Headers that name the server otherwise than by its host, which alone is checked. Only a trusted
 proxy's x-forwarded-host is read, and becomes the host."""
+WRONG_FIELDS = (
+    "The request lacks a field that this address needs, or a field has a wrong type."
+    " /gradio_api/openapi.json describes them."
+)
 log = logging.getLogger(__name__)
 CSP = "; ".join((
     "default-src 'self'",
@@ -142,7 +151,7 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        started = False
+        started = closing = False
         cookie: str | None = None
 
         async def answer(message: Message) -> None:
@@ -150,6 +159,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
+                if closing:
+                    headers["connection"] = "close"
                 study = is_study_path(scope["path"])
                 for name, value in (self._study_headers if study else self._headers).items():
                     headers.setdefault(name, value)
@@ -167,6 +178,7 @@ class Gate:
             await self._pass_on(scope, receive, answer, headers, known, door)
         except Exception as error:
             refused = _explained(error)
+            closing = isinstance(error, BadFraming)
             if refused is None:
                 log.error("a request failed", exc_info=error)
             if not started:  # else the connection is closed, as nothing else can be said
@@ -186,7 +198,9 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and not self._own_origin(origin, host):
             raise Refusal(403, "Another site's page may not use this server. Open its own page.")
+        check_framing(headers)
         path = scope["path"]
+        check_path(path)
         if path.rstrip("/") == LOGOUT and headers.get("sec-fetch-site") in (
             "cross-site",
             "same-site",
@@ -267,19 +281,26 @@ class Gate:
             # an error inside is answered with 500 before it gets here; only then is it explained
             held: list[Message] = []
             await self._answer(scope, receive, _into(held), cookie)
+            if held and held[0].get("status") == 422:  # which says nothing to a person
+                raise Refusal(422, WRONG_FIELDS)
             for message in held:
                 await send(message)
 
     def _checked(self, path: str, body: bytes, cookie: str | None, visitor: str) -> bytes:
         """The body of an event as Gradio may have it. Raises Refusal."""
         content = parsed(body)
-        index = content.get("fn_index")
+        index, given = (
+            content.get("fn_index"),
+            {k: v for k, v in content.items() if k not in NOT_OURS},
+        )
         body = checked(content, cookie, self.store.uploads.folder)
         called = FUNCTION.fullmatch(path)
         if called and self.framework is not None:
             kind, name = ("", "") if called[1] == "queue" else called.groups()
             if not self.framework.knows_function(name, None if kind == "call/v2" else index):
                 raise Refusal(404, "There is no such function here. /gradio_api/info lists them.")
+            if wrong := self.framework.wrong_inputs(kind, name, index, given):
+                raise Refusal(400, wrong)
             limits = self.store.quota.limits
             if limits and self.framework.waiting_of(visitor) >= limits.events:
                 raise Refusal(429, f"{limits.events} calls of yours wait already. Try again later.")
@@ -372,6 +393,7 @@ def _believed(scope: Scope, settings: ServerSettings) -> Headers:
     headers = Headers(scope=scope)
     host, scheme = (headers.get(f"x-forwarded-{what}", "") for what in ("host", "proto"))
     raw = [(k, v) for k, v in scope["headers"] if k.lower() not in PROXY_CLAIMS]
+    raw = without_odd_ranges(raw)
     if is_proxy(_peer(scope), settings.proxies):
         if (named := host.split(",")[-1].strip()) and not settings.space:
             raw = [(k, v) for k, v in raw if k.lower() != b"host"]
@@ -401,6 +423,8 @@ def _explained(error: BaseException) -> Refusal | None:
         return Refusal(400, "The connection was closed.")
     if isinstance(error, QuotaError):
         return Refusal(429, str(error))
+    if isinstance(error, MemoryError):
+        return Refusal(503, NO_MEMORY)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full_disk()
     return None

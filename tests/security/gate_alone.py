@@ -66,6 +66,9 @@ class Users:
     def knows_function(self, name, index):
         return (name, index) in self.known
 
+    def wrong_inputs(self, kind, name, index, content):
+        return content.get("wrong", "")
+
     def waiting_of(self, visitor):
         return self.waiting if visitor == PEER else 0
 
