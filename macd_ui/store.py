@@ -64,10 +64,10 @@ class Store:
         self.opening_queue = JobQueue(capacity=MAX_OPENING, waiting_for="files wait to be opened")
         limits = self.settings.kept
         self.budget = MemoryBudget(limits.memory, limits.files, self.folder.path / "traces")
-        self.quota = Quota(self.settings.visitor if self.settings.public else None)
+        self.quota = Quota(self.settings.limits, whose=self.settings.whose)
         self.logins = Delays()
         self.site: StudySite | None = None  # set where a study is served
-        self.readers = ReaderPool(self.quota)
+        self.readers = ReaderPool(self.quota, people=self.settings.people)
         self.tab_states: TabStates | None = None
         self.read_limits = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
         self._closed = threading.Event()

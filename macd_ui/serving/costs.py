@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.queues import MAX_WAITING, NEAR
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
@@ -23,7 +24,7 @@ from macd_studio.macd_ui.serving.passwords import APART_S, FIRST_S, FREE, LONGES
 from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
 from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
 from macd_studio.macd_ui.session import MAX_SESSIONS
-from macd_studio.macd_ui.settings import KEPT_SHARED, VisitorLimits
+from macd_studio.macd_ui.settings import KEPT_SHARED
 from macd_studio.macd_ui.traces import MAX_OPENING
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))

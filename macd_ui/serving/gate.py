@@ -29,6 +29,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from macd_studio.macd_ui.api import VISITOR
+from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.sentences import NO_MEMORY, unforeseen
 from macd_studio.macd_ui.serving.bodies import (
@@ -56,8 +57,9 @@ from macd_studio.macd_ui.serving.bodies import (
     read,
     replayed,
     session_hash,
-    without_odd_ranges,
 )
+from macd_studio.macd_ui.serving.claims import believed, host_name, peer_of
+from macd_studio.macd_ui.serving.connections import request_of
 from macd_studio.macd_ui.serving.identity import (
     address,
     is_proxy,
@@ -79,7 +81,6 @@ from macd_studio.macd_ui.serving.routes import (
     Doors,
 )
 from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
-from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
@@ -97,11 +98,6 @@ CALL = re.compile(rf"{API}/call/(?:v2/)?[^/]+/([^/]+)/?")
 FUNCTION = re.compile(rf"{API}/(run|api|call|call/v2|queue)/([^/]+)/?")
 MCP = re.compile(rf"{API}/mcp(/http)?/?")
 UPLOAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-PROXY_CLAIMS = (b"x-forwarded-host", b"x-forwarded-server", b"x-forwarded-port",
-                b"x-forwarded-prefix", b"forwarded", b"x-gradio-server", b"x-original-url",
-                b"x-rewrite-url", b"x-original-host", b"x-host")  # fmt: skip
-"""Headers that name the server otherwise than by its host, which alone is checked. Only a trusted
-proxy's x-forwarded-host is read, and becomes the host."""
 WRONG_FIELDS = (
     "The request lacks a field that this address needs, or a field has a wrong type."
     " /gradio_api/openapi.json describes them."
@@ -133,9 +129,12 @@ class Gate:
         self.app, self.store, self.settings = app, store, store.settings
         self.framework = framework
         self._doors = Doors(self.settings.mcp, store.site is not None)
-        self._bodies = Held(SHARE, HELD, "The server reads too much at this moment. Try again.")
+        people = self.settings.people
+        self._bodies = Held(
+            people * SHARE, HELD, "The server reads too much at this moment. Try again."
+        )
         self._answers = Held(
-            ANSWERS_SHARE,
+            people * ANSWERS_SHARE,
             ANSWERS_HELD,
             "Too many answers are on their way to you. Wait until they have arrived.",
         )
@@ -170,7 +169,7 @@ class Gate:
             await send(message)
 
         try:
-            headers = _believed(scope, self.settings)
+            headers = believed(scope, self.settings)
             door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
             if known is None and scope["path"] == "/" and scope["method"] == "GET":
@@ -238,20 +237,27 @@ class Gate:
             user = self.framework.user(headers.get("cookie"))
             if door.login and user is None:
                 raise Refusal(401, "Log in on the page first: this server is for its users.")
-        sender = address(_peer(scope), headers.getlist("x-forwarded-for"), self.settings.proxies)
+        peer = peer_of(scope)
+        sender = address(peer, headers.getlist("x-forwarded-for"), self.settings.proxies)
         SENDER.set(sender)
         # only the gate may set it
         _set_header(scope, VISITOR.encode(), sender.encode("latin-1", "replace"))
         visitor = scope[Framework.VISITOR] = user or sender
         path, quota = scope["path"], self.store.quota
+        whose = self.settings.whose
+        too_many = f"Too many requests {whose.words}. {whose.remedy('Wait a few seconds')}."
         with ExitStack() as stack:
+            if is_proxy(peer, self.settings.proxies) and not stack.enter_context(
+                request_of(visitor)
+            ):
+                raise Refusal(503, too_many)
             if path.rstrip("/") == LOGIN:
                 pass  # a right password is never refused; wrong ones wait, see delays.py
             elif scope["method"] == "POST":
                 if not quota.allows_request(visitor):
-                    raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+                    raise Refusal(429, too_many)
             elif not quota.allows_answer(visitor, door.ms):
-                raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+                raise Refusal(429, too_many)
             check_type(door, headers)
             if door.stream:
                 stack.enter_context(quota.stream(visitor, door.stream))
@@ -302,11 +308,24 @@ class Gate:
             if wrong := self.framework.wrong_inputs(kind, name, index, given):
                 raise Refusal(400, wrong)
             limits = self.store.quota.limits
-            if limits and self.framework.waiting_of(visitor) >= limits.events:
-                raise Refusal(429, f"{limits.events} calls of yours wait already. Try again later.")
-            if limits and self.framework.unread_of(visitor) >= limits.unread:
-                raise Refusal(429, "Your pages do not read their answers. Reload them.")
+            if limits:
+                self._check_waiting(limits, visitor, content.get("session_hash"))
         return body
+
+    def _check_waiting(self, limits: VisitorLimits, visitor: str, tab: Any) -> None:
+        """Raises Refusal where too much of a visitor waits for a thread, or to be read."""
+        framework, whose = self.framework, self.settings.whose
+        assert framework is not None
+        if framework.unread_of_tab(str(tab)) >= limits.unread_of_tab:
+            raise Refusal(429, "This page does not read its answers. Reload it.")
+        for number, most, what, own in (
+            (framework.waiting_of(visitor), limits.events, "calls", "Try again later"),
+            (framework.unread_of(visitor), limits.unread, "answers",
+             "Reload pages that hang, or try again later"),
+        ):  # fmt: skip
+            if number >= most:
+                waits = "wait already" if what == "calls" else "wait to be read"
+                raise Refusal(429, f"{most} {what} {whose.words} {waits}. {whose.remedy(own)}.")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, cookie: str | None) -> None:
         path, framework = scope["path"], self.framework
@@ -357,12 +376,6 @@ def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
     return headers
 
 
-def host_name(host: str) -> str:
-    """The name of a Host header, without the port, in lower case; empty for what is not a host."""
-    whole = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]*)\]|([^\s:/@,\[\]#?]*))(?::\d{0,5})?", host)
-    return (whole[1] or whole[2] or "").lower().rstrip(".") if whole else ""
-
-
 def _rekey(scope: Scope, cookie: str | None) -> str | None:
     """Replaces the session hash in path or query; gives the key, None if there is no hash."""
     key = None
@@ -379,29 +392,6 @@ def _rekey(scope: Scope, cookie: str | None) -> str | None:
         key = key or next(v for n, v in keyed if n == "session_hash")
         scope["query_string"] = urlencode(keyed).encode()
     return key
-
-
-def _peer(scope: Scope) -> str:
-    """The other end of the connection."""
-    return str((scope.get("client") or ("unknown", 0))[0])
-
-
-def _believed(scope: Scope, settings: ServerSettings) -> Headers:
-    """The headers without what nobody may claim. A trusted proxy may say for which host and by
-    which protocol it was asked: that is then the request's own. A Space's proxy hands on the host.
-    """
-    headers = Headers(scope=scope)
-    host, scheme = (headers.get(f"x-forwarded-{what}", "") for what in ("host", "proto"))
-    raw = [(k, v) for k, v in scope["headers"] if k.lower() not in PROXY_CLAIMS]
-    raw = without_odd_ranges(raw)
-    if is_proxy(_peer(scope), settings.proxies):
-        if (named := host.split(",")[-1].strip()) and not settings.space:
-            raw = [(k, v) for k, v in raw if k.lower() != b"host"]
-            raw.append((b"host", named.encode("latin-1", "replace")))
-        if (by := scheme.split(",")[-1].strip().lower()) in ("http", "https"):
-            scope["scheme"] = by
-    scope["headers"] = raw
-    return Headers(raw=raw)
 
 
 def _check_upload_id(scope: Scope, needed: bool) -> None:

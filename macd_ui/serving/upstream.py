@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +24,7 @@ from starlette.requests import cookie_parser
 
 from macd_studio.core.words import count
 from macd_studio.macd_ui.serving.connections import bound_connections
+from macd_studio.macd_ui.settings import Network
 
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
 MOST_FILES = 1
@@ -144,8 +145,10 @@ class BoundedQueue(gradio.queueing.Queue):
         super().send_message(event, event_message)
 
 
-def repair() -> None:
-    """Puts the bounded parts in the place of Gradio's; a second time does nothing.
+def repair(proxies: Sequence[Network] = ()) -> None:
+    """Puts the bounded parts in the place of Gradio's; a second time changes the proxies alone.
+
+    proxies: those that are trusted.
 
     SOURCE/http_server.py, `start_server`: leaves it to uvicorn to believe X-Forwarded-For, which
     does so for every program of this machine; the gate knows which proxies may say so.
@@ -155,7 +158,7 @@ def repair() -> None:
     vars(gradio.queueing)["Queue"] = BoundedQueue
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()
-    bound_connections()
+    bound_connections(proxies)
 
 
 class Framework:
@@ -247,6 +250,11 @@ class Framework:
         queues = list(self._queue.event_queue_per_concurrency_id.values())
         waiting = (event for queue in queues for event in list(queue.queue))
         return sum(e.request.scope.get(self.VISITOR) == visitor for e in waiting)
+
+    def unread_of_tab(self, key: str) -> int:
+        """Messages that wait for one tab to read them."""
+        messages: Any = self._queue.pending_messages_per_session.get(key)
+        return 0 if messages is None else int(messages.qsize())
 
     def unread_of(self, visitor: str) -> int:
         """Messages that wait for this visitor's tabs and calls to read them."""
