@@ -47,7 +47,8 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         "uploads": f"{limits.megabytes:g} MB and {limits.files} files of one visitor an hour; then"
         f" 429; {_mb(MIN_FREE)} of the disk stay free; then 507",
         "events": f"{limits.events} calls of one visitor wait for a thread, and"
-        f" {limits.unread} messages for its tabs to read them, {MOST_UNREAD} for one tab;"
+        f" {limits.unread} messages for its tabs to read them, {limits.unread_of_tab} of them for"
+        f" one tab, which is sent at most {MOST_UNREAD};"
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
@@ -62,7 +63,8 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" wait {FIRST_S:g} to {LONGEST_S:g} s, and one is made every {APART_S:g} s; one password"
         " is hashed at a time; nobody is refused",
         "connections": f"a server has {RESERVED} descriptors fewer connections than it may open"
-        " files, half of them for one address; a request head has"
+        " files, half of them for one address, or for one visitor of a trusted proxy;"
+        " a request head has"
         f" {HEAD_S:g} s to arrive; then they are closed",
         "log": f"{MOST_RECORDS} records of one kind in {MINUTE_S:g} s; the next one says how"
         " many were left out",
