@@ -140,7 +140,7 @@ class Quota:
             with self._lock:
                 if self._sum(self._use(visitor).read) >= 60 * self.limits.read_minutes:
                     raise QuotaError(
-                        f"reading videos {self.whose.words} has taken"
+                        f"reading files {self.whose.words} has taken"
                         f" {self.limits.read_minutes:g} minutes of the last {self._window()}",
                         self._later,
                     )

@@ -113,9 +113,17 @@ class Store:
 
     @contextmanager
     def place_to_open(self, visitor: str) -> Iterator[Ticket]:
-        """A place among those who open a trace. Raises QuotaError, QueueFull."""
+        """A place among those who open a trace, whose time there is its visitor's time of reading.
+
+        Raises QuotaError, QueueFull.
+        """
+        self.quota.check_reading(visitor)
         with self.quota.open_file(visitor), self.opening_queue.enter(OPENING_S) as ticket:
-            yield ticket
+            try:
+                yield ticket
+            finally:
+                if ticket.began_at is not None:
+                    self.quota.add_read_s(visitor, time.monotonic() - ticket.began_at)
 
     @contextmanager
     def open_in_turn(self, visitor: str) -> Iterator[None]:

@@ -35,7 +35,7 @@ def export_beside(
     format: str,
     what: What,
     cancelled: Callable[[], bool] = lambda: False,
-    limits: ExportLimits = ExportLimits(),  # noqa: B008 - it is frozen
+    limits: ExportLimits = ExportLimits(),
 ) -> bytes:
     """The same bytes as `export.exported` of the trace in `content`, the content of its file.
 

@@ -1,6 +1,6 @@
 """What a request to each open route may cost a public server, and what bounds that, as a table.
 
-python -m macd_ui.serving.costs    prints the table that docs/security.md holds
+python -m macd_ui.serving.costs    prints the tables that docs/security.md holds
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.queues import MAX_WAITING, NEAR
+from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -52,7 +53,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
-        f" videos of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
+        f" files of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
         "opening": f"{MAX_OPENING} traces are read at the same time, of which each may take 300 MB;"
         f" {limits.opening} of one visitor and {MAX_WAITING} of all wait; then 429, or a sentence"
@@ -115,8 +116,9 @@ def _mb(count: int) -> str:
 
 
 def main() -> None:
-    """Prints the table."""
-    print(table(Doors(mcp=True, study=True).all, VisitorLimits()), end="")
+    """Prints the tables."""
+    print(table(Doors(mcp=True, study=True).all, VisitorLimits()))
+    print(before.table(), end="")
 
 
 if __name__ == "__main__":

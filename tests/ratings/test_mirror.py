@@ -292,7 +292,7 @@ def test_a_hub_that_is_away_at_the_start(frozen, hub, tmp_path):
 
 def test_a_write_that_was_interrupted_damages_no_row(frozen, folder, monkeypatch):
     """A disk that is full in the middle of a line: the next rows do not follow half of one."""
-    study, mirror = start(frozen, folder, "first.db")
+    study, _mirror = start(frozen, folder, "first.db")
     (code,) = study.invite(1)
     real = Path.open
 
