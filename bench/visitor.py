@@ -67,17 +67,22 @@ class Visitor:
     """One tab: opens the page when entered, keeps its heartbeat, and is gone when left.
 
     The form's values are kept by component, as the page keeps them; cookies as a browser does.
-    address: the one of this machine that the requests come from, such as 127.0.0.9.
+    address: the one of this machine that the requests come from, such as 127.0.0.9. behind: the
+    address that a proxy names, whose request this is.
     """
 
-    def __init__(self, url: str, rng: random.Random, address: str | None = None) -> None:
-        self.url, self.address = url.rstrip("/"), address
+    def __init__(
+        self, url: str, rng: random.Random, address: str | None = None, behind: str | None = None
+    ) -> None:
+        self.url, self.address, self.behind = url.rstrip("/"), address, behind
         self.hash = "".join(rng.choices(HASH_LETTERS, k=11))
         self.run_id = ""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         headers = {"Origin": self.url, "Referer": f"{self.url}/"}
+        if self.behind is not None:
+            headers["X-Forwarded-For"] = self.behind
         way = httpx.HTTPTransport(local_address=self.address)
         client = httpx.Client(
             base_url=self.url, headers=headers, timeout=WAIT_S, trust_env=False, transport=way

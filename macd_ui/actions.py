@@ -25,6 +25,7 @@ from macd_studio.core.evidence.options import (
 from macd_studio.core.evidence.records import RANDOM_MASKS, VIEWS
 from macd_studio.core.records import Edit
 from macd_studio.core.types import Trace
+from macd_studio.core.validation import shown
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:
@@ -107,8 +108,11 @@ def _name(value: Any) -> str:
 
 def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"{value!r} is not a number", "Move the sliders of α and β")
-    return float(value)
+        raise OptionError(f"{shown(value)} is not a number", "Move the sliders of α and β")
+    try:
+        return float(value)
+    except OverflowError:
+        raise OptionError(f"{shown(value)} is too large", "Move the sliders of α and β") from None
 
 
 MEASUREMENTS = ("occlusion", "controls", "evidence", "enough")

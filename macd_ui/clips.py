@@ -33,19 +33,20 @@ ASK_S = 0.1
 READERS = 2
 """Videos decoded at once; each decoder may use the memory of core.media.video.ReadLimits."""
 MOST_WAITING = 50
-"""Videos of one visitor that may wait to be read."""
+"""Videos of one person that may wait to be read."""
 
 
 class ReaderPool:
     """Lets READERS videos be read at once, in turn of their visitors.
 
     Whoever has fewer videos under way comes first. quota: counts the time of each visitor; where it
-    has limits, nobody has all readers.
+    has limits, nobody has all readers. people: how many a visitor stands for; a group has them all.
     """
 
-    def __init__(self, quota: Quota, count: int = READERS) -> None:
-        self.quota, self.count = quota, count
-        self._own = count if quota.limits is None else max(1, count - 1)
+    def __init__(self, quota: Quota, count: int = READERS, people: int = 1) -> None:
+        self.quota, self.count, self._most = quota, count, people * MOST_WAITING
+        alone = quota.limits is None or people > 1
+        self._own = count if alone else max(1, count - 1)
         self._busy: Counter[str] = Counter()
         self._waiting: list[tuple[str, object]] = []
         self._changed = threading.Condition()
@@ -56,8 +57,12 @@ class ReaderPool:
         self.quota.check_reading(visitor)
         mine = (visitor, object())
         with self._changed:
-            if sum(who == visitor for who, _ in self._waiting) >= MOST_WAITING:
-                raise QuotaError("other videos of yours wait to be read", "Wait until they are")
+            if sum(who == visitor for who, _ in self._waiting) >= self._most:
+                whose = self.quota.whose
+                raise QuotaError(
+                    f"{self._most} videos {whose.words} wait to be read already",
+                    whose.remedy("Wait until they are"),
+                )
             self._waiting.append(mine)
             try:
                 while self._next() is not mine:

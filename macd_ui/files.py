@@ -8,6 +8,7 @@ given to its own browser only.
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -16,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.objects.export import What, exported
+from macd_studio.core.objects.exporting import export_beside
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import Example
@@ -82,6 +84,10 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
             None if example is None or example.trace is None else StoredTrace(load(example.trace))
         )
 
+    def is_over(token: str) -> bool:
+        """Whether nobody waits for a session's file any more."""
+        return store.closing or (token != EXAMPLE and store.sessions.find_by_token(token) is None)
+
     def answer(request: Request) -> Response:
         stem, dot, kind = request.path_params["name"].rpartition(".")
         if not dot or kind not in ("macd", "html", *EXPORTS):
@@ -98,11 +104,14 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
                     content = stored.content()
                 elif kind == "html":
                     content = standalone(stored.read()).encode("utf-8")
+                elif store.settings.shared:
+                    ended = partial(is_over, request.path_params["token"])
+                    content = export_beside(stored.content(), *EXPORTS[kind], ended)
                 else:
                     content = exported(stored.read(), *EXPORTS[kind])
         except TraceError:
             return PlainTextResponse(GONE, 404)
-        except OptionError as error:
+        except (OptionError, Cancelled) as error:
             return PlainTextResponse(str(error), 409)
         except (QueueFull, QuotaError) as error:
             return PlainTextResponse(str(error), 429)

@@ -164,7 +164,7 @@ def build_page(store: Store) -> gr.Blocks:
     Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
     """
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
-    upstream.repair()
+    upstream.repair(store.settings.proxies)
     examples = find_examples()
     handlers = make_handlers(store, examples)
     first = handlers.view.first

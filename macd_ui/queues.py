@@ -75,10 +75,14 @@ class JobQueue:
 
 
 class Ticket:
-    """A place in the queue; leave it, or use it as a context manager, to let the next one in."""
+    """A place in the queue; leave it, or use it as a context manager, to let the next one in.
+
+    began_at: when its job could compute, by the queue's clock; None: not yet.
+    """
 
     def __init__(self, queue: JobQueue, expected_s: float | None, is_run: bool) -> None:
         self._queue, self.is_run = queue, is_run
+        self.began_at: float | None = None
         self._left_s, self._updated_at = expected_s, queue.clock()
 
     @property
@@ -125,7 +129,10 @@ class Ticket:
         """Waits until the job may compute; False after the timeout, or at once if stopped."""
         with self._queue._changed:
             self._queue._changed.wait_for(lambda: not self.ahead or stopped(), timeout_s)
-            return not self.ahead and not stopped()
+            free = not self.ahead and not stopped()
+        if free and self.began_at is None:
+            self.began_at = self._queue.clock()
+        return free
 
     def leave(self) -> None:
         """Gives the place up; a second time does nothing."""

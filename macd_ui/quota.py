@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from macd_studio.core.errors import MacdError
 from macd_studio.core.words import count
-from macd_studio.macd_ui.settings import VisitorLimits
+from macd_studio.macd_ui.limits import BY_ADDRESS, VisitorLimits, Whose
 
 REMEMBERED = 20_000
 """Most visitors that are remembered; those without requests for longest are forgotten first."""
@@ -70,12 +70,16 @@ class Quota:
     """Counts jobs, uploads, computing and requests of each visitor; safe between threads.
 
     limits: None on a private server, where nothing is counted. clock: seconds, never going back.
+    whose: for whom they are counted.
     """
 
     def __init__(
-        self, limits: VisitorLimits | None, clock: Callable[[], float] = time.monotonic
+        self,
+        limits: VisitorLimits | None,
+        clock: Callable[[], float] = time.monotonic,
+        whose: Whose = BY_ADDRESS,
     ) -> None:
-        self.limits, self.clock = limits, clock
+        self.limits, self.clock, self.whose = limits, clock, whose
         self._uses: OrderedDict[str, _Use] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -108,14 +112,14 @@ class Quota:
             use = self._use(visitor)
             if use.jobs >= self.limits.jobs:
                 raise QuotaError(
-                    f"{use.jobs} runs of yours wait or compute already",
-                    "Wait until one of them ends, or stop it",
+                    f"{count(use.jobs, 'run')} {self.whose.words} wait or compute already",
+                    self.whose.remedy("Wait until one of them ends, or stop it"),
                 )
             if self._sum(use.computed) >= 60 * self.limits.device_minutes:
                 raise QuotaError(
-                    f"your runs have computed for {self.limits.device_minutes:g} minutes of the"
-                    f" last {self._window()}",
-                    f"Try again later, {ELSEWHERE}",
+                    f"runs {self.whose.words} have computed for {self.limits.device_minutes:g}"
+                    f" minutes of the last {self._window()}",
+                    self._later,
                 )
             use.jobs += 1
         try:
@@ -136,9 +140,9 @@ class Quota:
             with self._lock:
                 if self._sum(self._use(visitor).read) >= 60 * self.limits.read_minutes:
                     raise QuotaError(
-                        f"reading your videos has taken {self.limits.read_minutes:g} minutes of the"
-                        f" last {self._window()}",
-                        f"Try again later, {ELSEWHERE}",
+                        f"reading files {self.whose.words} has taken"
+                        f" {self.limits.read_minutes:g} minutes of the last {self._window()}",
+                        self._later,
                     )
 
     def add_read_s(self, visitor: str, seconds: float) -> None:
@@ -155,8 +159,9 @@ class Quota:
             use = self._use(visitor)
             if self._sum(use.files) >= self.limits.files:
                 raise QuotaError(
-                    f"you have uploaded {self.limits.files} files in the last {self._window()}",
-                    f"Try again later, {ELSEWHERE}",
+                    f"{self.limits.files} files {self.whose.words} were uploaded in the last"
+                    f" {self._window()}",
+                    self._later,
                 )
             use.files.append((self.clock(), 1))
 
@@ -168,8 +173,9 @@ class Quota:
             use = self._use(visitor)
             if self._sum(use.uploads) + count / 1e6 > self.limits.megabytes:
                 raise QuotaError(
-                    f"you have uploaded {self.limits.megabytes:g} MB in the last {self._window()}",
-                    f"Try again later, {ELSEWHERE}",
+                    f"{self.limits.megabytes:g} MB {self.whose.words} were uploaded in the last"
+                    f" {self._window()}",
+                    self._later,
                 )
             now = self.clock()
             if use.uploads and now - use.uploads[-1][0] < 1.0:  # chunks of one file are one entry
@@ -202,7 +208,10 @@ class Quota:
         with self._lock:
             use = self._use(visitor)
             if use.streams + places > self.limits.streams:
-                raise QuotaError("too many pages of yours are open", "Close some of them")
+                raise QuotaError(
+                    f"too many pages {self.whose.words} are open",
+                    self.whose.remedy("Close some of them"),
+                )
             use.streams += places
         try:
             yield
@@ -220,8 +229,8 @@ class Quota:
             use = self._use(visitor)
             if use.opening >= self.limits.opening:
                 raise QuotaError(
-                    f"you are opening {count(use.opening, 'file')} already",
-                    "Wait until one of them is open",
+                    f"{count(use.opening, 'file')} {self.whose.words} wait to be opened already",
+                    self.whose.remedy("Wait until one of them is open"),
                 )
             use.opening += 1
         try:
@@ -229,6 +238,10 @@ class Quota:
         finally:
             with self._lock:
                 use.opening -= 1
+
+    @property
+    def _later(self) -> str:
+        return self.whose.remedy(f"Try again later, {ELSEWHERE}")
 
     def _window(self) -> str:
         assert self.limits is not None

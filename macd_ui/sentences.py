@@ -18,6 +18,7 @@ LEAD = "Is the answer seen in the video, or only guessed?"
 UPLOAD, EXAMPLES, FORM = "Upload", "Examples", "Clip and question"
 FURTHER, SCHEME = "Further pages", "Light or dark"
 FULL_DISK = "The server's disk is full. Try again later, or inform its operator."
+NO_MEMORY = "The server has no memory left for this. Try again later, or ask for less at once."
 BUSY = "A run is already going on. Wait until it ends, or stop it."
 STARTING = "Starting"
 RANDOM_CLIP = "Drawing a clip"
@@ -76,6 +77,8 @@ def of_error(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FULL_DISK
+    if isinstance(error, MemoryError):
+        return NO_MEMORY
     return None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.types import Trace
+from macd_studio.core.words import count
 from macd_studio.macd_ui.forms import RunRequest
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.random_clips import RandomClip
@@ -235,9 +236,16 @@ class Sessions:
             raise QuotaError("the server is about to stop", "Reload the page in a minute")
         if self.settings.shared:
             theirs = sum(s.visitor == visitor for s in self._by_key.values())
-            if theirs >= self.settings.visitor.sessions or len(self._by_key) >= MAX_SESSIONS:
+            limits, whose = self.settings.visitor.times(self.settings.people), self.settings.whose
+            if theirs >= limits.sessions:
                 raise QuotaError(
-                    "too many tabs use this server", "Close some of yours, or try again later"
+                    f"{count(theirs, 'tab')} {whose.words} use this server already",
+                    whose.remedy("Close some of them"),
+                )
+            if len(self._by_key) >= MAX_SESSIONS:
+                raise QuotaError(
+                    f"{MAX_SESSIONS:,} tabs use this server, as many as it takes",
+                    "Try again in some minutes",
                 )
         lost = key in self._lost
         self._lost.pop(key, None)

@@ -270,11 +270,18 @@ def joined(*parts: Updates) -> Updates:
     return out
 
 
+MOST_POINTS = 50_000
+"""Points of the strength plot: six times those of the longest ascent with the most objects. A file
+of a stranger may hold millions, which take minutes to draw and stop the browser."""
+
+
 def plot(session: Session, trace: Trace | None) -> Updates:
     """The strength plot as far as it is on show: its library is large, and comes with it."""
     if not session.plot_open:
         return {}
-    return {"plot": trace.figure("strengths") if trace is not None and has_ascent(trace) else None}
+    if trace is None or len(trace.steps) * len(trace.tracks) > MOST_POINTS:
+        return {"plot": None}
+    return {"plot": trace.figure("strengths") if has_ascent(trace) else None}
 
 
 def running(now: bool) -> Updates:

@@ -10,8 +10,10 @@ import argparse
 import importlib.util
 import ipaddress
 import os
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -21,6 +23,7 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions, Weights, WeightsOptions
+from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -54,44 +57,6 @@ LIMITS: dict[str, float] = {
 """The most that one run may ask for on a server that others use too, by the option's path."""
 
 
-@dataclass(frozen=True)
-class VisitorLimits:
-    """What one visitor of a public server may use. Visitors are distinguished by their address.
-
-    jobs: runs that wait or compute at the same time. megabytes, files, device_minutes,
-    read_minutes: uploads, computing and reading of videos in the last `window_s` seconds.
-    requests_per_s, burst: requests that change something. answer_s_per_s, answer_burst_s: time of
-    one processor that answers to all others may take, as routes.py estimates it. streams: answers
-    that stay open. opening: traces that wait to be read or are being read. events: calls that no
-    thread has taken yet. unread: messages that wait for its tabs to read them. sessions: tabs that
-    are open at the same time.
-    """
-
-    jobs: int = 3
-    megabytes: float = 500.0
-    files: int = 500
-    device_minutes: float = 15.0
-    read_minutes: float = 10.0
-    window_s: float = 3600.0
-    requests_per_s: float = 20.0
-    burst: int = 200
-    answer_s_per_s: float = 0.5
-    answer_burst_s: float = 60.0
-    streams: int = 1200
-    opening: int = 20
-    events: int = 100
-    unread: int = 100
-    sessions: int = 50
-
-
-@dataclass(frozen=True)
-class KeptLimits:
-    """What all sessions together may keep between clicks: bytes of memory, and bytes of files."""
-
-    memory: int
-    files: int
-
-
 KEPT_SHARED = KeptLimits(512 * 10**6, 2 * 10**9)
 SHARED_FILE_MB = 100.0
 """Megabytes of the largest file that others may upload; on one's own machine the option counts."""
@@ -123,6 +88,7 @@ class ServerSettings:
     fit the device is kept off it.
     kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
     max_megabytes: of the largest file that is taken; None: see `largest_mb`.
+    visitors_per_address: how many people one address stands for, as that of a school does.
     """
 
     host: str = "127.0.0.1"
@@ -135,7 +101,7 @@ class ServerSettings:
     detectors: tuple[str, ...] = (EMBEDDED, *named("nothing"))
     segmenters: tuple[str, ...] = (COLOURS,)
     run_seconds: float = 120.0
-    visitor: VisitorLimits = VisitorLimits()
+    visitor: VisitorLimits = ORDINARY
     log_content: bool = False
     study: str | None = None
     gallery: str | None = None
@@ -150,6 +116,7 @@ class ServerSettings:
     weights: Weights = "as-is"
     offload: bool = False
     max_megabytes: float | None = None
+    visitors_per_address: int = 1
 
     @property
     def largest_mb(self) -> float:
@@ -157,6 +124,23 @@ class ServerSettings:
         if self.max_megabytes is not None:
             return self.max_megabytes
         return SHARED_FILE_MB if self.shared else VideoOptions().max_megabytes
+
+    @property
+    def limits(self) -> VisitorLimits | None:
+        """What an address may use, or a user who logs in; None: as much as there is."""
+        if not self.public:
+            return None
+        return self.visitor.times(self.people)
+
+    @property
+    def people(self) -> int:
+        """How many people that is for."""
+        return 1 if self.auth else self.visitors_per_address
+
+    @property
+    def whose(self) -> Whose:
+        """For whom that is counted."""
+        return Whose(self.auth is not None)
 
     @property
     def kept(self) -> KeptLimits:
@@ -250,6 +234,13 @@ def _port(text: str) -> int:
     return number
 
 
+def _people(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MOST_VISITORS:
+        raise argparse.ArgumentTypeError(f"{text} is no number of people from 1 to {MOST_VISITORS}")
+    return number
+
+
 def _megabytes(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 1e7:
@@ -271,8 +262,8 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
     def switch(name: str, default: bool, help: str) -> None:
         parser.add_argument(name, action="store_true", default=default, help=help)
 
-    host = env.get("GRADIO_SERVER_NAME") or (ANY_ADDRESS[0] if space else "127.0.0.1")
-    add("--host", "HOST", host, "address to listen on (default: %(default)s)")
+    add("--host", "HOST", env.get("GRADIO_SERVER_NAME") or None, "address to listen on (default:"
+        " GRADIO_SERVER_NAME, else 127.0.0.1; all addresses with --class, and on a Space)")
     add("--port", "PORT", env.get("GRADIO_SERVER_PORT") or str(PORT),
         "port to listen on (default: GRADIO_SERVER_PORT or %(default)s)", type=_port)
     switch("--public", space, "for strangers: models from a list, bounded options, limits for each"
@@ -283,6 +274,12 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
         " X-Forwarded-For, -Host and -Proto are believed; repeatable (default:"
         " MACD_TRUSTED_PROXIES, separated by commas; on a Space: private networks)",
         action="append", type=_network_of)
+    add("--visitors-per-address", "N", env.get("MACD_VISITORS_PER_ADDRESS") or None, "how many"
+        " people one address stands for, as that of a school does: it has so many times the limits"
+        " of a visitor (default: MACD_VISITORS_PER_ADDRESS, else 1)", type=_people)
+    add("--class", "N", None, "for N people behind one address, as in a classroom: the same as"
+        " --public --host 0.0.0.0 --visitors-per-address N, and the addresses of this machine may"
+        " be typed", type=_people, dest="group")
     add("--auth", "FILE", env.get("MACD_AUTH"), "only users of this file may log in; `python -m"
         " macd_ui.serving.passwords FILE USER` adds one")
     for kind, beside in (
@@ -341,6 +338,9 @@ def read_settings(
     add_version(parser)
     _add_options(parser, env, space)
     args = parser.parse_args(arguments)
+    open_to_all = space or args.group is not None
+    args.public = args.public or args.group is not None
+    args.host = args.host or (ANY_ADDRESS[0] if open_to_all else "127.0.0.1")
     try:
         WeightsOptions(args.weights, args.offload)
     except OptionError as error:
@@ -364,6 +364,8 @@ def read_settings(
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
+    elif args.group is not None:
+        hosts += own_addresses()
     same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
             "gallery_dataset", "results", "mcp", "weights", "max_megabytes",
             "offload")  # fmt: skip
@@ -377,8 +379,24 @@ def read_settings(
         study_login=args.study is not None and args.study_login,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,
+        visitors_per_address=args.visitors_per_address or args.group or 1,
         gpu_quota=space and _is_true(env.get("SPACES_ZERO_GPU")),
     )
+
+
+def own_addresses() -> list[str]:
+    """Addresses by which other machines of its networks reach this one. Sends nothing.
+
+    An address, unlike a name, cannot be made to lead here from another site's page.
+    """
+    found: list[str] = []
+    for family, elsewhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((elsewhere, 9))  # chooses a way there, and asks nobody
+            found.append(way.getsockname()[0])
+    with suppress(OSError):
+        found += [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
+    return [one for one in dict.fromkeys(found) if "%" not in one and not is_loopback(one)]
 
 
 def _is_true(text: str | None) -> bool:

@@ -65,10 +65,10 @@ class Store:
         self.opening_queue = JobQueue(capacity=MAX_OPENING, waiting_for="files wait to be opened")
         limits = self.settings.kept
         self.budget = MemoryBudget(limits.memory, limits.files, self.folder.path / "traces")
-        self.quota = Quota(self.settings.visitor if self.settings.public else None)
+        self.quota = Quota(self.settings.limits, whose=self.settings.whose)
         self.logins = Delays()
         self.site: StudySite | None = None  # set where a study is served
-        self.readers = ReaderPool(self.quota)
+        self.readers = ReaderPool(self.quota, people=self.settings.people)
         self.tab_states: TabStates | None = None
         bounds = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
         self.read_limits = replace(bounds, megabytes=self.settings.largest_mb)
@@ -115,9 +115,17 @@ class Store:
 
     @contextmanager
     def place_to_open(self, visitor: str) -> Iterator[Ticket]:
-        """A place among those who open a trace. Raises QuotaError, QueueFull."""
+        """A place among those who open a trace, whose time there is its visitor's time of reading.
+
+        Raises QuotaError, QueueFull.
+        """
+        self.quota.check_reading(visitor)
         with self.quota.open_file(visitor), self.opening_queue.enter(OPENING_S) as ticket:
-            yield ticket
+            try:
+                yield ticket
+            finally:
+                if ticket.began_at is not None:
+                    self.quota.add_read_s(visitor, time.monotonic() - ticket.began_at)
 
     @contextmanager
     def open_in_turn(self, visitor: str) -> Iterator[None]:

@@ -109,9 +109,12 @@ def set_durable(db: sqlite3.Connection, remote: bool) -> None:
             # each commit goes on into the file itself, so that a plain copy of it is complete
             db.execute("PRAGMA wal_autocheckpoint = 1")
     except sqlite3.OperationalError as error:
+        locked = "readonly" in str(error)
         raise StudyBusy(
             f"the study cannot be opened for writing ({error})",
-            "End the other server that has it open, or free space on its disk",
+            "Copy it to a folder that you may write to, or change its permissions"
+            if locked
+            else "End the other server that has it open, or free space on its disk",
         ) from error
 
 

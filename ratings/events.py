@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +30,8 @@ _TAB = re.compile(r"[0-9a-zA-Z-]{1,40}")
 _NOTE = Text(NOTE_CHARACTERS)
 _MOMENT = Number(-8.64e15, 8.64e15)
 _COUNT = Number(0, 10**12, whole=True)
+CONTENT = ("kind", "task", "side", "new", "note")
+"""What of an event is the same however often it is sent."""
 REMEDY = "Reload the page"
 KEYS = {"uuid", "kind", "task", "side", "old", "new", "note", "tab", "count", "time", "elapsed"}
 
@@ -56,6 +58,20 @@ class Event:
     new: int | None = None
     note: str | None = None
     elapsed_ms: float | None = None
+
+
+def refused_again(event: Event, rater: int, stored: Iterable[Mapping[str, Any]]) -> str:
+    """Why an event whose uuid is there already is not committed; empty where it is the same.
+
+    stored: rows of `events` with its uuid.
+    """
+    own = [row for row in stored if row["rater"] == rater]
+    if not own:
+        return "this event is somebody else's"
+    what = tuple(getattr(event, name) for name in CONTENT)
+    if any(what == tuple(row[name] for name in CONTENT) for row in own):
+        return ""
+    return "another event of yours has this uuid"
 
 
 def read_event(raw: Any) -> Event:
@@ -136,4 +152,4 @@ def _rating(value: Any, name: str) -> int | None:
 def _elapsed(value: Any) -> float | None:
     if value is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value < 1e10 else None
+    return float(value) if 0 <= value < 1e10 else None  # which nan is not

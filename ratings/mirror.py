@@ -52,7 +52,7 @@ class Mirror:
         self.study, self.scheduler = study, scheduler
         self._shard = folder / f"{uuid.uuid4().hex}.jsonl"
         self._known = {key(table, row) for table, row in known}
-        self._since = dict.fromkeys(TABLES, 0)
+        self._since, self._size = dict.fromkeys(TABLES, 0), 0
         self._lock = threading.Lock()
         study.on_commit = self.catch_up
         self.catch_up()
@@ -68,8 +68,11 @@ class Mirror:
                         rows.append([table, row])
                 if rows:
                     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+                    content = lines.encode("utf-8", "surrogatepass")
                     with self.scheduler.lock, self._shard.open("ab") as file:
-                        file.write(lines.encode("utf-8", "surrogatepass"))
+                        file.truncate(self._size)  # a write that failed may have left half a line
+                        file.write(content)
+                    self._size += len(content)
                 self._since = since
         except (OSError, sqlite3.Error) as error:
             log.error("the mirror of the study could not be written", exc_info=error)

@@ -21,7 +21,7 @@ from typing import Any
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.connection import connect
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
-from macd_studio.ratings.events import MOST_LOW, Event
+from macd_studio.ratings.events import MOST_LOW, Event, refused_again
 from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.schema import insert_row
@@ -417,12 +417,10 @@ class Study:
                 (rater.id,),
             ).fetchone()
             for event in events:
-                same = db.execute("SELECT rater FROM events WHERE uuid = ?", (event.uuid,))
-                stored = same.fetchall()
-                if stored:
-                    own = any(r["rater"] == rater.id for r in stored)
-                    reason = "" if own else "this event is somebody else's"
-                    outcomes.append(Outcome(event.uuid, own, reason))
+                same = db.execute("SELECT * FROM events WHERE uuid = ?", (event.uuid,))
+                if stored := same.fetchall():
+                    reason = refused_again(event, rater.id, stored)
+                    outcomes.append(Outcome(event.uuid, not reason, reason))
                     continue
                 try:
                     old = self._old(rater, event)

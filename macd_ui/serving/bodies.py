@@ -30,6 +30,13 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+Raw = list[tuple[bytes, bytes]]
+RANGE = re.compile(rb"bytes=(?:\d{1,18}-|\d{1,18}-\d{1,18}|-\d{1,18})")
+"""One part of a file."""
+MOST_PATH = 2**10
+"""Bytes of the path of an address; the longest that the page uses names a file of an upload."""
+MOST_PART = 255
+"""Bytes of a part of it: no file has a longer name."""
 MOST_VALUES = 100_000
 """Values in a JSON body: each takes far more memory than the bytes that it was written with."""
 MOST_CONTAINERS = 20_000
@@ -74,6 +81,28 @@ def most_of(door: Door, largest_mb: float) -> int:
     if door.body == UPLOAD:
         return MOST[UPLOAD] + int(1e6 * (largest_mb - SHARED_FILE_MB))
     return MOST[door.body]
+
+
+class BadFraming(Refusal):
+    """Nobody knows where the request ends, so the connection is closed after the answer."""
+
+
+def check_framing(headers: Headers) -> None:
+    """Raises Refusal where two headers say how long the body is: a proxy may believe the other."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise BadFraming(400, "The request gives the length of its body twice. Send one of both.")
+
+
+def check_path(path: str) -> None:
+    """Raises Refusal for an address that can name nothing, before a file is looked for by it."""
+    parts = path.encode("utf-8", "replace").split(b"/")
+    if sum(map(len, parts)) > MOST_PATH or max(map(len, parts)) > MOST_PART:
+        raise Refusal(404, "There is nothing at an address as long as this. The page is at /.")
+
+
+def without_odd_ranges(raw: Raw) -> Raw:
+    """Headers without a Range that asks for several parts, or that is none; all is sent then."""
+    return [(k, v) for k, v in raw if k.lower() != b"range" or RANGE.fullmatch(v.strip())]
 
 
 def check_type(door: Door, headers: Headers, largest_mb: float = SHARED_FILE_MB) -> None:

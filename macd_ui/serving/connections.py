@@ -3,6 +3,9 @@
 uvicorn takes as many as there are descriptors, and keeps each open for as long as nothing comes.
 Some hundred idle ones would leave none for files, processes and other visitors. Gradio starts it
 without options, so its protocol is replaced by name.
+
+The connections of a trusted proxy are those of its visitors: there the gate counts the requests
+that each of them has under way, by `request_of`.
 """
 
 from __future__ import annotations
@@ -10,10 +13,15 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn.config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from macd_studio.macd_ui.serving.identity import is_proxy
+from macd_studio.macd_ui.settings import Network
 
 WANTED = 65_536
 """Descriptors that the process asks for."""
@@ -22,8 +30,12 @@ RESERVED = 384
 HEAD_S = 30.0
 """How long a connection may stay open without a whole request head, from its start or the last
 answer on."""
+SERVER = (b"server", b"uvicorn")
+"""A header of every answer, which is of use to attackers alone."""
 _Base: Any = AutoHTTPProtocol
 _open: Counter[str] = Counter()
+_asked: Counter[str] = Counter()
+_proxies: tuple[Network, ...] = ()
 
 
 def most() -> int:
@@ -38,6 +50,19 @@ def most_of_one() -> int:
     return most() // 2
 
 
+@contextmanager
+def request_of(visitor: str) -> Iterator[bool]:
+    """A request by way of a trusted proxy, while it lasts; whether its visitor may have another."""
+    allowed = _asked[visitor] < most_of_one()
+    _asked[visitor] += 1
+    try:
+        yield allowed
+    finally:
+        _asked[visitor] -= 1
+        if not _asked[visitor]:
+            del _asked[visitor]
+
+
 class BoundedProtocol(_Base):  # type: ignore[misc]
     """Closes connections beyond the bounds before anything of them is read."""
 
@@ -48,11 +73,15 @@ class BoundedProtocol(_Base):  # type: ignore[misc]
         """See asyncio.Protocol."""
         named = transport.get_extra_info("peername")
         peer = str(named[0]) if isinstance(named, tuple) else ""
-        if _open.total() >= most() or _open[peer] >= most_of_one():
+        too_many = _open[peer] >= most_of_one() and not is_proxy(peer, _proxies)
+        if too_many or _open.total() >= most():
             transport.abort()
             return
         _open[peer] += 1
         self._peer = peer
+        config, state = self.config, self.server_state
+        config.encoded_headers = [h for h in config.encoded_headers if h != SERVER]
+        state.default_headers = [h for h in state.default_headers if h != SERVER]
         super().connection_made(transport)
         self._expect_head()
 
@@ -105,8 +134,13 @@ class BoundedProtocol(_Base):  # type: ignore[misc]
             self.transport.abort()
 
 
-def bound_connections() -> None:
-    """uvicorn's servers keep the bounds from now on; asks for WANTED descriptors."""
+def bound_connections(proxies: Sequence[Network] = ()) -> None:
+    """uvicorn's servers keep the bounds from now on; asks for WANTED descriptors.
+
+    proxies: those that are trusted.
+    """
+    global _proxies
+    _proxies = tuple(proxies)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,13 +1,15 @@
 """What a request to each open route may cost a public server, and what bounds that, as a table.
 
-python -m macd_ui.serving.costs    prints the table that docs/security.md holds
+python -m macd_ui.serving.costs    prints the tables that docs/security.md holds
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.queues import MAX_WAITING, NEAR
+from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -23,7 +25,7 @@ from macd_studio.macd_ui.serving.passwords import APART_S, FIRST_S, FREE, LONGES
 from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
 from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
 from macd_studio.macd_ui.session import MAX_SESSIONS
-from macd_studio.macd_ui.settings import KEPT_SHARED, VisitorLimits
+from macd_studio.macd_ui.settings import KEPT_SHARED
 from macd_studio.macd_ui.traces import MAX_OPENING
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
@@ -46,11 +48,12 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         "uploads": f"{limits.megabytes:g} MB and {limits.files} files of one visitor an hour; then"
         f" 429; {_mb(MIN_FREE)} of the disk stay free; then 507",
         "events": f"{limits.events} calls of one visitor wait for a thread, and"
-        f" {limits.unread} messages for its tabs to read them, {MOST_UNREAD} for one tab;"
+        f" {limits.unread} messages for its tabs to read them, {limits.unread_of_tab} of them for"
+        f" one tab, which is sent at most {MOST_UNREAD};"
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
-        f" videos of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
+        f" files of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
         "opening": f"{MAX_OPENING} traces are read at the same time, of which each may take 300 MB;"
         f" {limits.opening} of one visitor and {MAX_WAITING} of all wait; then 429, or a sentence"
@@ -61,7 +64,8 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" wait {FIRST_S:g} to {LONGEST_S:g} s, and one is made every {APART_S:g} s; one password"
         " is hashed at a time; nobody is refused",
         "connections": f"a server has {RESERVED} descriptors fewer connections than it may open"
-        " files, half of them for one address; a request head has"
+        " files, half of them for one address, or for one visitor of a trusted proxy;"
+        " a request head has"
         f" {HEAD_S:g} s to arrive; then they are closed",
         "log": f"{MOST_RECORDS} records of one kind in {MINUTE_S:g} s; the next one says how"
         " many were left out",
@@ -112,8 +116,9 @@ def _mb(count: int) -> str:
 
 
 def main() -> None:
-    """Prints the table."""
-    print(table(Doors(mcp=True, study=True).all, VisitorLimits()), end="")
+    """Prints the tables."""
+    print(table(Doors(mcp=True, study=True).all, VisitorLimits()))
+    print(before.table(), end="")
 
 
 if __name__ == "__main__":

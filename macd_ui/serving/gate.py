@@ -29,13 +29,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from macd_studio.macd_ui.api import VISITOR
+from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.sentences import unforeseen
+from macd_studio.macd_ui.sentences import NO_MEMORY, unforeseen
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
     HELD,
+    NOT_OURS,
     SHARE,
+    BadFraming,
     Compressor,
     Held,
     Message,
@@ -43,6 +46,8 @@ from macd_studio.macd_ui.serving.bodies import (
     Refusal,
     Send,
     bounded_upload,
+    check_framing,
+    check_path,
     check_type,
     checked,
     full_disk,
@@ -53,6 +58,8 @@ from macd_studio.macd_ui.serving.bodies import (
     replayed,
     session_hash,
 )
+from macd_studio.macd_ui.serving.claims import believed, host_name, peer_of
+from macd_studio.macd_ui.serving.connections import request_of
 from macd_studio.macd_ui.serving.identity import (
     address,
     is_proxy,
@@ -74,7 +81,6 @@ from macd_studio.macd_ui.serving.routes import (
     Doors,
 )
 from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
-from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
@@ -92,11 +98,10 @@ CALL = re.compile(rf"{API}/call/(?:v2/)?[^/]+/([^/]+)/?")
 FUNCTION = re.compile(rf"{API}/(run|api|call|call/v2|queue)/([^/]+)/?")
 MCP = re.compile(rf"{API}/mcp(/http)?/?")
 UPLOAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-PROXY_CLAIMS = (b"x-forwarded-host", b"x-forwarded-server", b"x-forwarded-port",
-                b"x-forwarded-prefix", b"forwarded", b"x-gradio-server", b"x-original-url",
-                b"x-rewrite-url", b"x-original-host", b"x-host")  # fmt: skip
-"""Headers that name the server otherwise than by its host, which alone is checked. Only a trusted
-proxy's x-forwarded-host is read, and becomes the host."""
+WRONG_FIELDS = (
+    "The request lacks a field that this address needs, or a field has a wrong type."
+    " /gradio_api/openapi.json describes them."
+)
 log = logging.getLogger(__name__)
 CSP = "; ".join((
     "default-src 'self'",
@@ -124,9 +129,12 @@ class Gate:
         self.app, self.store, self.settings = app, store, store.settings
         self.framework = framework
         self._doors = Doors(self.settings.mcp, store.site is not None)
-        self._bodies = Held(SHARE, HELD, "The server reads too much at this moment. Try again.")
+        people = self.settings.people
+        self._bodies = Held(
+            people * SHARE, HELD, "The server reads too much at this moment. Try again."
+        )
         self._answers = Held(
-            ANSWERS_SHARE,
+            people * ANSWERS_SHARE,
             ANSWERS_HELD,
             "Too many answers are on their way to you. Wait until they have arrived.",
         )
@@ -142,7 +150,7 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        started = False
+        started = closing = False
         cookie: str | None = None
 
         async def answer(message: Message) -> None:
@@ -150,6 +158,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
+                if closing:
+                    headers["connection"] = "close"
                 study = is_study_path(scope["path"])
                 for name, value in (self._study_headers if study else self._headers).items():
                     headers.setdefault(name, value)
@@ -159,7 +169,7 @@ class Gate:
             await send(message)
 
         try:
-            headers = _believed(scope, self.settings)
+            headers = believed(scope, self.settings)
             door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
             if known is None and scope["path"] == "/" and scope["method"] == "GET":
@@ -167,6 +177,7 @@ class Gate:
             await self._pass_on(scope, receive, answer, headers, known, door)
         except Exception as error:
             refused = _explained(error)
+            closing = isinstance(error, BadFraming)
             if refused is None:
                 log.error("a request failed", exc_info=error)
             if not started:  # else the connection is closed, as nothing else can be said
@@ -186,7 +197,9 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and not self._own_origin(origin, host):
             raise Refusal(403, "Another site's page may not use this server. Open its own page.")
+        check_framing(headers)
         path = scope["path"]
+        check_path(path)
         if path.rstrip("/") == LOGOUT and headers.get("sec-fetch-site") in (
             "cross-site",
             "same-site",
@@ -224,20 +237,27 @@ class Gate:
             user = self.framework.user(headers.get("cookie"))
             if door.login and user is None:
                 raise Refusal(401, "Log in on the page first: this server is for its users.")
-        sender = address(_peer(scope), headers.getlist("x-forwarded-for"), self.settings.proxies)
+        peer = peer_of(scope)
+        sender = address(peer, headers.getlist("x-forwarded-for"), self.settings.proxies)
         SENDER.set(sender)
         # only the gate may set it
         _set_header(scope, VISITOR.encode(), sender.encode("latin-1", "replace"))
         visitor = scope[Framework.VISITOR] = user or sender
         path, quota = scope["path"], self.store.quota
+        whose = self.settings.whose
+        too_many = f"Too many requests {whose.words}. {whose.remedy('Wait a few seconds')}."
         with ExitStack() as stack:
+            if is_proxy(peer, self.settings.proxies) and not stack.enter_context(
+                request_of(visitor)
+            ):
+                raise Refusal(503, too_many)
             if path.rstrip("/") == LOGIN:
                 pass  # a right password is never refused; wrong ones wait, see delays.py
             elif scope["method"] == "POST":
                 if not quota.allows_request(visitor):
-                    raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+                    raise Refusal(429, too_many)
             elif not quota.allows_answer(visitor, door.ms):
-                raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+                raise Refusal(429, too_many)
             largest_mb = self.settings.largest_mb
             check_type(door, headers, largest_mb)
             if door.stream:
@@ -268,25 +288,45 @@ class Gate:
             # an error inside is answered with 500 before it gets here; only then is it explained
             held: list[Message] = []
             await self._answer(scope, receive, _into(held), cookie)
+            if held and held[0].get("status") == 422:  # which says nothing to a person
+                raise Refusal(422, WRONG_FIELDS)
             for message in held:
                 await send(message)
 
     def _checked(self, path: str, body: bytes, cookie: str | None, visitor: str) -> bytes:
         """The body of an event as Gradio may have it. Raises Refusal."""
         content = parsed(body)
-        index = content.get("fn_index")
+        index, given = (
+            content.get("fn_index"),
+            {k: v for k, v in content.items() if k not in NOT_OURS},
+        )
         body = checked(content, cookie, self.store.uploads.folder)
         called = FUNCTION.fullmatch(path)
         if called and self.framework is not None:
             kind, name = ("", "") if called[1] == "queue" else called.groups()
             if not self.framework.knows_function(name, None if kind == "call/v2" else index):
                 raise Refusal(404, "There is no such function here. /gradio_api/info lists them.")
+            if wrong := self.framework.wrong_inputs(kind, name, index, given):
+                raise Refusal(400, wrong)
             limits = self.store.quota.limits
-            if limits and self.framework.waiting_of(visitor) >= limits.events:
-                raise Refusal(429, f"{limits.events} calls of yours wait already. Try again later.")
-            if limits and self.framework.unread_of(visitor) >= limits.unread:
-                raise Refusal(429, "Your pages do not read their answers. Reload them.")
+            if limits:
+                self._check_waiting(limits, visitor, content.get("session_hash"))
         return body
+
+    def _check_waiting(self, limits: VisitorLimits, visitor: str, tab: Any) -> None:
+        """Raises Refusal where too much of a visitor waits for a thread, or to be read."""
+        framework, whose = self.framework, self.settings.whose
+        assert framework is not None
+        if framework.unread_of_tab(str(tab)) >= limits.unread_of_tab:
+            raise Refusal(429, "This page does not read its answers. Reload it.")
+        for number, most, what, own in (
+            (framework.waiting_of(visitor), limits.events, "calls", "Try again later"),
+            (framework.unread_of(visitor), limits.unread, "answers",
+             "Reload pages that hang, or try again later"),
+        ):  # fmt: skip
+            if number >= most:
+                waits = "wait already" if what == "calls" else "wait to be read"
+                raise Refusal(429, f"{most} {what} {whose.words} {waits}. {whose.remedy(own)}.")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, cookie: str | None) -> None:
         path, framework = scope["path"], self.framework
@@ -337,12 +377,6 @@ def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
     return headers
 
 
-def host_name(host: str) -> str:
-    """The name of a Host header, without the port, in lower case; empty for what is not a host."""
-    whole = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]*)\]|([^\s:/@,\[\]#?]*))(?::\d{0,5})?", host)
-    return (whole[1] or whole[2] or "").lower().rstrip(".") if whole else ""
-
-
 def _rekey(scope: Scope, cookie: str | None) -> str | None:
     """Replaces the session hash in path or query; gives the key, None if there is no hash."""
     key = None
@@ -359,28 +393,6 @@ def _rekey(scope: Scope, cookie: str | None) -> str | None:
         key = key or next(v for n, v in keyed if n == "session_hash")
         scope["query_string"] = urlencode(keyed).encode()
     return key
-
-
-def _peer(scope: Scope) -> str:
-    """The other end of the connection."""
-    return str((scope.get("client") or ("unknown", 0))[0])
-
-
-def _believed(scope: Scope, settings: ServerSettings) -> Headers:
-    """The headers without what nobody may claim. A trusted proxy may say for which host and by
-    which protocol it was asked: that is then the request's own. A Space's proxy hands on the host.
-    """
-    headers = Headers(scope=scope)
-    host, scheme = (headers.get(f"x-forwarded-{what}", "") for what in ("host", "proto"))
-    raw = [(k, v) for k, v in scope["headers"] if k.lower() not in PROXY_CLAIMS]
-    if is_proxy(_peer(scope), settings.proxies):
-        if (named := host.split(",")[-1].strip()) and not settings.space:
-            raw = [(k, v) for k, v in raw if k.lower() != b"host"]
-            raw.append((b"host", named.encode("latin-1", "replace")))
-        if (by := scheme.split(",")[-1].strip().lower()) in ("http", "https"):
-            scope["scheme"] = by
-    scope["headers"] = raw
-    return Headers(raw=raw)
 
 
 def _check_upload_id(scope: Scope, needed: bool) -> None:
@@ -402,6 +414,8 @@ def _explained(error: BaseException) -> Refusal | None:
         return Refusal(400, "The connection was closed.")
     if isinstance(error, QuotaError):
         return Refusal(429, str(error))
+    if isinstance(error, MemoryError):
+        return Refusal(503, NO_MEMORY)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full_disk()
     return None

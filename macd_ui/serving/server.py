@@ -137,6 +137,10 @@ def warnings_of(settings: ServerSettings) -> list[str]:
             "warning: only requests for localhost are answered. Name what visitors will type:"
             " --allow-host NAME."
         )
+    elif settings.host in ANY_ADDRESS and not settings.space:
+        named = (f"[{host}]" if ":" in host else host for host in settings.hosts)
+        pages = (f"http://{host}:{settings.port}" for host in named)
+        lines.append(f"From other machines: {', '.join(pages)}")
     return lines
 
 

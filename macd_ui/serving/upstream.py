@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import gradio.networking
 import gradio.queueing
 import gradio.route_utils
 import gradio.routes
@@ -20,7 +23,9 @@ from python_multipart.exceptions import FormParserError
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
+from macd_studio.core.words import count
 from macd_studio.macd_ui.serving.connections import bound_connections
+from macd_studio.macd_ui.settings import Network
 
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
 MOST_FILES = 1
@@ -33,6 +38,7 @@ UPLOADS_WATCHED = 1000
 MOST_UNREAD = 128
 """Messages that wait for one tab; each may hold a picture of every frame."""
 UNREAD = "This page did not read what was computed for it. Reload it, and run the clip again."
+LISTED = "/gradio_api/info lists the inputs of every function."
 NO_SESSION = (
     'data: {"msg":"unexpected_error","message":"404: Not Found","success":false,'
     '"session_not_found":true,"event_id":null}\n\n'
@@ -140,18 +146,23 @@ class BoundedQueue(gradio.queueing.Queue):
         super().send_message(event, event_message)
 
 
-def repair() -> None:
-    """Puts the bounded parts in the place of Gradio's; a second time does nothing.
+def repair(proxies: Sequence[Network] = ()) -> None:
+    """Puts the bounded parts in the place of Gradio's; a second time changes the proxies alone.
+
+    proxies: those that are trusted.
 
     SOURCE/http_server.py, `start_server`: leaves it to uvicorn to believe X-Forwarded-For, which
     does so for every program of this machine; the gate knows which proxies may say so.
+    SOURCE/networking.py, `url_ok`: a page that a busy machine does not send within 3 s ends the
+    start, with advice to share it by Gradio's own server.
     """
+    vars(gradio.networking)["url_ok"] = lambda url: True
     os.environ["FORWARDED_ALLOW_IPS"] = ""
     vars(gradio.route_utils)["GradioMultiPartParser"] = OneFileParser
     vars(gradio.queueing)["Queue"] = BoundedQueue
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()
-    bound_connections()
+    bound_connections(proxies)
 
 
 class Framework:
@@ -203,11 +214,51 @@ class Framework:
             return type(index) is int and index in functions
         return any(fn.api_name == name for fn in functions.values())
 
+    def wrong_inputs(self, kind: str, name: str, index: Any, content: Mapping[str, Any]) -> str:
+        """What is wrong with the inputs of a call, as a sentence; empty where there are as many as
+        the function takes.
+
+        kind: "call/v2", whose body holds the inputs by name, or another, which holds a list. The
+        function is one that `knows_function`. SOURCE/routes.py, `queue_join_helper`: takes any
+        number, and raises inside the call; `call/v2` is answered with a bare 500.
+        """
+        if kind == "call/v2":
+            takes = {p["parameter_name"]: p["parameter_has_default"] for p in self._inputs[name]}
+            unknown = sorted(set(content) - set(takes))
+            missing = [one for one, has_default in takes.items() if not has_default]
+            missing = [one for one in missing if one not in content]
+            if unknown:
+                return f"The function has no input {unknown[0][:40]!r}. {LISTED}"
+            return f"The call lacks the input {missing[0]!r}. {LISTED}" if missing else ""
+        data = content.get("data")
+        if not isinstance(data, list):
+            return f"The call brings no list of inputs, data. {LISTED}"
+        functions = self._app.get_blocks().fns
+        inputs = (
+            functions[index]
+            if index is not None
+            else next(fn for fn in functions.values() if fn.api_name == name)
+        ).inputs
+        if len(data) in (len(inputs), sum(not block.skip_api for block in inputs)):
+            return ""
+        return f"The function takes {count(len(inputs), 'input')} and got {len(data)}. {LISTED}"
+
+    @cached_property
+    def _inputs(self) -> dict[str, list[dict[str, Any]]]:
+        """The inputs of each function that has a name."""
+        named = self._app.get_blocks().get_api_info()["named_endpoints"]
+        return {name.removeprefix("/"): about["parameters"] for name, about in named.items()}
+
     def waiting_of(self, visitor: str) -> int:
         """Events of a visitor that no thread has taken yet."""
         queues = list(self._queue.event_queue_per_concurrency_id.values())
         waiting = (event for queue in queues for event in list(queue.queue))
         return sum(e.request.scope.get(self.VISITOR) == visitor for e in waiting)
+
+    def unread_of_tab(self, key: str) -> int:
+        """Messages that wait for one tab to read them."""
+        messages: Any = self._queue.pending_messages_per_session.get(key)
+        return 0 if messages is None else int(messages.qsize())
 
     def unread_of(self, visitor: str) -> int:
         """Messages that wait for this visitor's tabs and calls to read them."""

@@ -1,9 +1,11 @@
 // @ts-check
 /** The page of a rater: instructions, training, items; see docs/rating.md. */
 
+import { commandOf } from "./keys.js";
 import { Player, unpack } from "./player.js";
 import { Failed, Queue, ask, askJson } from "./queue.js";
-import { MOST_LOW, REASONS, Views, byId, make, part, sideName, writeMarkdown } from "./view.js";
+import { MOST_LOW, Views, byId, inSentence, make, part, setReason, sideName,
+  writeMarkdown } from "./view.js";
 
 /**
  * @typedef {{id: string, kind: "training" | "item", ratings: (number | null)[], reasons: string[][], done: boolean}} Task
@@ -78,6 +80,8 @@ class RatingPage {
     for (const [id, act] of Object.entries(this.actions())) {
       part(id).addEventListener("click", act);
     }
+    // a click on a control leaves the keyboard where it is
+    part("controls").addEventListener("mousedown", (event) => event.preventDefault());
     part("resume").addEventListener("click", () => this.rest(false));
     part("break-done").addEventListener("click", () => {
       this.sinceBreakMs = 0;
@@ -121,28 +125,29 @@ class RatingPage {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (target.matches("input, textarea, select") || part("item").hidden) return;
-    const onScale = target.getAttribute("role") === "radio";
-    const onButton = target instanceof HTMLButtonElement && !onScale && target.id !== "next";
-    if ((event.key === "Enter" || event.key === " ") && onButton) return;
-    const digit = /^(?:Digit|Numpad)?([1-5])$/.exec(/^[1-5]$/.test(event.key) ? event.key : event.code);
-    if (digit) {
-      event.preventDefault();
-      if (!event.repeat) this.rate(this.views.active, Number(digit[1]));
-      return;
-    }
-    const reason = REASONS.find(([, key]) => key === event.key.toLowerCase());
-    if (reason) {
-      event.preventDefault();
-      if (!event.repeat) this.explain(this.views.active, reason[0]);
-      return;
-    }
-    const keys = {
-      enter: "next", " ": "play", l: "slow", z: "zoom", u: "undo", s: "skip", f: "flag", p: "rest",
-    };
-    const id = keys[/** @type {keyof typeof keys} */ (event.key.toLowerCase())];
-    if (!id) return;
+    const command = commandOf(event, target);
+    if (!command) return;
     event.preventDefault();
-    if (!event.repeat) this.actions()[id]();
+    if (event.repeat) return;
+    const { focused, explained } = this.views;
+    if (command.rating !== undefined) {
+      if (this.hasKeyboard(focused)) this.rate(focused, command.rating);
+    } else if (command.reason !== undefined) {
+      const side = Math.max(focused, explained);
+      if (this.hasKeyboard(side)) this.explain(side, command.reason);
+    } else if (command.action !== undefined) {
+      this.actions()[command.action]();
+    }
+  }
+
+  /** Whether it is seen which mask a key means; else that mask gets the keyboard. @param {number} side */
+  hasKeyboard(side) {
+    if (side >= 0) return true;
+    const active = this.views.active;
+    this.views.focus(active);
+    const count = this.task ? this.task.ratings.length : 1;
+    banner(`Not rated: no mask was marked. Now it is ${inSentence(active, count)}; press the key again.`);
+    return false;
   }
 
   /** @returns {Task | undefined} */
@@ -248,7 +253,8 @@ class RatingPage {
     const task = this.task;
     if (!task || !this.ready || side >= task.ratings.length) return;
     const old = task.ratings[side];
-    this.views.activate(side);
+    this.views.focus(side);
+    banner("");
     if (old === rating) return;
     this.steps.push({ side, old });
     task.ratings[side] = rating;
@@ -261,7 +267,6 @@ class RatingPage {
     if (!task || !this.ready || side >= task.ratings.length) return;
     const rating = task.ratings[side];
     if (rating === null || rating > MOST_LOW) return;
-    this.views.activate(side);
     const on = !task.reasons[side].includes(word);
     setReason(task, side, word, on);
     this.add("reason", { side, note: word, new: on ? 1 : null });
@@ -295,8 +300,7 @@ class RatingPage {
     if (!task || !this.ready) return;
     const missing = task.ratings.findIndex((rating) => rating === null);
     if (missing >= 0) {
-      const name = sideName(missing, task.ratings.length).replace(/^[TM]/, (c) => c.toLowerCase());
-      banner(`Rate ${name} first, or skip the item.`);
+      banner(`Rate ${inSentence(missing, task.ratings.length)} first, or skip the item.`);
       this.views.focus(missing);
       return;
     }
@@ -387,12 +391,6 @@ class RatingPage {
       else this.views.mark(side, rating, { text: rating === null ? "" : "saved ✓", kind: "saved" });
     });
   }
-}
-
-/** @param {Task} task @param {number} side @param {string} word @param {boolean} on */
-function setReason(task, side, word, on) {
-  const others = task.reasons[side].filter((one) => one !== word);
-  task.reasons[side] = on ? [...others, word] : others;
 }
 
 /** @param {string} section */

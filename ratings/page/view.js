@@ -70,6 +70,12 @@ export const REASONS = [
 /** The highest rating that reasons are asked for. */
 export const MOST_LOW = 2;
 
+/** @param {{reasons: string[][]}} task @param {number} side @param {string} word @param {boolean} on */
+export function setReason(task, side, word, on) {
+  const others = task.reasons[side].filter((one) => one !== word);
+  task.reasons[side] = on ? [...others, word] : others;
+}
+
 /** @typedef {{text: string, kind: "" | "saved" | "waiting"}} Tick */
 
 export class Views {
@@ -81,19 +87,25 @@ export class Views {
     this.into = into;
     this.rate = rate;
     this.explain = explain;
+    /** The mask whose scale had the keyboard last. */
     this.active = 0;
     /** @type {HTMLElement[]} */
     this.sides = [];
+    /** @type {HTMLElement[]} why each mask is rated low */
+    this.whys = [];
     into.addEventListener("pointermove", (event) => this.aim(event));
     into.addEventListener("pointerdown", (event) => this.aim(event));
+    into.addEventListener("mousedown", (event) => this.point(event));
   }
 
   /** @param {number} count of masks @returns {HTMLCanvasElement[]} the clip's, then the masks' */
   build(count) {
     const original = figure("The video", "original");
     this.sides = Array.from({ length: count }, (_, side) => this.side(side, count));
-    this.into.replaceChildren(original, ...this.sides);
-    this.activate(0);
+    this.whys = this.sides.map((_, side) => this.reasons(side, sideName(side, count)));
+    // behind all scales: the Tab key leads from one to the next
+    this.into.replaceChildren(original, ...this.sides, ...this.whys);
+    this.active = 0;
     return [original, ...this.sides].map((f) => /** @type {HTMLCanvasElement} */ (
       f.querySelector("canvas")));
   }
@@ -123,9 +135,10 @@ export class Views {
     ends.append(make("span", LOW_END), make("span", HIGH_END));
     const tick = make("p", "", "tick");
     tick.setAttribute("role", "status");
-    view.append(group, ends, this.reasons(side, name), tick);
-    view.addEventListener("focusin", () => this.activate(side));
-    view.addEventListener("pointerdown", () => this.activate(side));
+    view.append(group, ends, tick);
+    view.addEventListener("focusin", () => {
+      this.active = side;
+    });
     return view;
   }
 
@@ -135,7 +148,7 @@ export class Views {
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", `${name}: why so low? Optional`);
     group.hidden = true;
-    group.append(make("span", "Why? (optional)"));
+    group.append(make("span", `${name}: why? (optional)`));
     for (const [word, key, text] of REASONS) {
       const button = make("button", text);
       button.type = "button";
@@ -148,12 +161,23 @@ export class Views {
     return group;
   }
 
-  /** @param {number} side */
-  activate(side) {
-    this.active = side;
-    this.sides.forEach((view, i) => {
-      view.classList.toggle("active", i === side && this.sides.length > 1);
-    });
+  /** The mask whose scale has the keyboard; -1: none has it. */
+  get focused() {
+    return this.sides.findIndex((view) => view.contains(document.activeElement));
+  }
+
+  /** The mask whose reasons have the keyboard; -1: none have it. */
+  get explained() {
+    return this.whys.findIndex((group) => group.contains(document.activeElement));
+  }
+
+  /** A click on a picture puts the keyboard on its scale, and takes it from none. @param {MouseEvent} event */
+  point(event) {
+    const target = /** @type {Node} */ (event.target);
+    if (target instanceof HTMLButtonElement) return;
+    event.preventDefault();
+    const side = this.sides.findIndex((view) => view.contains(target));
+    if (side >= 0) this.focus(side);
   }
 
   /** Puts the keyboard on the scale of a mask. @param {number} side */
@@ -174,7 +198,7 @@ export class Views {
 
   /** @param {number} side @param {number | null} rating @param {string[]} reasons */
   markReasons(side, rating, reasons) {
-    const group = /** @type {HTMLElement} */ (this.sides[side].querySelector(".reasons"));
+    const group = this.whys[side];
     group.hidden = rating === null || rating > MOST_LOW;
     for (const button of group.querySelectorAll("button")) {
       button.setAttribute("aria-pressed", String(reasons.includes(button.dataset.reason ?? "")));
@@ -213,6 +237,11 @@ export class Views {
 /** @param {number} side @param {number} count */
 export function sideName(side, count) {
   return count > 1 ? `Mask ${"AB"[side]}` : "The mask";
+}
+
+/** The same within a sentence. @param {number} side @param {number} count */
+export function inSentence(side, count) {
+  return sideName(side, count).replace(/^[TM]/, (c) => c.toLowerCase());
 }
 
 /** @param {string} name @param {string} className */

@@ -151,7 +151,7 @@ def test_a_whole_session_tells_no_arm(place, new_page):
         f"{place.url}rate/api/item/ID", *(f"{place.url}rate/api/media/ID/{w}" for w in
                                          ("clip", "0", "1")),
         *(f"{place.url}rate/static/{n}" for n in ("rate.js", "queue.js", "player.js",
-                                                  "view.js", "study.css")),
+                                                  "keys.js", "view.js", "study.css")),
     }  # fmt: skip
     served = [body for url, _, body in received if "/static/" in url]
     assert not [w for w in ARMS[1:] if any(w.encode() in body for body in served)]

@@ -203,7 +203,7 @@ def test_only_a_shared_server_bounds_tabs(clock, monkeypatch):
     theirs = Kept(ServerSettings(public=True, visitor=VisitorLimits(sessions=2)))
     for key in "ab":
         theirs.open(key, "ada")
-    with pytest.raises(QuotaError, match="too many tabs"):
+    with pytest.raises(QuotaError, match="2 tabs from your address use"):
         theirs.open("c", "ada")
     theirs.open("a", "ada")  # which is open already
     theirs.open("d", "bob")

@@ -288,3 +288,47 @@ def test_a_hub_that_is_away_at_the_start(frozen, hub, tmp_path):
     (shard,) = tmp_path.glob("*.jsonl")
     tables = [json.loads(line)[0] for line in Path(shard).read_text().splitlines()]
     assert tables.count("events") == 4
+
+
+def test_a_write_that_was_interrupted_damages_no_row(frozen, folder, monkeypatch):
+    """A disk that is full in the middle of a line: the next rows do not follow half of one."""
+    study, _mirror = start(frozen, folder, "first.db")
+    (code,) = study.invite(1)
+    real = Path.open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def truncate(self, size):
+            return self.file.truncate(size)
+
+        def write(self, content):
+            self.file.write(content[: len(content) // 2])
+            self.file.flush()
+            raise OSError(28, "No space left on device")
+
+    def full(path, mode="r", *more):
+        file = real(path, mode, *more)
+        return Full(file) if mode == "ab" else file
+
+    monkeypatch.setattr(Path, "open", full)
+    rate_all(study, code, 4)
+    monkeypatch.setattr(Path, "open", real)
+    rate_next_of = study.rater_of(code)
+    study.append(rate_next_of, [event("flag", study.tasks(rate_next_of)[0]["id"], note="x")])
+    expected = uuids(study)
+    study.close()
+    for shard in folder.glob("*.jsonl"):
+        for line in shard.read_bytes().splitlines():
+            json.loads(line)
+    second, _ = start(frozen, folder, "second.db")
+    assert sorted(uuids(second)) == sorted(expected)
+    assert answers(second) == answers_of(frozen.with_name("first.db"))
+    second.close()

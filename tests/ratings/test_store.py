@@ -87,6 +87,20 @@ def test_the_same_event_counts_once(study, rater):
     assert ratings(study) == {(task, 0): 5}
 
 
+def test_a_uuid_means_one_event(study, rater):
+    """Another value under the uuid of a rating is no repetition, and is refused."""
+    tasks = [t["id"] for t in study.tasks(rater)]
+    first = event("rate", tasks[0], side=0, new=2)
+    assert study.append(rater, [first])[0].committed
+    for changed in ({"new": 5}, {"side": 1}, {"task": tasks[1]}, {"kind": "undo"}):
+        (outcome,) = study.append(rater, [dataclasses.replace(first, **changed)])
+        assert not outcome.committed, changed
+        assert "another event" in outcome.reason
+    again = dataclasses.replace(first, count=9, client_time=5.0, old=1)  # sent by another tab
+    assert study.append(rater, [again])[0].committed
+    assert ratings(study) == {(tasks[0], 0): 2}
+
+
 def test_one_rater_cannot_fill_the_disk(study, rater, monkeypatch):
     monkeypatch.setattr(store, "MOST_OF_RATER", 5)
     monkeypatch.setattr(store, "MOST_NOTES", 2)

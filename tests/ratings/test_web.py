@@ -177,7 +177,17 @@ def test_training_gets_feedback_once_both_are_rated(client, code):
     assert send(client, code, *marks).json()["feedback"] == {}
 
 
+@pytest.mark.parametrize("elapsed", [10**400, -(10**400), 1e308, "1", None, [1], True])
+def test_a_time_that_is_none_loses_no_rating(client, code, study, elapsed):
+    task = session(client, code)["tasks"][1]["id"]
+    mark = raw("rate", task, side=0, new=4) | {"elapsed": elapsed}
+    assert send(client, code, mark).json()["outcomes"][0]["committed"] is True
+    assert [r["elapsed_ms"] for r in study.rows("SELECT elapsed_ms FROM events")] == [None]
+
+
 BAD = {
+    "rating 400 digits": {"new": 10**400},
+    "count 400 digits": {"count": 10**400},
     "rating 6": {"new": 6},
     "rating as SQL": {"new": "5 OR 1"},
     "rating true": {"new": True},

@@ -15,7 +15,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 
 MINE = "c" * 43
 PEER = "9.9.9.9"
-LIMITS = SimpleNamespace(events=3, unread=5)
+LIMITS = SimpleNamespace(events=3, unread=5, unread_of_tab=4)
 
 
 class Quota:
@@ -53,6 +53,7 @@ class Users:
 
     def __init__(self, *known, waiting=0, unread=0):
         self.known, self.waiting, self.unread = known, waiting, unread
+        self.unread_here = 0
 
     def user(self, cookie):
         return "ada" if cookie and "ada" in cookie else None
@@ -66,8 +67,14 @@ class Users:
     def knows_function(self, name, index):
         return (name, index) in self.known
 
+    def wrong_inputs(self, kind, name, index, content):
+        return content.get("wrong", "")
+
     def waiting_of(self, visitor):
         return self.waiting if visitor == PEER else 0
+
+    def unread_of_tab(self, key):
+        return self.unread_here
 
     def unread_of(self, visitor):
         return self.unread if visitor == PEER else 0

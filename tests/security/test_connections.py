@@ -5,6 +5,7 @@ import logging
 import resource
 import socket
 from contextlib import ExitStack
+from ipaddress import ip_network
 
 import uvicorn
 
@@ -50,6 +51,21 @@ def test_one_address_leaves_room_for_others(store, monkeypatch):
         others = (opened(stack, store, f"127.0.1.{1 + n}") for n in range(before + 80))
         assert any(ended_at_once(one, store) for one in others)  # all together have a bound too
     while connections._open["127.0.0.7"]:
+        Visitor(store.url, cookies=False).http.get("/healthz", headers={"connection": "close"})
+
+
+def test_a_trusted_proxy_has_the_connections_of_all_its_visitors(store, monkeypatch):
+    before = connections._open.total()
+    monkeypatch.setattr(connections, "most", lambda: before + 80)
+    monkeypatch.setattr(connections, "most_of_one", lambda: 5)
+    monkeypatch.setattr(connections, "_proxies", (ip_network("127.0.0.5/32"),))
+    with ExitStack() as stack:
+        for _ in range(20):
+            last = opened(stack, store, "127.0.0.5")
+        assert page(last, store) == b"HTTP/1.1 200"
+        others = [opened(stack, store, "127.0.0.6") for _ in range(6)]
+        assert ended(others[-1])
+    while connections._open["127.0.0.5"]:
         Visitor(store.url, cookies=False).http.get("/healthz", headers={"connection": "close"})
 
 

@@ -13,10 +13,12 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.serving import bodies
-from macd_studio.macd_ui.serving.gate import CSP, host_name, security_headers
+from macd_studio.macd_ui.serving import bodies, connections
+from macd_studio.macd_ui.serving.claims import host_name
+from macd_studio.macd_ui.serving.gate import CSP, security_headers
 from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, session_key
 from macd_studio.macd_ui.serving.upstream import NO_SESSION
+from macd_studio.macd_ui.settings import read_settings
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from tests.raw import API
 from tests.security.gate_alone import LIMITS, MINE, PEER, Asked, Users
@@ -264,12 +266,53 @@ def test_a_visitor_has_so_many_calls_and_unread_answers(tmp_path):
     users.waiting = 3
     refused = gate.ask(*join)
     assert refused.status == 429
-    assert "3 calls of yours" in refused.text
+    assert "3 calls from your address wait" in refused.text
     assert gate.ask(*join, peer="8.8.8.8").status == 200
     users.waiting, users.unread = 0, 5
-    assert "do not read" in gate.ask(*join).text
+    assert "5 answers from your address wait to be read" in gate.ask(*join).text
+    users.unread, users.unread_here = 0, 4
+    refused = gate.ask(*join)
+    assert (refused.status, "This page does not read" in refused.text) == (429, True)
     gate.quota.limits = None
     assert gate.ask(*join).status == 200
+
+
+def test_a_refusal_names_who_is_counted_and_what_helps(tmp_path):
+    """People behind one address learn that they are counted together; users are counted alone."""
+    for number, (settings, counted, helps) in enumerate((
+        ({"public": True}, "from your address", "--visitors-per-address N"),
+        ({"public": True, "auth": "users"}, "of yours", ""),
+    )):  # fmt: skip
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        gate = Asked(folder, **settings)
+        gate.quota.refused = {"answer", "request"}
+        for asked in (gate.ask(), gate.ask("POST", f"{API}/reset", {})):
+            assert asked.status == 429
+            assert f"Too many requests {counted}. Wait a few seconds." in asked.text
+            assert helps in asked.text
+            assert ("--visitors" in asked.text) == bool(helps)
+
+
+def test_the_requests_of_a_proxy_count_for_its_visitors(tmp_path, monkeypatch):
+    proxies = read_settings(["--trusted-proxy", "10.0.0.1"], {}).proxies
+    monkeypatch.setattr(connections, "most_of_one", lambda: 2)
+    gate = Asked(tmp_path, proxies=proxies)
+    answers = []
+
+    def inside():  # more of them while one is under way
+        if len(connections._asked) and sum(connections._asked.values()) < 4:
+            for who in ("1.1.1.1", "2.2.2.2"):
+                answers.append((who, gate.ask(peer="10.0.0.1", x_forwarded_for=who).status))
+
+    gate.app.inside = inside
+    assert gate.ask(peer="10.0.0.1", x_forwarded_for="1.1.1.1").status == 200
+    assert ("1.1.1.1", 503) in answers
+    assert ("2.2.2.2", 200) in answers
+    assert not connections._asked
+    answers.clear()
+    assert gate.ask(peer="10.0.0.9").status == 200  # no proxy: its connections are counted
+    assert not answers
 
 
 def test_a_stream_counts_for_the_tab_as_long_as_it_is_open(tmp_path):

@@ -167,7 +167,7 @@ def test_one_visitor_cannot_fill_the_line():
         thread, got = held_run(server, Visitor(server.url))
         other = Visitor(server.url)
         told = words(other.send("run", video=clip(other), question="is it?"))
-        assert "1 runs of yours wait or compute already" in told
+        assert "1 run from your address wait or compute already" in told
         server.lm.free.set()
         thread.join()
         assert last_state(got)["success"]
@@ -246,7 +246,7 @@ def test_tabs_of_one_visitor_are_bounded():
     with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
         tabs = [Visitor(server.url) for _ in range(3)]
         told = [words(t.send("change", question="why?")) for t in tabs]
-        assert ["too many tabs" in t for t in told] == [False, False, True]
+        assert ["tabs from your address use this server" in t for t in told] == [False, False, True]
         assert len(server.sessions._by_key) == 2
 
 

@@ -1,0 +1,126 @@
+"""What handlers compute before the device's turn: each function with what bounds it.
+
+A hostile input meets these first, and two of them at a time could keep everybody else from the
+device. Each is bounded by the size of what it is given, or has a clock and an end: a reader or a
+writer beside the server is killed on Stop, on a closed tab and at its end. `docs/security.md` holds
+the table; `python -m macd_ui.serving.costs` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+FIXED = "24 small pictures, whatever the clip is; the reading before it has a clock"
+DRAWN = "a fixed size; one of 2 readers; the visitor's time of reading"
+BY_SIZE = "what it is given is bounded"
+READER = "a clock; Stop and a closed tab end it; the visitor's time of reading"
+PLACE = "one of 2 places; a closed tab leaves the line; the visitor's time of reading"
+WRITER = "a clock of 10 s and 600 MB beside the server; a closed tab ends it; the time of reading"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A function that handlers call before the queue for the device.
+
+    names: as they are imported. what: for the table. hostile: the case that was measured, which a
+    test runs. mb, seconds: its peak above the server and its processor time. ended: what bounds it.
+    """
+
+    names: tuple[str, ...]
+    what: str
+    hostile: str
+    mb: float
+    seconds: float
+    ended: str
+
+
+COMPUTED: tuple[Computed, ...] = (
+    Computed(
+        ("core.media.video.read_clip",), "reading a clip", "any file of 100 MB", 1000, 10, READER
+    ),
+    Computed(
+        ("core.media.webp.picture_uri",), "the strip of a clip", "24 frames of 1920×1080, noise",
+        1, 1.8, FIXED,
+    ),
+    Computed(
+        ("core.traces.bundle.load", "core.traces.bundle.unpack"), "opening a trace",
+        "1.4 million candidates; no file takes over 300 MB", 33, 0.9, PLACE,
+    ),
+    Computed(
+        ("viewer.payload", "viewer.status", "viewer.identity", "viewer.payload.can_compare",
+         "viewer.payload.title_of", "core.truth.is_right"),
+        "pictures, constants and flip maps of a trace, for the viewer",
+        "39 megapixels of noise; 1.4 million candidates", 115, 8.9, PLACE,
+    ),
+    Computed(
+        ("core.figures.strengths.has_ascent",), "the plot of the strengths",
+        "50,000 points; more are not drawn", 52, 2.3, PLACE,
+    ),
+    Computed(
+        ("viewer.standalone",), "a trace as one page of HTML", "39 megapixels of noise", 175, 7.6,
+        PLACE,
+    ),
+    Computed(
+        ("core.objects.exporting.export_beside",), "objects and masks of a trace, six formats",
+        "masks of every object on every frame", 600, 10, WRITER,
+    ),
+    Computed(
+        ("core.objects.export.exported",), "the same on one's own machine",
+        "none: it is the user's", 0, 0, "only where nobody else uses the server",
+    ),
+    Computed(
+        ("core.traces.summary.as_json", "core.traces.bundle.pack", "core.traces.bundle.save"),
+        "a trace's summary, or its file", "1.4 million candidates", 1, 0.3, PLACE,
+    ),
+    Computed(
+        ("core.decoding.contrast.score", "core.repeats.penalised"), "scoring answers anew",
+        "1.4 million candidates", 1, 0.2, PLACE,
+    ),
+    Computed(
+        ("toyworld.clips.write_frames", "toyworld.world.frame_times", "toyworld.world.render"),
+        "drawing a random clip", "the first, with what it imports", 822, 4.5, DRAWN,
+    ),
+    Computed(
+        ("core.whatif.workbench.read_edit", "core.whatif.redecodable.redecodable"),
+        "reading a change by hand", "a stroke of 400 points", 1, 0.01, BY_SIZE,
+    ),
+    Computed(
+        ("core.evidence.options.read_enough_options", "core.evidence.options.read_evidence_options",
+         "core.evidence.kinds.views_of", "core.evidence.kinds.readings",
+         "core.evidence.kinds.readings_of", "core.evidence.kinds.curve_readings"),
+        "planning of evidence and of what is enough", "64 pieces of 20 boxes, 100,000 views",
+        1, 0.01, BY_SIZE,
+    ),
+    Computed(
+        ("core.question.clean_question", "core.phrases.noun_phrases", "core.phrases.prompt_of",
+         "core.objects.registry.reads_words", "core.objects.registry.named"),
+        "the question and what it names", "1 MB of text, which is refused", 1, 0.01, BY_SIZE,
+    ),
+    Computed(
+        ("core.options.options_from", "core.methods.find_methods", "core.validation.help_of",
+         "core.validation.refuse_unknown", "core.validation.rule_of", "core.validation.shown"),
+        "options and methods", "20,000 unknown options, which are refused", 2, 0.02, BY_SIZE,
+    ),
+    Computed(
+        ("core.cache.run_in_thread",), "fetching a model", "none: not on a public server", 0, 0,
+        "only where a visitor may download; Stop and a closed tab end it",
+    ),
+)  # fmt: skip
+"""In the order of the table."""
+ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
+"""Functions that handlers call when their turn on the device has come."""
+TO_MEASURE = frozenset(
+    {"core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"}
+)
+"""The reader of tracks, beside the server, whose row is not measured yet."""
+
+
+def table(rows: Iterable[Computed] = COMPUTED) -> str:
+    """A row for each, in Markdown."""
+    lines = ["| before the queue | hostile case | MB | s | bound |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {row.what} | {row.hostile} | {row.mb:,.0f} | {row.seconds:g} | {row.ended} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,110 @@
+"""Ratings by keys: the mask that is seen to have the keyboard is rated, and no other."""
+
+import pytest
+
+from macd_studio.ratings.store import Study
+from tests.browser.test_rating import begin, new_page, saved, wait_for_item
+from tests.ratings.killable import Server
+from tests.ratings.studies import make_study
+
+__all__ = ["new_page"]
+pytestmark = pytest.mark.browser
+FOCUS = """() => {
+  const e = document.activeElement;
+  const group = e.closest('[role=radiogroup], .reasons');
+  return group ? `${group.className} ${group.ariaLabel.slice(0, 6)}` : e.id;
+}"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = make_study(tmp_path_factory.mktemp("study"), 4)
+    server = Server(path)
+    server.start()
+    yield path, server.url
+    server.end()
+
+
+@pytest.fixture
+def item(place, new_page):
+    """A page on its first item; what is stored of it."""
+    path, url = place
+    with Study(path) as study:
+        (code,) = study.invite(1)
+    page = new_page(f"{url}/rate#{code}")
+    task = begin(page)
+
+    def stored(task=task):
+        saved(page)
+        with Study(path, write=False) as study:
+            rows = study.rows(
+                "SELECT side, old, new FROM events WHERE task = ? AND kind = 'rate' ORDER BY id",
+                task,
+            )
+        return [tuple(row) for row in rows]
+
+    return page, task, stored
+
+
+def test_tab_goes_from_mask_to_mask_whatever_was_rated(item):
+    page, task, stored = item
+    for first, second in ((2, 4), (1, 1), (3, 2), (5, 5)):
+        for key in (first, "Tab", second, "Enter"):
+            page.keyboard.press(str(key))
+        after = wait_for_item(page, task)
+        assert stored(task) == [(0, None, first), (1, None, second)]
+        task = after
+    assert task is None
+
+
+def test_the_reasons_come_after_both_masks(item):
+    page, _, stored = item
+    page.keyboard.press("1")
+    page.keyboard.press("Tab")
+    page.keyboard.press("2")
+    at = [page.evaluate(FOCUS)]
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        at.append(page.evaluate(FOCUS))
+    assert at == ["scale Mask B", *["reasons Mask A"] * 4, *["reasons Mask B"] * 4]
+    page.keyboard.press("Space")  # the reason that has the keyboard
+    assert page.locator(".reasons [aria-pressed=true]").all_inner_texts() == ["wrong object"]
+    page.keyboard.press("t")
+    pressed = page.locator(".reasons[aria-label^='Mask B'] [aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["lost it in time", "wrong object"]
+    assert stored() == [(0, None, 1), (1, None, 2)]
+
+
+def test_a_digit_rates_no_mask_without_the_keyboard(item):
+    page, _, stored = item
+    page.keyboard.press("2")
+    for focus in ("document.querySelector('.reasons button')", "document.getElementById('play')"):
+        page.evaluate(f"{focus}.focus()")
+        page.keyboard.press("5")
+        assert page.evaluate(FOCUS) == "scale Mask A"
+        assert "Not rated" in page.inner_text("#banner")
+    assert stored() == [(0, None, 2)]
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("4")
+    page.keyboard.press("4")  # now it is seen which one is meant
+    assert stored() == [(0, None, 2), (0, 2, 4)]
+    assert page.is_hidden("#banner")
+
+
+def test_clicks_keep_the_keyboard_on_a_scale(item):
+    page, _, stored = item
+    page.keyboard.press("Tab")
+    for control in ("#play", "#slow", "#zoom"):
+        page.click(control)
+        assert page.evaluate(FOCUS) == "scale Mask B"
+    page.locator("#views .original canvas").click()
+    assert page.evaluate(FOCUS) == "scale Mask B"
+    page.keyboard.press("3")
+    page.locator("#views .view:not(.original) canvas").first.click()
+    page.keyboard.press("4")
+    page.locator(".scale").nth(1).get_by_text("5").click()
+    page.keyboard.press("2")
+    assert stored() == [(1, None, 3), (0, None, 4), (1, 3, 5), (1, 5, 2)]
+    framed = "e => getComputedStyle(e).borderTopColor"
+    colours = page.locator("#views .view:not(.original)").evaluate_all(f"l => l.map({framed})")
+    assert colours[0] != colours[1]  # the frame shows where the keyboard is
