@@ -248,6 +248,7 @@ def check_public(page: Page, report: Report) -> None:
     with report.step("another backbone is refused") as tell:
         page.route("**/queue/join*", choose_foreign)
         try:
+            open_form(page)
             page.click("#run")
             refusal = page.locator(".toast-body, .mv-error:visible").first
             refusal.wait_for()

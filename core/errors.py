@@ -34,18 +34,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from macd_studio.commands import here
+
 
 class MacdError(Exception):
     """Base of all errors of this project.
 
     Args:
         cause: what is wrong, one sentence without a final full stop.
-        remedy: what the user can do about it, likewise.
+        remedy: what the user can do about it, likewise. A command in it is told as it is called
+            from where this process runs.
     """
 
     def __init__(self, cause: str, remedy: str) -> None:
-        self.cause, self.remedy = cause, remedy
-        super().__init__(f"{cause}. {remedy}.")
+        self.cause, self.remedy = cause, here(remedy)
+        super().__init__(f"{cause}. {self.remedy}.")
 
     def __reduce__(self) -> tuple[type[MacdError], Any]:
         return type(self), (self.cause, self.remedy)

@@ -9,7 +9,6 @@ hub.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import count, visible
 from macd_studio.parts import BESIDE, CODE, DATA, FILES, LIST, PACKAGE, ROOT, list_of, listed
@@ -335,7 +336,8 @@ def _refused(error: Any, deployment: Deployment) -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Shows or pushes the deployment; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.deploy", description=__doc__)
+    need_checkout("macd_ui.deploy")
+    parser = command_line("macd_ui.deploy", __doc__)
     parser.add_argument("--space", required=True, metavar="OWNER/NAME")
     parser.add_argument("--dry-run", action="store_true", help="show what would be pushed")
     parser.add_argument("--hardware", default=HARDWARE[0], help=f"{', '.join(HARDWARE)}")

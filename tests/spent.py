@@ -26,7 +26,6 @@ class Spent:
     def __init__(self) -> None:
         self.last = processor_s()
         self.by_folder: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
-        self.by_file: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
@@ -38,12 +37,10 @@ class Spent:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the process that reports: adds it up."""
-        file = report.nodeid.split("::")[0]
-        for sums, name in ((self.by_folder, os.path.dirname(file)), (self.by_file, file)):
-            row = sums[name]
-            row[0] += report.when == "call"
-            row[1] += report.duration
-            row[2] += getattr(report, "processor_s", 0.0)
+        row = self.by_folder[os.path.dirname(report.nodeid.split("::")[0])]
+        row[0] += report.when == "call"
+        row[1] += report.duration
+        row[2] += getattr(report, "processor_s", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table."""
@@ -53,9 +50,6 @@ class Spent:
         terminalreporter.write_line(f"{'':32}{'tests':>7}{'waited':>9}{'processor':>11}")
         for name, (n, waited, spent) in sorted(self.by_folder.items(), key=lambda z: -z[1][1]):
             terminalreporter.write_line(f"{name:32}{n:7.0f}{waited:9.1f}{spent:11.1f}")
-        if os.environ.get("SPENT"):
-            for name, (n, waited, spent) in sorted(self.by_file.items(), key=lambda z: -z[1][1])[:90]:
-                terminalreporter.write_line(f"{name:52}{n:7.0f}{waited:9.1f}{spent:11.1f}")
 
 
 LEAST_S = 20.0
