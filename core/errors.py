@@ -21,6 +21,7 @@ MacdError
 │   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
 │   ├── BackboneCorrupt        weights incomplete, or not those that were shipped
 │   └── OutOfMemory            the device cannot hold model and clip
+├── PlatformError              neither Linux nor macOS
 ├── NumericalError             NaN or infinity in a loss, a gradient or logits
 ├── BlindGradient              the loss does not depend on the video at all
 ├── BenchmarkError             questions, videos or predictions of a benchmark cannot be read
@@ -139,6 +140,10 @@ class BackboneCorrupt(BackboneError):
 
 class OutOfMemory(BackboneError):
     """The device cannot hold model and clip."""
+
+
+class PlatformError(MacdError):
+    """Neither Linux nor macOS."""
 
 
 class NumericalError(MacdError):

@@ -8,12 +8,13 @@ without options, so its protocol is replaced by name.
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections import Counter
 from typing import Any
 
 import uvicorn.config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from macd_studio.core.unix import unix
 
 WANTED = 65_536
 """Descriptors that the process asks for."""
@@ -28,6 +29,7 @@ _open: Counter[str] = Counter()
 
 def most() -> int:
     """Connections that may be open at the same time."""
+    resource = unix("resource")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = WANTED if soft == resource.RLIM_INFINITY else soft
     return max(16, count - RESERVED)
@@ -107,6 +109,7 @@ class BoundedProtocol(_Base):  # type: ignore[misc]
 
 def bound_connections() -> None:
     """uvicorn's servers keep the bounds from now on; asks for WANTED descriptors."""
+    resource = unix("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
