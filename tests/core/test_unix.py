@@ -26,13 +26,14 @@ except Exception as error:
 """
 SERVES = """
 from macd_studio.macd_ui.serving.server import main
-sys.argv = ["app.py", "--port", "0"]
+sys.argv = ["app.py"]
 main()
 """
 TOLD = "neither Linux nor macOS"
 
 
 def run(code):
+    """In the checkout's folder; the port is one that nobody listens on."""
     words = [sys.executable, "-c", LACKS + code]
     return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
 
