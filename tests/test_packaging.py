@@ -178,7 +178,7 @@ class Environment:
     def __init__(self, folder):
         self.folder = folder
         venv.create(folder, with_pip=False, symlinks=True)
-        (self.site,) = folder.glob("lib*/python*/site-packages")
+        (self.site,) = folder.glob("lib/python*/site-packages")
         outside = dict.fromkeys(sysconfig.get_paths()[n] for n in ("purelib", "platlib"))
         (self.site / "beside.pth").write_text("".join(f"{path}\n" for path in outside))
         kept = {n: v for n, v in os.environ.items() if n in ("PATH", "LANG", "OMP_NUM_THREADS")}
