@@ -108,8 +108,9 @@ def test_the_commands_make_every_kind_of_edit_again(
     wanted = bench.measure_occlusion()
     assert {edit.kind for edit in wanted.edits} == set(EDIT_FIELDS)
 
+    lines = command(wanted).split(" && \\\n")  # as they are called in the checkout
     monkeypatch.chdir(tmp_path)
-    for line in command(wanted).split(" && \\\n"):
+    for line in lines:
         assert main(shlex.split(line)[3:]) == 0
     (out,) = tmp_path.glob("*-edited.macd")
     again = load(out)
