@@ -117,8 +117,8 @@ def run(words, **how):
 
 
 def copy(target):
-    """A copy of the checkout, which a build may write into."""
-    for path in tracked():
+    """A copy of the checkout, which a build may write into; without git, which lists its files."""
+    for path in (*listed(), *LINKS):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, target / path, follow_symlinks=False)
     return target
