@@ -36,7 +36,7 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
 
 
 def test_every_snippet_and_output_is_read():
-    assert len(SNIPPETS) == PAGE.count("```python") == 9
+    assert len(SNIPPETS) == PAGE.count("```python") == 11
     assert len([claimed for _, claimed in SNIPPETS if claimed]) == PAGE.count("```text") == 5
 
 
@@ -50,7 +50,7 @@ def test_the_opening_example_is_asked_its_own_question(file):
         assert SNIPPETS[0][1] == f"{BEFORE} → {AFTER}\n"
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"core\.(\w+)\(", PAGE))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"\bmacd\.(\w+)\(", PAGE))))
 def test_it_names_what_is_exported(name):
     assert name in macd.__all__
 
