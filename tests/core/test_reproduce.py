@@ -100,7 +100,7 @@ def every_kind_of_edit(trace):
 def test_the_commands_make_every_kind_of_edit_again(
     trace, toy_mp4, toyworld, tmp_path, monkeypatch
 ):
-    """Of the run as its file keeps it: `point` looks into its pictures, which are kept with loss."""
+    """Of the run as its file keeps it: `point` looks into pictures, which it keeps with loss."""
     save(trace, tmp_path / "kept.macd")
     kept = load(tmp_path / "kept.macd")
     bench = Workbench(replace(kept, clip=replace(kept.clip, name=str(toy_mp4))), toyworld)
