@@ -95,18 +95,7 @@ def main() -> None:
         expect(answer in again, f"show says {again}")
         print(f"ok      trace       {answer!r}")
         print(f"ok      page        {page(folder)}")
-        words = [
-            "--methods",
-            "macd",
-            "--n",
-            "2",
-            "--alpha",
-            "1",
-            "--beta",
-            "0.1",
-            "--out",
-            "report",
-        ]
+        words = ["--methods", "macd", "--alpha", "1", "--beta", "0.1", "--n", "1", "--split", "1"]
         run([sys.executable, "-m", "macd_studio.evals", "run", "toyworld", *words], folder)
         expect((folder / "report" / "report.json").is_file(), "no report was written")
         print("ok      evaluation")
