@@ -300,7 +300,8 @@ def peak_memory_mb() -> float:
         return round(torch.cuda.max_memory_allocated() / 2**20, 1)
     scale = 2**20 if sys.platform == "darwin" else 2**10
     resource = unix("resource")
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
+    most: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(most / scale, 1)
 
 
 def free_gb(where: torch.device) -> float | None:
