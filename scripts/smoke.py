@@ -96,7 +96,8 @@ def main() -> None:
         print(f"ok      trace       {answer!r}")
         print(f"ok      page        {page(folder)}")
         words = ["--methods", "macd", "--alpha", "1", "--beta", "0.1", "--n", "1", "--split", "1"]
-        run([sys.executable, "-m", "macd_studio.evals", "run", "toyworld", *words], folder)
+        evaluation = [sys.executable, "-m", "macd_studio.evals", "run", "toyworld"]
+        run([*evaluation, *words, "--out", "report"], folder)
         expect((folder / "report" / "report.json").is_file(), "no report was written")
         print("ok      evaluation")
         study = [sys.executable, "-m", "macd_studio.ratings"]
