@@ -20,5 +20,5 @@ class Refused(MacdError):
         super().__init__(cause, remedy)
         self.status = status
 
-    def __reduce__(self) -> tuple[type[Refused], tuple[str, str, int]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[Refused], tuple[str, str, int]]:
         return type(self), (self.cause, self.remedy, self.status)
