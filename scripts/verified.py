@@ -30,11 +30,9 @@ ELSEWHERE = (
 )  # fmt: skip
 """Tests that need another environment, and are left out of every part."""
 PARTS: dict[str, tuple[str, ...]] = {
-    "small": ("tests/test_docs_python.py", "tests/test_install.py", "tests/test_layers.py",
-              "tests/test_notebook.py", "tests/test_readme.py", "tests/test_release.py",
-              "tests/test_verified.py", "tests/bench", "tests/fuzz", "tests/toyworld",
-              "tests/viewer", "macd_studio"),
     "packages": ("tests/test_packaging.py",),
+    "small": ("tests/test_*.py", "tests/bench", "tests/fuzz", "tests/toyworld", "tests/viewer",
+              "macd_studio"),
     "core-clips": ("tests/core/test_video*.py", "tests/core/test_zoo*.py",
                    "tests/core/test_fetch_file.py", "tests/core/test_pictures.py"),
     "core": ("tests/core",),
