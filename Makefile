@@ -1,8 +1,9 @@
 # make run    install, then serve the page on the embedded default
 # make test   install, then run the tests (a browser is installed where it is missing)
-# make test-all  every test, the long suites whole, the MCP client too
+# make test-all  every test, the long suites whole, part by part; PART=browser for one part
 # make check  lint, types (of the JavaScript too) and every test
 # make test-matrix  all families against the oldest and newest supported transformers
+# make test-pythons  the package installed and tried on each supported Python that is found here
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make fuzz   100,000 hostile cases of each reader
 # make mutants  plant small faults in the core, which its tests must notice; ARGS="MODULE…" for some
@@ -31,7 +32,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -43,22 +44,29 @@ test test-all: export OMP_NUM_THREADS ?= 1
 test: $(VENV)/.ready-dev browser
 	$(PYTEST) -m "not long" $(ARGS)
 
-# the long suites too, of which `make test` runs a named sample
+# a check that is run whole notes in docs/verified.md that it passed; one with ARGS does not
+VERIFIED = $(if $(ARGS),,$(BIN)/python -m scripts.verified $(1))
+
+# the long suites too, of which `make test` runs a named sample; the parts: scripts/verified.py
+PART ?= all
 test-all: $(VENV)/.ready-dev browser
-	$(PYTEST) $(ARGS)
-	$(if $(ARGS),,$(MAKE) mcp-check)
+	$(if $(ARGS),$(PYTEST) $(ARGS),$(BIN)/python -m scripts.verified part $(PART) $(PYTEST))
 
 # ARGS="--port 7861" where 7860 is taken
 mcp: $(MCP)/.ready
 	$(MCP)/bin/python app.py --mcp $(ARGS)
 
-# about a minute; without ARGS also a part of `make test-all`
-mcp-check: $(MCP)/.ready-dev
-	$(MCP)/bin/python -m pytest tests/security/test_mcp.py tests/macd_ui/test_mcp.py $(ARGS)
+# about a minute
+mcp-check: $(MCP)/.ready-dev $(VENV)/.ready-dev
+	$(call VERIFIED,mcp-check) $(MCP)/bin/python -m pytest tests/security/test_mcp.py tests/macd_ui/test_mcp.py $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev
-	scripts/matrix.sh 5.17.0 5.23.0
+	$(call VERIFIED,test-matrix) $(BIN)/python -m scripts.matrix 5.17.0 5.23.0 $(ARGS)
+
+# 6 GB for each Python while it is tried; ARGS="--resolve" only asks the lock file
+test-pythons: $(VENV)/.ready-dev
+	$(call VERIFIED,test-pythons) $(BIN)/python -m scripts.pythons $(ARGS)
 
 # about five minutes on a GPU and no download; ARGS="--device cpu" takes the same way on a CPU
 gpu-check: $(VENV)/.ready
@@ -75,7 +83,7 @@ mutants: $(VENV)/.ready-dev
 
 # about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
 space-check: $(VENV)/.ready-dev browser
-	$(BIN)/python -m bench.space_check $(ARGS)
+	$(call VERIFIED,space-check) $(BIN)/python -m bench.space_check $(ARGS)
 
 # its runtime comes from npm's registry, by its hash; without the registry the sites do without it
 browser-model: $(VENV)/.ready

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.server import ROOT
+from macd_studio.macd_ui.deploy import plan
 
 HOST = "owner-name.hf.space"
 WAIT_S = 120.0
@@ -206,14 +206,11 @@ def _runs(command: list[str]) -> bool:
 
 
 def copy_checkout(target: Path) -> Path:
-    """The tracked files in a folder where nothing can be written."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    for name in filter(None, listed.stdout.split("\0")):
+    """What `macd_ui.deploy` pushes, in a folder where nothing can be written."""
+    for name, content in plan("owner/name").files.items():
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, place)
+        place.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
     for path in [*target.rglob("*"), target]:
         path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
     return target

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import re
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -95,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.space_check", description=__doc__)
     parser.add_argument("--port", type=int, default=PORT, help="default: %(default)s; 0: any free")
     parser.add_argument("--short", action="store_true", help="without uploads and downloads")
+    parser.add_argument("--brief", action="store_true", help="without a browser: does it start?")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     report = Report()
@@ -102,8 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     port = options.port or free_port()
     try:
         with Space(port, network, report.conditions) as space:
-            check(space, report, options.short)
-        if not options.short:
+            if options.brief:
+                check_start(space, report)
+            else:
+                check(space, report, options.short)
+        if not options.short and not options.brief:
             with Space(port, network, report.conditions, space_pages.make_study) as space:
                 check_study(space, report)
     except StartError as error:
@@ -168,9 +174,35 @@ def check(space: Space, report: Report, short: bool) -> None:
         # Gradio adds fonts of another host to the page of a Space; the CSP stops them
         detail = ", ".join(foreign)[:200] or f"{len(blocked)} requests were blocked by the CSP"
         report.add("the page asks no other host", not foreign, detail)
-        outside = space.written_outside()
-        report.add("nothing is written outside HOME and temp", not outside, ", ".join(outside[:5]))
+        check_writes(space, report)
         browser.close()
+    check_end(space, report)
+
+
+def check_start(space: Space, report: Report) -> None:
+    """What needs no browser: it starts, answers as it should behind the proxy, and ends."""
+    report.add("the server answers", True, "", space.wait_until_open())
+    check_headers(space, report)
+    with report.step("it hands out its whole source") as tell:
+        status, _, body = space.get("/source.zip")
+        assert status == 200, f"status {status}"
+        names = set(zipfile.ZipFile(io.BytesIO(body)).namelist())
+        there = {str(p.relative_to(space.checkout)) for p in space.checkout.rglob("*")}
+        lacks = sorted({n for n in there if (space.checkout / n).is_file()} ^ names)
+        assert not lacks, f"{lacks[:3]} differ"
+        tell(f"{len(names)} files")
+    check_writes(space, report)
+    check_end(space, report)
+
+
+def check_writes(space: Space, report: Report) -> None:
+    """A Space may write to its home and its temporary folder alone."""
+    outside = space.written_outside()
+    report.add("nothing is written outside HOME and temp", not outside, ", ".join(outside[:5]))
+
+
+def check_end(space: Space, report: Report) -> None:
+    """It ends when it is told to, and leaves nothing."""
     began = time.monotonic()
     with report.step("SIGTERM ends it") as tell:
         code = space.stop()
@@ -248,6 +280,7 @@ def check_public(page: Page, report: Report) -> None:
     with report.step("another backbone is refused") as tell:
         page.route("**/queue/join*", choose_foreign)
         try:
+            open_form(page)
             page.click("#run")
             refusal = page.locator(".toast-body, .mv-error:visible").first
             refusal.wait_for()

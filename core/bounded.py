@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import macd_studio
+from macd_studio.core.unix import unix
 
 SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Each thread would reserve address space, which is what a process's memory is counted in."""
@@ -24,7 +25,11 @@ ASK_S = 0.1
 
 
 def start_process(module: str) -> subprocess.Popen[bytes]:
-    """A module as a process that waits for its one job on stdin, and ends when that closes."""
+    """A module as a process that waits for its one job on stdin, and ends when that closes.
+
+    Raises PlatformError where a process cannot be bounded.
+    """
+    unix("resource")
     return subprocess.Popen(
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
@@ -77,10 +82,12 @@ def limit_process(memory_bytes: int, seconds: float, threads: int) -> None:
 
     memory_bytes: of its address space. seconds: wall time, for which each of `threads` may compute.
     """
-    import resource
-
-    processor_s = math.ceil(threads * seconds) + 1
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource, processor_s = unix("resource"), math.ceil(threads * seconds) + 1
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    except ValueError:
+        if sys.platform != "darwin":  # macOS may refuse a bound below what it has reserved
+            raise
     resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -21,6 +21,7 @@ MacdError
 │   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
 │   ├── BackboneCorrupt        weights incomplete, or not those that were shipped
 │   └── OutOfMemory            the device cannot hold model and clip
+├── PlatformError              neither Linux nor macOS
 ├── NumericalError             NaN or infinity in a loss, a gradient or logits
 ├── BlindGradient              the loss does not depend on the video at all
 ├── BenchmarkError             questions, videos or predictions of a benchmark cannot be read
@@ -34,18 +35,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from macd_studio.commands import here
+
 
 class MacdError(Exception):
     """Base of all errors of this project.
 
     Args:
         cause: what is wrong, one sentence without a final full stop.
-        remedy: what the user can do about it, likewise.
+        remedy: what the user can do about it, likewise. A command in it is told as it is called
+            from where this process runs.
     """
 
     def __init__(self, cause: str, remedy: str) -> None:
-        self.cause, self.remedy = cause, remedy
-        super().__init__(f"{cause}. {remedy}.")
+        self.cause, self.remedy = cause, here(remedy)
+        super().__init__(f"{cause}. {self.remedy}.")
 
     def __reduce__(self) -> tuple[type[MacdError], Any]:
         return type(self), (self.cause, self.remedy)
@@ -136,6 +140,10 @@ class BackboneCorrupt(BackboneError):
 
 class OutOfMemory(BackboneError):
     """The device cannot hold model and clip."""
+
+
+class PlatformError(MacdError):
+    """Neither Linux nor macOS."""
 
 
 class NumericalError(MacdError):

@@ -5,7 +5,6 @@ Nested pieces are measured apart: what a method itself costs.
 
 from __future__ import annotations
 
-import resource
 import sys
 import threading
 import time
@@ -20,6 +19,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from macd_studio.core.unix import unix
 
 T = TypeVar("T")
 
@@ -298,7 +299,9 @@ def peak_memory_mb() -> float:
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return round(torch.cuda.max_memory_allocated() / 2**20, 1)
     scale = 2**20 if sys.platform == "darwin" else 2**10
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
+    resource = unix("resource")
+    most: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(most / scale, 1)
 
 
 def free_gb(where: torch.device) -> float | None:

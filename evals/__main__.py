@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.cli.flags import add_version, add_weights, weights_of
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
@@ -79,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
+    parser = command_line("evals", __doc__)
     add_version(parser)
     commands = parser.add_subparsers(required=True)
     run = commands.add_parser("run", help="answer a benchmark by several methods")

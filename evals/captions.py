@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.search import find_answer
@@ -270,7 +271,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m evals.captions", description=__doc__)
+    parser = command_line("evals.captions", __doc__)
     parser.add_argument("--n", type=int, default=640, help="captions")
     parser.add_argument("--split", type=int, default=80, help="captions to tune on")
     parser.add_argument("--methods", default=",".join(METHODS), help="with commas")

@@ -10,7 +10,6 @@ docs/evidence.md; `--render` renders only. Rows are kept in `runs/` and not meas
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
@@ -292,7 +293,8 @@ def whole_page() -> str:
 
 def main() -> None:
     """Measures, writes the figures, renders the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    need_checkout("evals.enough")
+    parser = command_line("evals.enough", __doc__)
     parser.add_argument(
         "--n", type=int, default=300, help="right answers that need the video (default: 300)"
     )

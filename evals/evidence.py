@@ -10,7 +10,6 @@ Questions that were measured already with the same weights and options are taken
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import time
@@ -26,6 +25,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
@@ -379,7 +380,8 @@ def _correlation(ends: Sequence[float] | None) -> str:
 
 def main() -> None:
     """Measures, writes the figures, renders the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    need_checkout("evals.evidence")
+    parser = command_line("evals.evidence", __doc__)
     parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
     parser.add_argument(
         "--wrong", type=int, default=100, help="wrong answers to look for (default: 100)"

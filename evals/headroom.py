@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_methods
@@ -404,7 +405,7 @@ def _others(path: Path, setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m evals.headroom", description=__doc__)
+    parser = command_line("evals.headroom", __doc__)
     parser.add_argument("benchmark", choices=tuple(BENCHMARKS))
     parser.add_argument("--regimes", default="", help="with semicolons; all without it")
     parser.add_argument("--methods", default=",".join(METHODS), help="with commas")

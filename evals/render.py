@@ -7,7 +7,6 @@ prose as well as around a table. NAME is the kind of figure and where it stands,
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -15,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
@@ -226,7 +227,8 @@ def with_files(report: Report, folder: Path) -> Report:
 
 def main(argv: list[str] | None = None) -> int:
     """Renders the pages, or checks them; 1 where a page was or is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m evals.render", description=__doc__)
+    need_checkout("evals.render")
+    parser = command_line("evals.render", __doc__)
     parser.add_argument("--report", type=Path, default=REPORT, help="folder with a report.json")
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args(argv)

@@ -7,7 +7,6 @@ JSON file, the key NAME for each, with what `evals.redrawn` and `evals.habits` w
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.core.words import visible
@@ -132,7 +132,7 @@ def spread(reports: Reports, regime: str, method: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m evals.trainings", description=__doc__)
+    parser = command_line("evals.trainings", __doc__)
     parser.add_argument("named", nargs="+", metavar="NAME=FOLDER")
     parser.add_argument("--out", type=Path, required=True, help="a JSON file")
     args = parser.parse_args(argv)

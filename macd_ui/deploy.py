@@ -9,7 +9,6 @@ hub.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -18,16 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import count, visible
+from macd_studio.parts import BESIDE, CODE, DATA, FILES, LIST, PACKAGE, ROOT, list_of, listed
 
-ROOT = Path(__file__).resolve().parents[1]
-NEEDED = (
-    "app.py", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "THIRD_PARTY_NOTICES.md",
-    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_studio/", "macd_ui/",
-    "ratings/", "toyworld/", "viewer/",
-)  # fmt: skip
-"""Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
+NEEDED = (*FILES, *(f"{folder}/" for folder in (PACKAGE, *CODE, *DATA, *BESIDE)))
+"""What a Space holds: every file of the project, which /source.zip there hands out."""
 STATIC = ("README.md", "index.html", "gallery.", "viewer.", "t/", "learn/", "engine/")
 """What the names of a static Space's files begin with."""
 COURSE = "learn"
@@ -123,11 +120,7 @@ def plan(
                 f"{visible(name)[:100]!r} is not a model of the hub", "Give OWNER/NAME of a model"
             )
     tracked, notes = _tracked(root)
-    files: dict[str, bytes | Path] = {
-        name: root / name
-        for name in tracked
-        if name.startswith(NEEDED) and not (root / name).is_symlink()  # not needed, see macd_studio
-    }
+    files: dict[str, bytes | Path] = {n: root / n for n in tracked if n.startswith(NEEDED)}
     missing = [n for n in NEEDED if not any(f == n or f.startswith(n) for f in files)]
     if missing:
         raise OptionError(
@@ -144,6 +137,7 @@ def plan(
     if hardware.startswith("cpu-"):
         wanted = (root / "requirements.txt").read_bytes()
         files["requirements.txt"] = f"--extra-index-url {CPU_TORCH}\n".encode() + wanted
+    files[LIST] = list_of(sorted(files)).encode()
     variables = {"MACD_BACKBONES": ",".join(backbones)} if backbones else {}
     if backbones and hardware == "cpu-basic":
         notes = (*notes, "cpu-basic has 16 GB of memory and two slow cores for all of these models")
@@ -210,7 +204,8 @@ def _tracked(root: Path) -> tuple[list[str], tuple[str, ...]]:
             raise OptionError(f"{root} is not a git checkout", "Deploy from a clone of the project")
         return done.stdout
 
-    names = [n for n in git("ls-files", "-z").split("\0") if n and (root / n).is_file()]
+    git("ls-files", "--error-unmatch", "app.py")
+    names = listed(root)
     linked = [n for n in names if (root / n).is_symlink()]
     if linked:
         raise OptionError(f"{linked[0]} is a link", "Replace it by the file that it names")
@@ -341,7 +336,8 @@ def _refused(error: Any, deployment: Deployment) -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Shows or pushes the deployment; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.deploy", description=__doc__)
+    need_checkout("macd_ui.deploy")
+    parser = command_line("macd_ui.deploy", __doc__)
     parser.add_argument("--space", required=True, metavar="OWNER/NAME")
     parser.add_argument("--dry-run", action="store_true", help="show what would be pushed")
     parser.add_argument("--hardware", default=HARDWARE[0], help=f"{', '.join(HARDWARE)}")

@@ -1,17 +1,14 @@
-"""The documentation as part of the app, and the app's own source.
+"""The documentation as part of the app.
 
 /docs/PATH shows a file of docs/, and what those link to. Only files that are known from the start
 are opened, never a path of a visitor. Links are resolved against the files that are there: an
-installation without one of them shows the words of the link as text. /source.zip holds the source
-of this very server, as its licence asks of whoever lets others use it over a network.
+installation without one of them shows the words of the link as text.
 """
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
-import zipfile
 from collections.abc import Iterator
 from functools import lru_cache
 from html import escape
@@ -202,40 +199,3 @@ def _relative(to: str, path: str) -> str:
 
 
 PAPER = "https://arxiv.org/abs/2602.01740"
-PACKAGES = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")
-CHECKOUT = (
-    "app.py", "assets/page.css", "setup.py", "pyproject.toml", "requirements.txt",
-    "requirements-dev.txt", "constraints.txt", "Makefile", "README.md", "CHANGELOG.md",
-    "CONTRIBUTING.md", "LICENSE", "THIRD_PARTY_NOTICES.md",
-)  # fmt: skip
-"""Files of a checkout that belong to the source; weights and examples are data beside it."""
-SUFFIXES = (".py", ".js", ".ts", ".css", ".toml", ".json", ".md", ".html", ".typed")
-LARGEST = 2_000_000
-"""Bytes of a file that is still source; what is larger holds figures or pictures."""
-
-
-def source_route() -> Route:
-    """The route of the archive."""
-
-    def source(request: Request) -> Response:
-        headers = {"Content-Disposition": 'attachment; filename="macd-studio-source.zip"'}
-        return Response(source_archive(), media_type="application/zip", headers=headers)
-
-    return Route("/source.zip", source, methods=["GET"])
-
-
-@lru_cache(maxsize=1)
-def source_archive() -> bytes:
-    """The source as a zip file, made once."""
-    files = [f for name in PACKAGES for f in sorted((ROOT / name).rglob("*"))]
-    if has_docs():
-        files += [ROOT / name for name in CHECKOUT] + sorted(DOCS.glob("*.md"))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            part = file.relative_to(ROOT)
-            plain = file.suffix in SUFFIXES or str(part) in CHECKOUT
-            hidden = any(p.startswith((".", "__pycache__", "node_modules")) for p in part.parts)
-            if plain and not hidden and file.is_file() and file.stat().st_size <= LARGEST:
-                archive.write(file, str(part))
-    return out.getvalue()

@@ -14,7 +14,6 @@ codes: 0 built, or optional; 2 where it cannot be built.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import gzip
 import hashlib
@@ -31,6 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.masking.random_masks import place_at_random
@@ -364,7 +364,7 @@ def _placements(trace: Trace) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Builds the model for browsers; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.engine", description=__doc__)
+    parser = command_line("macd_ui.engine", __doc__)
     parser.add_argument(
         "--optional", action="store_true", help="do without, where it is not to be had"
     )

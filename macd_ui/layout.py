@@ -47,6 +47,7 @@ from macd_studio.macd_ui.serving.passwords import checker
 from macd_studio.macd_ui.serving.study import study_routes
 from macd_studio.macd_ui.session_view import Updates
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.source import source_route
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import style
 
@@ -366,7 +367,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
-                documents.source_route(),
+                source_route(),
                 *documents.routes(),
                 *results_routes(store.settings),
                 *learn_routes(store.settings),

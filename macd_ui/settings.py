@@ -19,6 +19,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, get_args
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
@@ -332,9 +333,7 @@ def read_settings(
     """
     env = os.environ if environment is None else environment
     space = bool(env.get("SPACE_ID"))
-    parser = argparse.ArgumentParser(
-        prog="app.py", description="Serves the page on this machine, or to others."
-    )
+    parser = command_line("macd_ui", "Serves the page on this machine, or to others.")
     add_version(parser)
     _add_options(parser, env, space)
     args = parser.parse_args(arguments)

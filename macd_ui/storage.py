@@ -6,7 +6,6 @@ content, so two sessions can share a file: it goes when the last of them lets go
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,6 +13,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from macd_studio.core.unix import unix
 
 PREFIX = "macd-studio"
 LOCK = "lock"
@@ -37,6 +38,7 @@ class ServerFolder:
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=base)).resolve()
         unlocked = self.path / f"{LOCK}.new"
         self._lock = unlocked.open("w")
+        fcntl = unix("fcntl")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         unlocked.rename(self.path / LOCK)  # under its name it is locked from the first moment on
 
@@ -50,6 +52,7 @@ class ServerFolder:
 
 def remove_left_behind(base: Path) -> None:
     """Deletes the folders of servers that have ended."""
+    fcntl = unix("fcntl")
     for folder in base.glob(f"{PREFIX}-*"):
         ours = re.fullmatch(rf"{PREFIX}-\d+-\w+", folder.name)
         try:

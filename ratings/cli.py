@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.shipped import assets
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ratings", description=__doc__)
+    parser = command_line("ratings", __doc__)
     add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True)
 

@@ -19,8 +19,11 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from macd_studio.parts import LIST, PACKAGE, REST
+from scripts import verified
+
 ROOT = Path(__file__).parents[1]
-CLONE_MB = 100
+CLONE_MB = 200
 """Downloaded by a clone with its whole history, which each training lets grow by about 10 MB."""
 SHALLOW_MB = 30
 """Downloaded by `git clone --depth 1`: what ships, compressed."""
@@ -38,6 +41,8 @@ WHEEL_HOLDS = (
     "macd_studio/macd_ui/gallery/gallery.css",
     "macd_studio/viewer/viewer.css",
 )
+WHEEL_MAKES = (LIST, f"{PACKAGE}/{REST}")
+"""What the build adds: the source that is not installed."""
 WHEEL_MB = 30
 PRIVATE = re.compile(r"(?i)(\.env|id_rsa|\.pem|credentials.*|.*\.sqlite3?|\.netrc)")
 """Names of files that are not part of a release."""
@@ -196,13 +201,21 @@ def check_wheel(clone: Path, folder: Path) -> str:
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    missing = [w for w in WHEEL_HOLDS if w not in names]
+    missing = [w for w in (*WHEEL_HOLDS, *WHEEL_MAKES) if w not in names]
     if missing or not any(n.endswith("licenses/LICENSE") for n in names):
         raise Failed(f"the wheel has no {missing[0] if missing else 'licence'}")
     size = wheel.stat().st_size / 1e6
     if size > WHEEL_MB:
         raise Failed(f"the wheel takes {size:.0f} MB, at most {WHEEL_MB}")
     return f"{wheel.name}, {size:.1f} MB"
+
+
+def check_verified(root: Path) -> str:
+    """Every check has passed since a file that it guards was changed last."""
+    wrong = verified.problems(root)
+    if wrong:
+        raise Failed(f"{wrong[0]}" + (f"; {len(wrong) - 1} more" if len(wrong) > 1 else ""))
+    return f"{len(verified.CHECKS)} checks"
 
 
 def check_tests(clone: Path, venv: Path | None) -> str:
@@ -225,7 +238,11 @@ def run(words: Sequence[str], where: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a line for each check; gives the exit code."""
     parser = argparse.ArgumentParser(prog="python -m scripts.release_check", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="without the tests")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="without the tests, and without what docs/verified.md says of the long ones",
+    )
     parser.add_argument("--venv", type=Path, metavar="FOLDER", help="environment for the tests")
     parser.add_argument(
         "--final", action="store_true", help="CHANGELOG.md and CITATION.cff must name the release"
@@ -259,6 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check(name, lambda call=call: call(clone))  # type: ignore[misc]
         check("wheel", lambda: check_wheel(clone, wheels))
         if not options.quick:
+            check("verified", lambda: check_verified(clone))
             check("tests", lambda: check_tests(clone, options.venv))
     return 0 if passed else 1
 

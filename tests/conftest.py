@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.spent import Spent
+
 ROOT = Path(__file__).parents[1]
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 
@@ -29,6 +31,11 @@ settings.load_profile("macd")
 
 FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
 """What takes longest, in the order in which the workers of pytest-xdist begin it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says at the end where the time went."""
+    config.pluginmanager.register(Spent(), "spent")
 
 
 @pytest.hookimpl(optionalhook=True)

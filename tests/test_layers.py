@@ -71,7 +71,7 @@ LAZY_IMPORTS = {
 HEAVY = {"torch", "transformers", "ultralytics"}
 BASICS = {
     "types", "description", "records", "errors", "options", "validation", "words", "view_records",
-    "evidence", "evidence.records", "repeats",
+    "evidence", "evidence.records", "repeats", "unix",
 }  # fmt: skip
 WITHOUT_TORCH = {
     *BASICS,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+
+from macd_studio.commands import parser as command_line
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parses and runs; returns the exit code."""
     from macd_studio.toyworld.export import FORMATS, export
 
-    parser = argparse.ArgumentParser(prog="python -m toyworld", description=__doc__)
+    parser = command_line("toyworld", __doc__)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("export", help="write clips and annotations as published")
     command.add_argument("format", choices=tuple(FORMATS))

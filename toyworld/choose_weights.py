@@ -6,11 +6,11 @@ QUALITY on the log's last line, the one with the lowest smoothed loss at its las
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
 
 Accuracy = dict[str, dict[str, float]]
@@ -59,7 +59,7 @@ def choose(trainings: list[Training]) -> Training | None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("toyworld.choose_weights", __doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     trainings = [read_training(f) for f in parser.parse_args().folders]
     for t in trainings:

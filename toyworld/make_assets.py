@@ -7,7 +7,6 @@ can be evaluated.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import shutil
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.shipped import TOYWORLD
 from macd_studio.toyworld.model import FRAMES, MERGE, PATCH, SIZE, TEMPORAL, build
 from macd_studio.toyworld.questions import build_tokenizer
@@ -72,7 +73,8 @@ def _files(path: Path) -> list[Path]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    need_checkout("toyworld.make_assets")
+    parser = command_line("toyworld.make_assets", __doc__)
     parser.add_argument("what", choices=("all", "sprites", "backbone", "detector", "manifest"))
     parser.add_argument("--backbone", type=Path, default=Path("runs/backbone/checkpoint.pt"))
     parser.add_argument(

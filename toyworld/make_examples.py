@@ -8,7 +8,6 @@ came of it; the index says how many clips were drawn until one was kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from dataclasses import replace
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.pipeline import run
@@ -249,7 +250,8 @@ def retrace(lm: VideoLM, detector: Detector) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    need_checkout("toyworld.make_examples")
+    parser = command_line("toyworld.make_examples", __doc__)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--tries", type=int, default=1000, help="clips drawn for each kind")
     parser.add_argument("--only", nargs="+", default=[], help="kinds to look for again")

@@ -7,7 +7,6 @@ kept by the rule that each function states, never by hand. The result is assets/
 
 from __future__ import annotations
 
-import argparse
 import base64
 import io
 import json
@@ -21,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.question import word_tokens
@@ -344,7 +345,8 @@ PARTS = {"habits": 0, "frames": 1, "fade": 2, "caption": 4, "quiz": 5}
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    need_checkout("toyworld.make_lessons")
+    parser = command_line("toyworld.make_lessons", __doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tries", type=int, default=240, help="clips drawn for the quiz")
     args = parser.parse_args()

@@ -9,7 +9,6 @@ is written every two minutes and resumes by itself; the log is one JSON object a
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
@@ -24,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.model import (
@@ -443,7 +443,7 @@ def evaluate(
 
 def main() -> None:
     """Command line; uses the longer schedule where there is a GPU."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("toyworld.train_backbone", __doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/backbone"))
     parser.add_argument("--seed", type=int, help=f"{Schedule.seed} without it")
     parser.add_argument("--threads", type=int, default=2)

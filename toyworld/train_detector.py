@@ -5,7 +5,6 @@ From nothing, on the backbone's world but without habits, so that it has none of
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ import cv2
 import numpy as np
 import torch
 
+from macd_studio.commands import parser as command_line
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import frame_times, render, sample
 
@@ -49,7 +49,7 @@ def write_dataset(folder: Path, train: int, val: int, seed: int = 3) -> Path:
 
 def main() -> None:
     """Draws the data, trains, validates, and leaves `detector.pt` (fp16) and `metrics.json`."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("toyworld.train_detector", __doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/detector"))
     parser.add_argument("--frames", type=int, default=2400)
     parser.add_argument("--epochs", type=int, default=10)

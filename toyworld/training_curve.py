@@ -12,6 +12,8 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
+from macd_studio.commands import need_checkout
+
 TRAINING = Path(__file__).resolve().parents[1] / "docs" / "training"
 LOSSES = {"answer": ("answers", "#0072B2"), "question": ("questions", "#D55E00")}
 KINDS = {"present": "-", "absent": "--", "animal": "-.", "motion": ":", "caption": (0, (5, 1))}
@@ -63,4 +65,5 @@ def draw(log: Path = TRAINING / "backbone.jsonl", out: Path = TRAINING / "curve.
 
 
 if __name__ == "__main__":
+    need_checkout("toyworld.training_curve")
     draw()

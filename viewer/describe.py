@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from macd_studio.commands import need_checkout
 from macd_studio.core import description as of
 from macd_studio.core.evidence.records import ControlOutcome, ControlReport, OcclusionReport
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord, RecordOf
@@ -268,5 +269,6 @@ def _typescript(rule: Rule) -> str:
 
 
 if __name__ == "__main__":
+    need_checkout("viewer.describe")
     for path, text in written().items():
         path.write_text(text, encoding="utf-8")

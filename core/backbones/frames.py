@@ -93,7 +93,9 @@ class LlavaNextVideo(FramesVLM):
     def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.encode_patches`; every frame is handed over as a video of its own."""
         pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
-        return (self.model.model.get_video_features(pixels[:, None]).pooler_output,)
+        features = self.model.model.get_video_features(pixels[:, None]).pooler_output
+        # transformers 5.17 gives a tuple with the frames of each video
+        return (features if isinstance(features, Tensor) else torch.cat(list(features)),)
 
 
 SPECK = 1e-6

@@ -19,6 +19,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.cli import evidence, render
 from macd_studio.core.cli.flags import (
     add_device,
@@ -122,7 +123,7 @@ def _write_what_can_be_written() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
+    parser = command_line("core", __doc__)
     add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True)
     usage = "%(prog)s [option …] VIDEO QUESTION"

@@ -8,6 +8,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+from macd_studio.commands import called
 from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, VideoOptions, WeightsOptions
@@ -25,7 +26,7 @@ def command(trace: Trace) -> str:
     """
     _check_repeatable(trace)
     further = _further(trace)
-    run = ["python", "-m", "core", "compare" if further else "trace"]
+    run = [*called("core").split(), "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
     backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
     objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
@@ -43,7 +44,7 @@ def command(trace: Trace) -> str:
     line = shlex.join([*run, *flags, "--", *clip] if dashed else [*run, *clip, *flags])
     if not edits:
         return line
-    again = ["python", "-m", "core", "edit", f"{stem}.macd", *backbone, *edits]
+    again = [*called("core").split(), "edit", f"{stem}.macd", *backbone, *edits]
     return f"{line} && \\\n{shlex.join([*again, '--out', f'{stem}-edited.macd'])}"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
@@ -108,7 +109,7 @@ def measure_drawn_clips(
     measure: of a backbone, the number of clips (least to 10,000) and the first seed; its figures
     are printed and, with --out, written as JSON. Returns the exit code, 2 for what a user can mend.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser = command_line(module, about)
     parser.add_argument("--n", type=int, default=n, help=f"clips (default: {n})")
     parser.add_argument("--seed", type=int, default=seed, help=f"of the clips (default: {seed})")
     parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")

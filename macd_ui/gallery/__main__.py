@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.words import count
 from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
@@ -18,7 +19,7 @@ from macd_studio.macd_ui.sites import INDEX, exit_code
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the site; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.gallery", description=__doc__)
+    parser = command_line("macd_ui.gallery", __doc__)
     parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a gallery")
     parser.add_argument(
         "traces", metavar="TRACES", nargs="+", help=".macd files or folders of them"

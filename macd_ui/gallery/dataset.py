@@ -7,12 +7,12 @@ codes: 0 committed, 2 bad input or refused by the hub.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.gallery.site import Site
@@ -92,7 +92,7 @@ def pull(dataset: str) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Commits a folder; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.gallery.dataset", description=__doc__)
+    parser = command_line("macd_ui.gallery.dataset", __doc__)
     parser.add_argument("dataset", metavar="OWNER/NAME", help="of the dataset")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of .macd files")
     given = parser.parse_args(arguments)

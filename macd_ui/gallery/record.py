@@ -8,7 +8,6 @@ Exit codes: 0 everything is recorded, 1 some runs failed, 2 bad input.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.door import check_backbone, run_video
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods
@@ -208,7 +208,7 @@ def _write(path: Path, text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Records a list; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.gallery.record", description=__doc__)
+    parser = command_line("macd_ui.gallery.record", __doc__)
     parser.add_argument("list", metavar="LIST", help="JSON: clips, questions and licences")
     parser.add_argument("out", metavar="OUT", help="folder of the recording")
     parser.add_argument("--backbone", default="toyworld", metavar="ID", help="or a folder")

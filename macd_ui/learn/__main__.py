@@ -6,12 +6,12 @@ Exit codes: 0 written, 2 bad input.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
@@ -19,7 +19,7 @@ from macd_studio.macd_ui.sites import INDEX, exit_code
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the course; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m macd_ui.learn", description=__doc__)
+    parser = command_line("macd_ui.learn", __doc__)
     parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a course")
     parser.add_argument("--zip", action="store_true", help="write OUT.zip too")
     parser.add_argument("--language", default="en", help="of the texts (default: %(default)s)")

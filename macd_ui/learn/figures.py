@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.commands import need_checkout
 from macd_studio.macd_ui.learn.chapters import CHAPTERS, HERE, Value, placeholders
 
 FILE = HERE / "figures.json"
@@ -240,5 +241,6 @@ def as_text(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    need_checkout("macd_ui.learn.figures")
     FILE.write_text(as_text(compute()), encoding="utf-8")
     print(f"{FILE}: {len(figures()['values'])} values")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from macd_studio.commands import need_checkout
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import (
     HERE,
@@ -96,6 +97,7 @@ def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:
 
 
 if __name__ == "__main__":
+    need_checkout("macd_ui.learn.worksheet")
     shipped = read_chapters("en", all_values(examples_by_role([SHIPPED])))
     GUIDE.write_text(guide(shipped), encoding="utf-8")
     print(GUIDE)

@@ -11,7 +11,6 @@ that each of them has under way, by `request_of`.
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any
 import uvicorn.config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from macd_studio.core.unix import unix
 from macd_studio.macd_ui.serving.identity import is_proxy
 from macd_studio.macd_ui.settings import Network
 
@@ -40,6 +40,7 @@ _proxies: tuple[Network, ...] = ()
 
 def most() -> int:
     """Connections that may be open at the same time."""
+    resource = unix("resource")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = WANTED if soft == resource.RLIM_INFINITY else soft
     return max(16, count - RESERVED)
@@ -141,6 +142,7 @@ def bound_connections(proxies: Sequence[Network] = ()) -> None:
     """
     global _proxies
     _proxies = tuple(proxies)
+    resource = unix("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -7,7 +7,6 @@ python -m macd_ui.serving.passwords FILE USER    # asks for the password, adds o
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import hashlib
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from getpass import getpass
 from pathlib import Path
 
+from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 
 KIND = "scrypt"
@@ -102,9 +102,9 @@ def checker(path: str | Path, delays: Delays) -> Callable[[str, str], Awaitable[
 
 def main() -> None:
     """Adds a user to a file, or gives one another password."""
-    parser = argparse.ArgumentParser(
-        prog="python -m macd_ui.serving.passwords",
-        description="Adds a user who may log in; the password is asked for, or read from a pipe.",
+    parser = command_line(
+        "macd_ui.serving.passwords",
+        "Adds a user who may log in; the password is asked for, or read from a pipe.",
     )
     parser.add_argument("file")
     parser.add_argument("user")

@@ -216,7 +216,8 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_progress(toy_mp4, tmp_path)
     read, write = os.pipe()
     os.close(read)
     try:
-        ask = ("trace", toy_mp4, "Is there a dog in the video?", "--frames", 2, "--out", out)
+        ask = ("trace", toy_mp4, "Is there a dog in the video?", "--frames", 2, "--detector",
+               "grid", "--out", out)  # fmt: skip
         done = subprocess.run([sys.executable, "-m", "core", *map(str, ask)], cwd=ROOT,
                               stdout=subprocess.PIPE, stderr=write, timeout=PATIENCE_S)  # fmt: skip
     finally:

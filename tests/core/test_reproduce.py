@@ -20,7 +20,7 @@ from macd_studio.core.options import (
     VcdOptions,
 )
 from macd_studio.core.pipeline import run
-from macd_studio.core.traces.bundle import load
+from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.whatif.edits import sound_edit
 from macd_studio.core.whatif.workbench import EDIT_FIELDS, Edit, Workbench, read_edit
@@ -100,7 +100,10 @@ def every_kind_of_edit(trace):
 def test_the_commands_make_every_kind_of_edit_again(
     trace, toy_mp4, toyworld, tmp_path, monkeypatch
 ):
-    bench = Workbench(replace(trace, clip=replace(trace.clip, name=str(toy_mp4))), toyworld)
+    """Of the run as its file keeps it: `point` looks into pictures, which it keeps with loss."""
+    save(trace, tmp_path / "kept.macd")
+    kept = load(tmp_path / "kept.macd")
+    bench = Workbench(replace(kept, clip=replace(kept.clip, name=str(toy_mp4))), toyworld)
     for edit in every_kind_of_edit(trace):
         for _ in bench.change(read_edit(edit, bench.trace)):
             pass
@@ -108,8 +111,9 @@ def test_the_commands_make_every_kind_of_edit_again(
     wanted = bench.measure_occlusion()
     assert {edit.kind for edit in wanted.edits} == set(EDIT_FIELDS)
 
+    lines = command(wanted).split(" && \\\n")  # as they are called in the checkout
     monkeypatch.chdir(tmp_path)
-    for line in command(wanted).split(" && \\\n"):
+    for line in lines:
         assert main(shlex.split(line)[3:]) == 0
     (out,) = tmp_path.glob("*-edited.macd")
     again = load(out)

@@ -11,8 +11,9 @@ import yaml
 
 from macd_studio.core.errors import OptionError
 from macd_studio.macd_ui import deploy, engine
-from macd_studio.macd_ui.deploy import HARDWARE, NEEDED, ROOT, card, main, plan, static_plan
+from macd_studio.macd_ui.deploy import HARDWARE, NEEDED, card, main, plan, static_plan
 from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.parts import LIST, ROOT, listed
 from tests import space_hub
 from tests.patience import PATIENCE_S
 
@@ -34,16 +35,16 @@ except MacdError as error:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A small checkout with a file in every place that a Space needs, and one in none."""
+    """A small checkout with a file in every place of the project, and one in none."""
     root = tmp_path / "checkout"
     for name in NEEDED:
         path = root / (f"{name}file.txt" if name.endswith("/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n")
+        path.write_text(f"# {name}\n")
     (root / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     (root / "assets" / "weights.bin").write_bytes(bytes(range(256)) * 40)
-    (root / "tests").mkdir()
-    (root / "tests" / "test_x.py").write_text("")
+    (root / "mine").mkdir()
+    (root / "mine" / "notes.py").write_text("")
     git(root, "init", "-q")
     git(root, "add", "-A")
     return root
@@ -74,7 +75,8 @@ def test_a_push_is_one_commit_and_the_next_one_brings_it_up_to_date(checkout):
         assert "pushed to http://127.0.0.1" in push(hub, checkout)
         pushed = set(plan("owner/name", root=checkout).files)
         assert set(hub.files) == pushed | {".gitattributes"}
-        assert "tests/test_x.py" not in pushed
+        assert "mine/notes.py" not in pushed
+        assert hub.files[LIST].decode().split() == sorted(pushed - {LIST})
         assert hub.files["assets/weights.bin"] == (checkout / "assets/weights.bin").read_bytes()
         assert len(hub.stored) == 1, "a binary file goes to the large file storage"
         assert hub.files["README.md"] == (ROOT / "README.md").read_bytes()
@@ -174,14 +176,9 @@ def test_the_checkout_itself_can_be_deployed():
     deployment = plan("owner/name")
     names = set(deployment.files)
     assert {"app.py", "requirements.txt", "assets/toyworld/detector.pt"} <= names
-    assert {n.partition("/")[0] for n in names}.isdisjoint({"tests", "bench", "scripts", ".ci"})
+    assert names == {*listed(), LIST}, "git tracks what macd_studio/parts.py does not name"
     total = sum(map(deployment.size, names)) / 1e6
     assert total < 60
-    # what the app imports is pushed: every package that the wheel ships
-    packages = [p.name for p in (ROOT / "macd_studio").iterdir() if p.is_symlink()]
-    assert len(packages) > 6
-    for package in {*packages, "macd_studio"} - {"assets"}:
-        assert f"{package}/__init__.py" in names
     assert not any(p.is_symlink() for p in deployment.files.values() if isinstance(p, Path))
 
 

@@ -16,11 +16,11 @@ STRANGE = [
     ("null", "is\0it?"),
     ("bidi", "is \u202e it?"),
 ]
-SLOW = (
-    "8192 × 8192 pixels", "truncated tail", "1000 frames a second", "variable rate",
-    "wide pixels", "10 bits", "HDR",
+SAMPLE = (
+    "empty", "web page", "HLS playlist", "zip archive", "sound only", "corrupt pictures",
+    "one frame",
 )  # fmt: skip
-"""Rows whose bytes take longest to read; the reader has them all in every run of the tests."""
+"""A row of each kind of answer; the reader has them all in every run of the tests."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def run(visitor, **values):
     return visitor.send("run", **values)
 
 
-@pytest.mark.parametrize("case", sampled(CASES, [c for c in CASES if c.name not in SLOW]), ids=str)
+@pytest.mark.parametrize("case", sampled(CASES, [c for c in CASES if c.name in SAMPLE]), ids=str)
 def test_each_row_of_the_table(public, visitor, tmp_path, case):
     path = case.build(tmp_path)
     if not path.is_file() or path.stat().st_size == 0:

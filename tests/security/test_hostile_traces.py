@@ -291,9 +291,8 @@ SHOWN = {
 
 
 SAMPLE = (
-    "half a pair in the clip's name", "nothing told of the clip", "half of the options told",
-    "no answers", "no baseline", "a stopped run", "the last piece is empty", "floors are NaN",
-    "strange text in question", "strange text in tracks.0.label", "strange text in a warning",
+    "half a pair in the clip's name", "half of the options told", "no baseline", "a stopped run",
+    "floors are NaN", "strange text in tracks.0.label",
 )  # fmt: skip
 
 

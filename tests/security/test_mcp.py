@@ -26,7 +26,7 @@ from tests.security.conftest import serving
 ROOT = Path(__file__).parents[2]
 PRINTED = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
 
-NAMES = {"trace", "compare", "rescore", "open", "evidence"}
+NAMES = {"trace", "compare", "rescore", "open", "evidence", "enough"}
 
 
 def test_no_tool_is_there_without_the_option(store):
@@ -51,6 +51,7 @@ def test_the_official_client_uses_every_tool(make_video):
     assert set(told["compare"]["answers"]) == {"baseline", "macd", "vcd"}
     assert told["open"]["answers"] == told["trace"]["answers"]
     assert told["evidence"]["objects"]
+    assert "made by 'bytes'" in told["enough"]  # only the embedded model is loaded again
     assert len(told["rescore"]) == len(told["trace"]["answers"]["macd"]["tokens"])
     assert unpack(told["file"]).question == "Is there a dog?"
     assert told["error"] == "there is no trace 'nothing.macd'. Check the file name."
@@ -133,6 +134,7 @@ async def conversation(url, clip):
         told["compare"] = await call("compare", video=clip, question="Is it?", methods=["vcd"])
         told["open"] = await call("open", trace=address)
         told["evidence"] = await call("evidence", trace=address)
+        told["enough"] = await call("enough", trace=address)
         told["rescore"] = await call("rescore", trace=address, alpha=2.0, beta=0.1)
         told["error"] = await call("open", trace="nothing.macd")
         resource = (await client.read_resource(address)).contents[0]

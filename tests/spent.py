@@ -1,0 +1,56 @@
+"""What a run of the tests took, by folder, printed at its end.
+
+Seconds of waiting and of processor time: of this process and of those that it started and that
+have ended. The processor's seconds say more on a machine that does other work beside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def processor_s() -> float:
+    """Seconds of processor time so far, with those of processes that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Spent:
+    """Notes the seconds of each phase of each test; prints their sums by folder."""
+
+    def __init__(self) -> None:
+        self.last = processor_s()
+        self.by_folder: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        """In the process that runs a test: notes what a phase took."""
+        report: Any = yield
+        now = processor_s()
+        report.processor_s, self.last = now - self.last, now
+        return report
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """In the process that reports: adds it up."""
+        row = self.by_folder[os.path.dirname(report.nodeid.split("::")[0])]
+        row[0] += report.when == "call"
+        row[1] += report.duration
+        row[2] += getattr(report, "processor_s", 0.0)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The table."""
+        if sum(row[1] for row in self.by_folder.values()) < LEAST_S:
+            return
+        terminalreporter.section("seconds by folder")
+        terminalreporter.write_line(f"{'':32}{'tests':>7}{'waited':>9}{'processor':>11}")
+        for name, (n, waited, spent) in sorted(self.by_folder.items(), key=lambda z: -z[1][1]):
+            terminalreporter.write_line(f"{name:32}{n:7.0f}{waited:9.1f}{spent:11.1f}")
+
+
+LEAST_S = 20.0
+"""Shorter runs print no table."""
