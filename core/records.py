@@ -191,6 +191,9 @@ class DetectorRecord(Record):
     max_per_frame: int = stored(_DETECT["max_per_frame"], "most detections in a frame", 0)
     classes: tuple[str, ...] = stored(_DETECT["classes"], "what it looked for; empty for all", ())
     prompt: str = stored(_DETECT["prompt"], "what it was asked for, in words", "")
+    names: tuple[str, ...] = stored(
+        _DETECT["names"], "of its classes, where they were given; empty where it has its own", ()
+    )
     frames: int = stored(COUNT, "how many frames it was shown", 0)
     fps: float | None = stored(
         Maybe(Number(0.0, 1e6)), "how dense they were, null for one frame", None

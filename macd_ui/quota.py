@@ -229,7 +229,8 @@ class Quota:
             use = self._use(visitor)
             if use.opening >= self.limits.opening:
                 raise QuotaError(
-                    f"{count(use.opening, 'file')} {self.whose.words} wait to be opened already",
+                    f"{count(use.opening, 'file')} {self.whose.words}"
+                    f" {'is' if use.opening == 1 else 'are'} waiting to be opened",
                     self.whose.remedy("Wait until one of them is open"),
                 )
             use.opening += 1

@@ -1,4 +1,4 @@
-"""What a run of the tests took, by folder, printed at its end.
+"""What a run of the tests took, by folder and by file, printed at its end.
 
 Seconds of waiting and of processor time: of this process and of those that it started and that
 have ended. The processor's seconds say more on a machine that does other work beside.
@@ -26,6 +26,7 @@ class Spent:
     def __init__(self) -> None:
         self.last = processor_s()
         self.by_folder: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        self.by_file: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
@@ -37,20 +38,24 @@ class Spent:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the process that reports: adds it up."""
-        row = self.by_folder[os.path.dirname(report.nodeid.split("::")[0])]
-        row[0] += report.when == "call"
-        row[1] += report.duration
-        row[2] += getattr(report, "processor_s", 0.0)
+        file = report.nodeid.split("::")[0]
+        for row in (self.by_folder[os.path.dirname(file)], self.by_file[file]):
+            row[0] += report.when == "call"
+            row[1] += report.duration
+            row[2] += getattr(report, "processor_s", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table."""
         if sum(row[1] for row in self.by_folder.values()) < LEAST_S:
             return
-        terminalreporter.section("seconds by folder")
-        terminalreporter.write_line(f"{'':32}{'tests':>7}{'waited':>9}{'processor':>11}")
-        for name, (n, waited, spent) in sorted(self.by_folder.items(), key=lambda z: -z[1][1]):
-            terminalreporter.write_line(f"{name:32}{n:7.0f}{waited:9.1f}{spent:11.1f}")
+        for what, found in (("folder", self.by_folder), ("file, the slowest", self.by_file)):
+            terminalreporter.section(f"seconds by {what}")
+            terminalreporter.write_line(f"{'':44}{'tests':>7}{'waited':>9}{'processor':>11}")
+            slowest = sorted(found.items(), key=lambda z: -z[1][1])[:MOST_ROWS]
+            for name, (n, waited, spent) in slowest:
+                terminalreporter.write_line(f"{name:44}{n:7.0f}{waited:9.1f}{spent:11.1f}")
 
 
+MOST_ROWS = 25
 LEAST_S = 20.0
 """Shorter runs print no table."""

@@ -223,7 +223,7 @@ def layout_error(lm: UniversalVLM, encoded: Encoded, own: Mapping[str, Any]) -> 
     for name, value in own.items():
         if name == "input_ids" or not isinstance(value, Tensor):
             continue
-        mine = inputs[name].cpu()
+        mine = torch.from_numpy(to_host(inputs[name]))
         if mine.shape != value.shape:
             return f"{name} of shape {tuple(mine.shape)} for {tuple(value.shape)}"
         if not value.is_floating_point():

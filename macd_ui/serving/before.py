@@ -15,6 +15,7 @@ FIXED = "24 small pictures, whatever the clip is; the reading before it has a cl
 DRAWN = "a fixed size; one of 2 readers; the visitor's time of reading"
 BY_SIZE = "what it is given is bounded"
 READER = "a clock; Stop and a closed tab end it; the visitor's time of reading"
+TRACKS = "a clock of 10 s and 300 MB beside the server; no place in the line; as for clips"
 PLACE = "one of 2 places; a closed tab leaves the line; the visitor's time of reading"
 WRITER = "a clock of 10 s and 600 MB beside the server; a closed tab ends it; the time of reading"
 
@@ -38,6 +39,11 @@ class Computed:
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         ("core.media.video.read_clip",), "reading a clip", "any file of 100 MB", 1000, 10, READER
+    ),
+    Computed(
+        ("core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"),
+        "reading and placing a file of tracks or masks",
+        "52 files, in the table below; the largest 9 million pixels in colour", 250, 10, TRACKS,
     ),
     Computed(
         ("core.media.webp.picture_uri",), "the strip of a clip", "24 frames of 1920×1080, noise",
@@ -110,10 +116,6 @@ COMPUTED: tuple[Computed, ...] = (
 """In the order of the table."""
 ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
 """Functions that handlers call when their turn on the device has come."""
-TO_MEASURE = frozenset(
-    {"core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"}
-)
-"""The reader of tracks, beside the server, whose row is not measured yet."""
 
 
 def table(rows: Iterable[Computed] = COMPUTED) -> str:

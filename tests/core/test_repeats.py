@@ -459,7 +459,7 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
                  "check_memory", "media_part", "check_template"):  # fmt: skip
         monkeypatch.setattr(f"macd_studio.core.backbones.load.{name}", lambda *_, **__: None)
     monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)
-    with pytest.raises(RuntimeError, match="are read"):  # a model may have no such file
+    with pytest.raises(UnsupportedBackbone, match="are read"):  # a model may have no such file
         load_backbone(str(tmp_path))
     config = {"repetition_penalty": 1.05, "do_sample": True, "temperature": 1e-6}
     for values, refused in ((config, False), (config | {"no_repeat_ngram_size": 3}, True)):
@@ -467,7 +467,7 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
         kind, told = (
             (UnsupportedBackbone, "sets no_repeat_ngram_size to 3")
             if refused
-            else (RuntimeError, "are read")
+            else (UnsupportedBackbone, "are read")
         )
         with pytest.raises(kind, match=told):
             load_backbone(str(tmp_path))

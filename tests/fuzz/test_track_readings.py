@@ -4,15 +4,18 @@ Nothing else: objects of another clip, on other frames or of other columns are a
 """
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from macd_studio.core.objects.formats.columns import NAMES, PLAIN
+from tests.fuzz import cases as fuzz
 from tests.fuzz import drawn_tracks as drawn
-from tests.fuzz.cases import cases
 
+cases = partial(fuzz.cases, share=0.2)
+"""Each case writes and reads a file."""
 seeds = st.integers(0, 2**31)
 HEX = "0123456789abcdef"
 

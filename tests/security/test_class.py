@@ -113,7 +113,7 @@ def turned_away(ends):
 
     On a machine that is busy otherwise a run may be out of time; that is no matter of their number.
     """
-    bounds = ("address", "tabs", "wait already", "Too many")
+    bounds = ("address", "tabs", "wait already", "waiting to be", "Too many")
     return [
         end
         for end in ends

@@ -52,7 +52,8 @@ def test_serving_others_without_it_is_warned_of():
     assert len(warnings_of(settings("--host", "0.0.0.0"))) == 2
     (told,) = warnings_of(settings("--host", "0.0.0.0", "--public"))
     assert "--allow-host" in told
-    assert not warnings_of(settings("--host", "0.0.0.0", "--public", "--allow-host", "lab"))
+    (told,) = warnings_of(settings("--host", "0.0.0.0", "--public", "--allow-host", "lab"))
+    assert told == "From other machines: http://lab:7860"
 
 
 @pytest.mark.parametrize("port", ["99999", "0", "-1", "x", "1e3"])
@@ -190,7 +191,7 @@ def test_quotas_of_a_visitor():
         pass
     for _ in range(10):
         quota.add_upload("a", 10**6)
-    with pytest.raises(QuotaError, match="10 MB in the last hour"):
+    with pytest.raises(QuotaError, match="10 MB from your address were uploaded in the last hour"):
         quota.add_upload("a", 1)
     quota.add_upload("b", 10**6)
     quota.add_device_s("a", 60.0)
@@ -285,7 +286,7 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
     while len(public.opening_queue) == MAX_OPENING:
         time.sleep(0.01)
     answer = visitor.http.post("/gradio_api/run/open", json={"data": [file]})
-    assert "you are opening 1 file already" in answer.text
+    assert "1 file from your address is waiting to be opened" in answer.text
     for place in places:
         place.leave()
     assert first.result(PATIENCE_S) == 200

@@ -218,6 +218,8 @@ export interface DetectorRecord {
   classes?: string[];
   /** what it was asked for, in words */
   prompt?: string;
+  /** of its classes, where they were given; empty where it has its own */
+  names?: string[];
   /** how many frames it was shown */
   frames?: number;
   /** how dense they were, null for one frame */
@@ -354,7 +356,7 @@ export interface MaskOptions {
   fusion: "max" | "confidence" | "average" | "or";
   /** what masked pixels become */
   fill: "mean" | "black" | "blur" | "noise" | "plate" | "additive";
-  /** what a frame mask covers: pixels outside the objects, the whole frame, or nothing */
+  /** what it covers: pixels outside the objects, the whole frame, nothing */
   frame_mask: "outside" | "whole" | "off";
   /** seed of the noise in masked pixels */
   fill_seed: number;

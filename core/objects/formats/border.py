@@ -33,6 +33,8 @@ MAX_VALUES, MAX_MEMBERS = 4_000_000, 20_000
 MAX_POINTS = 20_000
 """Of one polygon. What all polygons of a file may hold is bounded by its values and bytes."""
 MAX_SIDE, MAX_FRAME, MAX_DIGITS = 4096, 10_000_000, 50
+MAX_YAML = 20_000
+"""Values of a data set's YAML, whose parser takes its time for each."""
 MAX_DEPTH = 50
 """Of elements of XML and of values of YAML inside each other."""
 OTHER = "Export it as COCO, CVAT for video, Label Studio, MOT, YOLO, PNG masks or MACD tracks"
@@ -205,7 +207,7 @@ def parse_yaml(text: str) -> Any:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             # an alias stands for any number of values
-            if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH or values > 200_000:
+            if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH or values > MAX_YAML:
                 return None
         return yaml.safe_load(text[:1_000_000])
     except (yaml.YAMLError, ValueError, RecursionError):

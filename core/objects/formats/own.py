@@ -28,7 +28,7 @@ from macd_studio.core.objects.formats.source import Asked, Source
 from macd_studio.core.types import Floats
 from macd_studio.core.words import writable
 
-NAME, TITLE, ENDING = "json", "MACD tracks", ".json"
+NAME, TITLE, ENDING = "json", "MACD", ".json"
 MARK = "macd-tracks"
 """What such a file says it is."""
 
