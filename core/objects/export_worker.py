@@ -28,7 +28,7 @@ def answer(job: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
         return {"bytes": len(written)}, written
     except MacdError as error:
         return {"error": error.cause, "remedy": error.remedy}, b""
-    except MemoryError:
+    except (MemoryError, OSError):  # Pillow's encoder calls a lack of memory an OSError
         return {"over": "memory"}, b""
     except cv2.error as error:
         if error.code == cv2.Error.StsNoMem:

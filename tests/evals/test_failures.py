@@ -24,9 +24,11 @@ from tests.fakes import ByteLM
 
 ROOT = Path(__file__).parents[2]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OF_A_RUN = {"--tracks-fps", "--first-frame", "--track-source", "--columns"}
-"""Of `core trace --tracks`, which names a single file."""
-TRANSLATED = {"--start", "--end", "--offload", *OF_A_RUN}
+OF_A_RUN = {"--tracks-fps", "--first-frame", "--track-source", "--columns", "--verbose",
+            "--device"}  # fmt: skip
+"""Of `core trace`: of --tracks, which names a single file, and of what went wrong in a model."""
+OF_PIP = {"--upgrade"}
+TRANSLATED = {"--start", "--end", "--offload", *OF_A_RUN, *OF_PIP}
 """Of core's own commands; evaluations give another remedy for a range, see the tests below."""
 
 

@@ -118,6 +118,7 @@ def test_requests_write_no_more_than_their_rows_say(public, caplog):
                         kind = {"content-type": "application/x-www-form-urlencoded"}
                     visitor.http.post(path, content=json.dumps(odd), headers=kind)
         told = [r for r in caplog.records if r.levelno >= logging.WARNING]
+        told = [r for r in told if r.name != "asyncio"]  # of a client that another test has closed
         assert len(told) <= 2 * door.log, (door, [r.getMessage() for r in told])
         new = set(folder.rglob("*")) - files
         assert len(new) <= (2 if door.body == UPLOAD else 0), (door, new)

@@ -217,8 +217,8 @@ def test_messages_that_nobody_reads_are_bounded(public):
     waiting = [m.qsize() for m in queue.pending_messages_per_session.values()]
     most = public.settings.visitor.unread_of_tab
     assert most <= sum(waiting) <= most + 100
-    reader = Visitor(public.url)  # of the same address; and then the other reads too
-    assert reader.http.post(f"{API}/queue/join", json=body).status_code == 429
+    reader = Visitor(public.url)  # another tab of the same address is let in; then the other reads
+    assert reader.http.post(f"{API}/queue/join", json=body).status_code == 200
     assert sum(m["msg"] == "process_completed" for m in unread.messages("all of them")) > 9
     assert reader.send("take_away")[-1]["success"]
 
