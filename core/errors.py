@@ -146,6 +146,12 @@ class PlatformError(MacdError):
     """Neither Linux nor macOS."""
 
 
+HALF_OR_DAMAGED = (
+    "Load a model of half precision in float32; look for NaN in the weights of one that is in it"
+)
+"""What may help where a model gives NaN or infinity."""
+
+
 class NumericalError(MacdError):
     """NaN or infinity in a loss, a gradient or logits."""
 

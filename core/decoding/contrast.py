@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import NumericalError
+from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError
 from macd_studio.core.macd import (
     Float64Array,
     Head,
@@ -76,7 +76,7 @@ def check_finite(logits: Logits, where: str) -> None:
     if not np.isfinite(logits).all():
         raise NumericalError(
             f"the model gave logits that are not finite at {where}",
-            "Load it in float32, or choose another fill or a smaller α",
+            f"{HALF_OR_DAMAGED}; or choose another fill or a smaller α",
         )
 
 

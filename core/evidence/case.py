@@ -15,7 +15,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import DecodeState
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.errors import Cancelled, NumericalError
+from macd_studio.core.errors import HALF_OR_DAMAGED, Cancelled, NumericalError
 from macd_studio.core.evidence.maps import grid_of, mean_to
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
@@ -119,9 +119,7 @@ class EvidenceCase:
         """The target's number under a view."""
         number = float(self.unhidden(view)[0][0])
         if not np.isfinite(number):
-            raise NumericalError(
-                "the token's logit is not finite", "Load the model in float32, or another token"
-            )
+            raise NumericalError("the token's logit is not finite", HALF_OR_DAMAGED)
         return number
 
     def before_last(self, view: str) -> tuple[DecodeState, int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.errors import NumericalError
+from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS, batch_size
 from macd_studio.core.evidence.maps import mean_to
@@ -91,7 +91,7 @@ def _read(case: EvidenceCase, sets: Sequence[NDArray[np.bool_]]) -> Iterator[flo
         token = 0
     found = to_host(torch.softmax(logits, -1)[:, token])
     if not np.isfinite(found).all():
-        raise NumericalError("the token's probability is not finite", "Load the model in float32")
+        raise NumericalError("the token's probability is not finite", HALF_OR_DAMAGED)
     yield from found.tolist()
 
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from macd_studio.core.backbones.base import VideoLM
-from macd_studio.core.errors import NumericalError, OptionError
+from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError, OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
 from macd_studio.core.evidence.kinds import Measured, find_kind
@@ -266,9 +266,7 @@ def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
 
 def _map(case: EvidenceCase, kind: str, view: str, measured: Measured) -> EvidenceMap:
     if not np.isfinite(measured.values).all():
-        raise NumericalError(
-            f"the {kind} map is not finite", "Load the model in float32, or choose another kind"
-        )
+        raise NumericalError(f"the {kind} map is not finite", HALF_OR_DAMAGED)
     objects, outside = shares(measured.values, case.coverage)
     parts = measured.values if measured.parts is None else measured.parts
     return EvidenceMap(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.errors import BlindGradient, NumericalError
+from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError
 from macd_studio.core.macd import (
     MaskCompositor,
     gradient_ascent,
@@ -183,7 +183,7 @@ def check_step(step: AscentStep) -> None:
     if not np.isfinite(step.loss) or not np.isfinite(gradient).all():
         raise NumericalError(
             f"the loss or its gradient is not finite at ascent step {step.index + 1}",
-            "Load the model in float32, or choose another fill",
+            f"{HALF_OR_DAMAGED}; or choose another fill",
         )
     if not gradient.any():
         raise BlindGradient(
