@@ -12,6 +12,8 @@ import { MOST_LOW, Views, byId, inSentence, make, part, setReason, sideName,
  * @typedef {{question: string, times: number[], clips: ImageBitmap[][]}} Item
  */
 
+/** How a message about ratings begins that wait in this browser. */
+const UNSAVED = "Not saved yet:";
 const BREAK_AFTER_MS = 20 * 60 * 1000;
 const RETRY_MS = 3000;
 const SECTIONS = ["enter", "instructions", "item", "resting", "end"];
@@ -340,7 +342,7 @@ class RatingPage {
   /** @param {import("./queue.js").Reply | null} reply @param {Failed | null} failure */
   onQueue(reply, failure) {
     if (reply) {
-      banner("");
+      if (part("banner").textContent?.startsWith(UNSAVED)) banner(""); // other words stay
       const busy = new Set(this.queue.pending().map(([, event]) => event.task));
       for (const saved of reply.tasks) {
         const task = this.tasks.find((t) => t.id === saved.id);
@@ -349,7 +351,7 @@ class RatingPage {
       Object.assign(this.feedback, reply.feedback);
       this.showFeedback();
     }
-    if (failure) banner(`Not saved yet: ${failure.message} It is kept in this browser.`);
+    if (failure) banner(`${UNSAVED} ${failure.message} It is kept in this browser.`);
     this.showSaved();
   }
 

@@ -219,7 +219,7 @@ def test_messages_that_nobody_reads_are_bounded(public):
     assert most <= sum(waiting) <= most + 100
     reader = Visitor(public.url)  # another tab of the same address is let in; then the other reads
     assert reader.http.post(f"{API}/queue/join", json=body).status_code == 200
-    assert sum(m["msg"] == "process_completed" for m in unread.messages("all of them")) > 9
+    assert sum(m["msg"] == "process_completed" for m in unread.messages("all of them")) > 3
     assert reader.send("take_away")[-1]["success"]
 
 
