@@ -315,7 +315,7 @@ def _first_frame(
             first = 1.0
             how = f", from 1: its last is {highest:g}, and the clip has {clip.count} frames"
         elif lowest == 1 and clip.count > 1:
-            how = ", from 0; it describes no frame 0: if it counts from 1, state that"
+            how = ", from 0; no frame 0 is described; choose 1 as its first frame if it is"
     if clip.count is not None and not lowest - first >= 0:
         raise TracksError(
             f"{file.name} describes frame {lowest:g}, and its first is stated to be {first:g}",
