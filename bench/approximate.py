@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Track
@@ -43,7 +43,7 @@ def measure(clips: int = CLIPS) -> dict[str, float]:
     return {k: round(v, 3) for k, v in out.items()} | {"agreement_clips": clips}
 
 
-def _compared(lm: VideoLM, seed: int) -> Iterator[tuple[str, list[bool]]]:
+def _compared(lm: LocalLM, seed: int) -> Iterator[tuple[str, list[bool]]]:
     spec = sample(np.random.default_rng(seed))
     clip = drawn_clip(spec, "bench", "0" * 64)
     at = frame_times(len(clip.frames))

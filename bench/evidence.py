@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.counted import flops
 from bench.trace import QUESTION, still
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
@@ -52,7 +52,7 @@ def measure(runs: int = 9) -> dict[str, float]:
     return {k: round(v, 3) for k, v in out.items()}
 
 
-def _enough(lm: VideoLM, clip: Clip) -> dict[str, float]:
+def _enough(lm: LocalLM, clip: Clip) -> dict[str, float]:
     """Seconds until a search for what is enough knows a first bound, and until all is read."""
     first, whole = [], []
     for _ in range(3):
@@ -69,11 +69,11 @@ def _enough(lm: VideoLM, clip: Clip) -> dict[str, float]:
     }
 
 
-def _reader(lm: VideoLM, clip: Clip) -> PieceReader:
+def _reader(lm: LocalLM, clip: Clip) -> PieceReader:
     """Three still objects and the background, in two runs of frames: eight pieces."""
     tracks = still(PIECES // 2 - 1, len(clip.frames))
     context = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
-    best = int(context.base.logits[0].argmax())
+    best = context.lm.next_rows(context.base)[0].best()
     reader = PieceReader(context, EnoughOptions(), Target("baseline", 0, best, ""), (best,))
     assert len(reader.pieces) == PIECES
     return reader
@@ -93,29 +93,29 @@ def ratio(one: Timed, other: Timed, runs: int) -> float:
     return float(a / b)
 
 
-def _case(lm: VideoLM, clip: Clip) -> EvidenceCase:
+def _case(lm: LocalLM, clip: Clip) -> EvidenceCase:
     """The clip with eight still objects; both views are prefilled, as after a run."""
     context = MethodContext(
         lm, lm.encode(clip, QUESTION), still(OBJECTS, len(clip.frames)), RunOptions()
     )
-    target = Target("baseline", 0, int(context.base.logits[0].argmax()), "")
+    target = Target("baseline", 0, context.lm.next_rows(context.base)[0].best(), "")
     views = {"video": context.encoded.video}
     evidence_case = EvidenceCase(context, target, (), views, EvidenceOptions(sanity=False), ())
     evidence_case.score("video")
     return evidence_case
 
 
-def _gradient(lm: VideoLM, clip: Clip) -> Timed:
+def _gradient(lm: LocalLM, clip: Clip) -> Timed:
     case = _case(lm, clip)
     return lambda: find_kind("gradient").measure(case, "video")
 
 
-def _occlusion(lm: VideoLM, clip: Clip) -> Timed:
+def _occlusion(lm: LocalLM, clip: Clip) -> Timed:
     case = _case(lm, clip)
     return lambda: find_kind("occlusion").measure(case, "video")
 
 
-def _forwards(lm: VideoLM, clip: Clip, views: int) -> Timed:
+def _forwards(lm: LocalLM, clip: Clip, views: int) -> Timed:
     """Single-view forwards, one after the other: masked already, nothing shared."""
     case = _case(lm, clip)
     videos = [case.masks.composite(one) for one in case.masks.reach[:views]]

@@ -17,7 +17,7 @@ from transformers import AutoProcessor, Qwen2_5_VLConfig, Qwen2_5_VLForCondition
 
 from bench.counted import flops as count
 from bench.trace import read
-from macd_studio.core.backbones import BackboneInfo, VideoLM
+from macd_studio.core.backbones import BackboneInfo, LocalLM
 from macd_studio.core.backbones.qwen import Qwen25VL
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
@@ -53,7 +53,7 @@ WHOLE = Depth(28, 4, 36)
 SHALLOW = (Depth(1, 1, 1), Depth(2, 1, 1), Depth(1, 2, 1), Depth(1, 1, 2))
 
 
-def build(depth: Depth, device: str, dtype: torch.dtype) -> VideoLM:
+def build(depth: Depth, device: str, dtype: torch.dtype) -> LocalLM:
     """A model of the true width; its weights are drawn on the device."""
     layers = depth.windowed + depth.full
     apart = max(1, layers // depth.full)
@@ -94,7 +94,7 @@ def build(depth: Depth, device: str, dtype: torch.dtype) -> VideoLM:
     return Qwen25VL(model, processor, info)
 
 
-def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) -> MethodContext:
+def case(lm: LocalLM, objects: int = 2, late: bool = False, **ascent: object) -> MethodContext:
     """A random clip with still objects; late: none before the last quarter, no frame mask."""
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
@@ -123,7 +123,7 @@ def measure() -> dict[str, float]:
 
 def flop_ratios() -> dict[str, float]:
     """By kind of run."""
-    cases: dict[str, Callable[[VideoLM], MethodContext]] = {
+    cases: dict[str, Callable[[LocalLM], MethodContext]] = {
         "base": case,
         "macd1": case,
         "macd1_low_memory": partial(case, memory="low"),

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.answering import decoding_views, run_method
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.macd import contrast_weights, weighted
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
@@ -122,7 +122,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def answer(
-    lm: VideoLM,
+    lm: LocalLM,
     item: Item,
     clip: Clip,
     tracks: tuple[Track, ...],
@@ -152,7 +152,7 @@ def answer(
         for contrast, decode in SETTINGS:
             rule, how = Linear(contrast), replace(decode, seed=seed)
             eager = find_answer(lm, name, views.base, views.others, rule, how)
-            lazy = find_answer(lm, name, views.base, lambda v=views: v.others, rule, how)  # type: ignore[misc]
+            lazy = find_answer(lm, name, views.base, partial(getattr, views, "others"), rule, how)
             pairs.append((eager, lazy))
             if name == "macd" and contrast.alpha == 1.0 and decode.search == "greedy":
                 shares = (open_tokens(eager, rule), len(eager.tokens), eager.text)

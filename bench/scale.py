@@ -14,7 +14,7 @@ from bench.counted import peak_bytes
 from bench.evidence import Timed, ratio
 from bench.trace import QUESTION, case
 from macd_studio.core.answering import run_method
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.macd import query_loss
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions
@@ -69,11 +69,11 @@ def _clip(spec: object, frames: int) -> Clip:
     return replace(few, frames=render(spec, times, 192), times=times * 4.0)  # type: ignore[arg-type]
 
 
-def _peak(lm: VideoLM, call: Timed) -> int:
+def _peak(lm: LocalLM, call: Timed) -> int:
     return peak_bytes(lm.model, call)  # type: ignore[attr-defined]
 
 
-def _late(lm: VideoLM, clip: Clip) -> tuple[Timed, Timed]:
+def _late(lm: LocalLM, clip: Clip) -> tuple[Timed, Timed]:
     """Reading a view that differs on the last quarter of frames: after the base view, and alone."""
     encoded = lm.encode(clip, QUESTION)
     video = encoded.video.clone()
@@ -82,7 +82,7 @@ def _late(lm: VideoLM, clip: Clip) -> tuple[Timed, Timed]:
     return lambda: lm.prefill(encoded, video, reuse=base), lambda: lm.prefill(encoded, video)
 
 
-def _tokens(lm: VideoLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
+def _tokens(lm: LocalLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
     """Decoding with one row or two."""
     encoded = lm.encode(clip, QUESTION)
     start = lm.prefill(encoded, torch.stack([encoded.video] * views))
@@ -96,19 +96,19 @@ def _tokens(lm: VideoLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
     return call
 
 
-def _method(lm: VideoLM, clip: Clip, name: str, **ascent: object) -> Timed:
+def _method(lm: LocalLM, clip: Clip, name: str, **ascent: object) -> Timed:
     options = AscentOptions(**ascent)  # type: ignore[arg-type]
     encoded = lm.encode(clip, QUESTION)
     return lambda: run_method(case(lm, clip, 2, options, encoded), METHODS[name])
 
 
-def _ascent(lm: VideoLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
+def _ascent(lm: LocalLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
     of = case(lm, clip, objects, AscentOptions(memory=memory))  # type: ignore[arg-type]
     assert of.base is not None
     return lambda: list(of.ascent_steps(of.options.mask, of.options.ascent))
 
 
-def _activations(lm: VideoLM, clip: Clip, low: bool) -> int:
+def _activations(lm: LocalLM, clip: Clip, low: bool) -> int:
     """Bytes that one ascent step keeps for its way back, weights left out."""
     encoded = lm.encode(clip, QUESTION)
     weights = {p.untyped_storage().data_ptr() for p in lm.model.parameters()}  # type: ignore[attr-defined]

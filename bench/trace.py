@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.counted import flops
 from macd_studio.core.answering import run_method
-from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
+from macd_studio.core.backbones import Encoded, LocalLM, load_backbone
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.context import MethodContext
@@ -61,7 +61,7 @@ def measure(runs: int = 7) -> dict[str, float]:
     return {k: round(v, 3) for k, v in out.items()}
 
 
-def universal_over_own(lm: VideoLM, clip: Clip, runs: int) -> float:
+def universal_over_own(lm: LocalLM, clip: Clip, runs: int) -> float:
     """One-step MACD through the universal adapter over the family's own code, medians in turn."""
     adapters = (_universal(lm), lm)
     pairs = [tuple(_spent(one, clip, "macd") for one in adapters) for _ in range(runs)]
@@ -69,7 +69,7 @@ def universal_over_own(lm: VideoLM, clip: Clip, runs: int) -> float:
     return float(whole / own)
 
 
-def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
+def _sharing(lm: LocalLM, detector: Detector, runs: int) -> float:
     """Five methods on one case over five cases of one method each, medians.
 
     Only MACD needs objects, so that the others are not charged for detection when alone.
@@ -96,7 +96,7 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
     return float(together / apart)
 
 
-def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
+def flop_ratios(lm: LocalLM, clip: Clip) -> dict[str, float]:
     """One-step MACD over the base prefill, and 20 objects over one; counted, not timed.
 
     Also one-step MACD through the universal adapter over the family's own code.
@@ -110,17 +110,17 @@ def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
     }
 
 
-def _universal(lm: VideoLM) -> VideoLM:
+def _universal(lm: LocalLM) -> LocalLM:
     assert isinstance(lm, HfVideoLM)
     return UniversalVLM(lm.model, lm.processor, lm.info)
 
 
-def _read_case(lm: VideoLM, clip: Clip, objects: int) -> ViewBatch:
+def _read_case(lm: LocalLM, clip: Clip, objects: int) -> ViewBatch:
     return read(case(lm, clip, objects), macd=True)
 
 
 def case(
-    lm: VideoLM,
+    lm: LocalLM,
     clip: Clip,
     objects: int,
     ascent: AscentOptions | None = None,
@@ -138,9 +138,9 @@ def read(of: MethodContext, macd: bool) -> ViewBatch:
     The level 1 is set by hand: random weights would decide by chance what is read again.
     """
     if not macd:
-        return ViewBatch(of.lm, of.base, [])
+        return ViewBatch(of.local, of.base, [])
     masked = replace(of.counterfactual(of.options.mask), level=np.ones(len(of.tracks)))
-    return ViewBatch(of.lm, of.base, masked_view(of, masked, of.options.mask).states)
+    return ViewBatch(of.local, of.base, masked_view(of, masked, of.options.mask).states)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:
@@ -154,7 +154,7 @@ def still(n: int, frames: int) -> tuple[Track, ...]:
     )
 
 
-def _spent(lm: VideoLM, clip: Clip, name: str) -> float:
+def _spent(lm: LocalLM, clip: Clip, name: str) -> float:
     of = case(lm, clip, 2)
     began = time.perf_counter()
     run_method(of, METHODS[name])

@@ -15,7 +15,7 @@ import numpy as np
 from macd_studio.core.types import Clip
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+    from macd_studio.core.backbones.base import Encoded, Handle, Reader
 
 Made = TypeVar("Made")
 
@@ -31,9 +31,9 @@ class StageCache:
         self.size, self.keep_prefill = size, keep_prefill
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
-        self._prefill: tuple[VideoLM, Encoded, DecodeState] | None = None
+        self._prefill: tuple[Reader, Encoded, Handle] | None = None
 
-    def prefill_for(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
+    def prefill_for(self, lm: Reader, encoded: Encoded) -> Handle | None:
         """The last read, where another question was asked of the same frames by the same model.
 
         Prompts and positions must be equal up to the question: the same frames of a clip of another
@@ -53,7 +53,7 @@ class StageCache:
             return state if at[..., :before].equal(was[..., :before]) else None
         return state if at is was else None
 
-    def put_prefill(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
+    def put_prefill(self, lm: Reader, encoded: Encoded, state: Handle) -> None:
         """Keeps a read in place of the one before."""
         self._prefill = lm, encoded, state
 

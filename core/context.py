@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from macd_studio.core.backbones.base import Encoded, Handle, Prune, Reader
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.decoding.batch import ViewBatch, begins_thought, decode, think, thought_of
+from macd_studio.core.backbones.local import LocalLM
+from macd_studio.core.decoding.answers import Thinking, decode
+from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import MaskCompositor, finalize_ascent, no_masks
+from macd_studio.core.macd import MaskCompositor, finalize_ascent, mean_loss, no_masks
 from macd_studio.core.masking.ascent import (
     BasePrefill,
     OwnAnswer,
@@ -27,7 +29,6 @@ from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.metering import Meter, WorkCache
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
-from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import AscentStep, Counterfactual, ModelFrames, Track
 
@@ -45,12 +46,12 @@ class MethodContext:
 
     def __init__(
         self,
-        lm: VideoLM,
+        lm: Reader,
         encoded: Encoded,
         tracks: tuple[Track, ...] | Callable[[], tuple[Track, ...]],
         options: RunOptions,
         meter: Meter | None = None,
-        reuse: DecodeState | None = None,
+        reuse: Handle | None = None,
     ) -> None:
         self.lm, self.encoded, self._reuse = lm, encoded, reuse
         self._tracks, self.options = tracks, options
@@ -83,37 +84,33 @@ class MethodContext:
         lm, options = self.lm, self.options.decode
         if lm.thought_marks is None or options.contrast_thought:
             return
-        read = lm.prefill(self.encoded, self.encoded.video, reuse=self._reuse)
-        self._reuse = read
-        batch, rule, written = ViewBatch(lm, read, []), Plain(), list[int]()
-        first = penalised(batch.logits(0)[0][0], batch.repeats()).argmax()
-        if not begins_thought(lm, read.prompt_tokens, int(first)):
-            return
-        thinking, closed = think(batch, rule, options), True
-        while True:
-            try:
-                written.append(next(thinking).token)
-            except StopIteration as end:
-                closed = end.value
-                break
-            yield len(written)
-        self.thought = thought_of(lm, written, closed)
-        self.encoded = lm.with_thought(self.encoded, written)
+        self._reuse = lm.prefill(self.encoded, self.encoded.video, reuse=self._reuse)
+        thinking = Thinking(open_views(lm, self._reuse, []), options)
+        for _ in thinking.steps(Plain()):
+            yield len(thinking.tokens)
+        if thinking.record is not None:
+            self.thought = thinking.record
+            self.encoded = lm.with_thought(self.encoded, thinking.tokens)
+
+    @property
+    def local(self) -> LocalLM:
+        """The model, where it is in this process: for what needs its gradient."""
+        return cast(LocalLM, self.lm)
 
     @property
     def base_prefill(self) -> BasePrefill:
         """The video as it is, read as the ascent wants it."""
         options, reuse = self.options.ascent, self._reuse
         return self.cache.memoize(
-            "base prefill", None, lambda: prefill_base(self.lm, self.encoded, options, reuse)
+            "base prefill", None, lambda: prefill_base(self.local, self.encoded, options, reuse)
         )
 
     @property
-    def base(self) -> DecodeState:
+    def base(self) -> Handle:
         """The video as it is, prefilled."""
         return self.base_prefill.state
 
-    def prefill(self, video: Tensor, prune: Prune | None = None) -> DecodeState:
+    def prefill(self, video: Tensor, prune: Prune | None = None) -> Handle:
         """Another view of the same frames; what it shares with the base is not read again.
 
         video: (T, 3, H, W) as `encoded.video`, or several, (B, …); ValueError for another shape.
@@ -169,9 +166,9 @@ class MethodContext:
         self.lm.need("gradient")
         if options.gradient == "half":
             half = self._half_size(mask)
-            yield from ascend(self.lm, half, options, own_answer=self.own_answer)
+            yield from ascend(self.local, half, options, own_answer=self.own_answer)
         else:
-            yield from ascend(self.lm, masks, options, self.base_prefill, self.own_answer)
+            yield from ascend(self.local, masks, options, self.base_prefill, self.own_answer)
 
     def own_answer(self) -> OwnAnswer:
         """What plain greedy decoding says, for an ascent that climbs it.
@@ -181,7 +178,7 @@ class MethodContext:
 
         def make() -> OwnAnswer:
             greedy = replace(self.options.decode, search="greedy")
-            base = self.lm.join([self.base])  # read now, where an evaluation gathers views
+            base = self.local.join([self.base])  # read now, where an evaluation gathers views
             steps = list(decode(self.lm, base, [], Plain(), greedy))
             tokens = [s.token for s in steps if s.token not in self.lm.end_tokens]
             first = steps[0]
@@ -222,7 +219,7 @@ class MethodContext:
 
     def train(self, view: MaskCompositor, options: AscentOptions) -> Counterfactual:
         """Where an ascent on another compositor's strengths ends; it is not kept."""
-        *_, last = ascend(self.lm, view, options, self.base_prefill, self.own_answer)
+        *_, last = ascend(self.local, view, options, self.base_prefill, self.own_answer)
         return finalize_ascent(last, options)
 
     @torch.no_grad()
@@ -251,13 +248,13 @@ class MethodContext:
         asked = self.lm.encode_frames(frames, self.encoded.question, suffix)
         return self.lm.with_thought(asked, self.encoded.thought)
 
-    def prefill_text(self) -> DecodeState:
+    def prefill_text(self) -> Handle:
         """The question without a video, and the same thought after it, prefilled."""
-        state = self.lm.prefill_text(self.encoded.question)
-        if not self.encoded.thought:
-            return state
-        state = self.lm.advance(state, [self.encoded.thought])
-        return replace(state, prompt=state.length)
+        return self.lm.prefill_text(self.encoded.question, self.encoded.thought)
+
+    def loss(self, view: Handle) -> float:
+        """Equation 5 given a view that was prefilled, nats a token."""
+        return mean_loss(self.lm.question_log_p(self.encoded, view)[0])
 
     def noise(self, seed: int = 0) -> Tensor:
         """Standard normal noise of the video's shape, the same for every method that asks."""

@@ -27,7 +27,7 @@ from macd_studio.core.validation import shown
 from macd_studio.core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.backbones import LocalLM
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.pipeline import Event
 
@@ -43,7 +43,7 @@ def trace(
     /,
     question: str,
     *,
-    backbone: str | Path | VideoLM = "toyworld",
+    backbone: str | Path | LocalLM = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
@@ -138,7 +138,7 @@ def evidence(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | VideoLM = "toyworld",
+    backbone: str | Path | LocalLM = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -177,7 +177,7 @@ def enough(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | VideoLM = "toyworld",
+    backbone: str | Path | LocalLM = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -212,7 +212,7 @@ def enough(
     return add_enough(trace, _backbone(backbone, device, Progress(), held), chosen)
 
 
-def _check_measurable(trace: Trace, backbone: str | Path | VideoLM, device: str) -> None:
+def _check_measurable(trace: Trace, backbone: str | Path | LocalLM, device: str) -> None:
     """Raises a MacdError for what can be refused before torch is imported."""
     check_changeable(trace)
     check_device(device)
@@ -225,7 +225,7 @@ def run_video(
     question: str,
     options: RunOptions,
     *,
-    backbone: str | Path | VideoLM = "toyworld",
+    backbone: str | Path | LocalLM = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
     held: WeightsOptions | None = None,
@@ -284,7 +284,7 @@ def run_video(
 
 def check_run(
     question: str,
-    backbone: str | Path | VideoLM,
+    backbone: str | Path | LocalLM,
     detector: str | Path | Detector,
     device: str,
     methods: Sequence[str],
@@ -316,12 +316,12 @@ def check_backbone(name: str) -> None:
 
 
 def _backbone(
-    named: str | Path | VideoLM,
+    named: str | Path | LocalLM,
     device: str,
     loading: Progress,
     held: WeightsOptions,
     question: str = "",
-) -> VideoLM:
+) -> LocalLM:
     from macd_studio.core.backbones import load_backbone
 
     if not isinstance(named, str | Path):
@@ -330,7 +330,7 @@ def _backbone(
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:
-    from macd_studio.core.backbones.base import device_of
+    from macd_studio.core.backbones.local import device_of
     from macd_studio.core.objects.detect import load_detector
 
     if isinstance(named, str | Path):

@@ -19,11 +19,11 @@ from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read
 from macd_studio.core.types import Clip, Trace
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.backbones import LocalLM
     from macd_studio.core.objects.detect import Detector
 
 
-def wrap(model: Any, processor: Any, name: str = "") -> VideoLM:
+def wrap(model: Any, processor: Any, name: str = "") -> LocalLM:
     """A loaded transformers model as a backbone; its parameters are frozen.
 
     name: for traces, the model's own by default. A family without code of its own is checked, which
@@ -76,9 +76,9 @@ def decoder(
             for a batch, for another question, and for settings of `generate`, processors, criteria
             and a streamer, which are not followed.
     """
-    from macd_studio.core.backbones.base import VideoLM
+    from macd_studio.core.backbones.local import LocalLM
 
-    lm = model if isinstance(model, VideoLM) else wrap(model, processor)
+    lm = model if isinstance(model, LocalLM) else wrap(model, processor)
     chosen = read_options(options, parts)
     chosen = replace(chosen, lazy=lazy or chosen.lazy)
 
@@ -193,7 +193,7 @@ def _refuse_arguments(given: Mapping[str, Any]) -> None:
             )
 
 
-def _check_prompt(lm: VideoLM, input_ids: Any, question: str, beams: int) -> None:
+def _check_prompt(lm: LocalLM, input_ids: Any, question: str, beams: int) -> None:
     """Raises OptionError for a batch, and for a prompt that does not hold the question.
 
     beams: rows that `generate` makes of one prompt.
@@ -210,7 +210,7 @@ def _check_prompt(lm: VideoLM, input_ids: Any, question: str, beams: int) -> Non
         )
 
 
-def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: VideoLM) -> DecodeOptions:
+def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: LocalLM) -> DecodeOptions:
     """The options of decoding as the call of `generate` has them.
 
     Raises OptionError for values that are out of range here.

@@ -10,28 +10,29 @@ docs/methods.md says which choices the paper leaves open and how they are made h
 
 Nothing here measures, keeps or reports anything: `core.context` keeps results for those who share
 them, and `core.answering` measures them and passes them on as events. Masks are drawn by
-`core.masking`, views are prefilled by a `VideoLM` and batched by `core.decoding.batch`.
+`core.masking`, views are prefilled by a `LocalLM` and batched by `core.decoding.batch`.
 Importing this module imports no torch: a saved trace is scored without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
+from macd_studio.core.options import AscentOptions, ContrastOptions, MaskOptions
 from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.types import AscentStep, Counterfactual, StepWeights, TokenStep
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
-    from macd_studio.core.decoding.batch import ViewBatch
+    from macd_studio.core.backbones.base import Encoded, Handle
+    from macd_studio.core.backbones.local import LocalLM
+    from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
     from macd_studio.core.rules import ScoreRule
 
 Logits = NDArray[Any]
@@ -126,23 +127,28 @@ class MaskCompositor:
 
 
 def query_loss(
-    lm: VideoLM,
+    lm: LocalLM,
     encoded: Encoded,
     video: Tensor,
     low_memory: bool = False,
-    reuse: DecodeState | None = None,
+    reuse: Handle | None = None,
     changed_frames: Tensor | None = None,
 ) -> Tensor:
     """Equation 5, averaged: −log p(q_n|V_d, q_<n) over the question's tokens, in nats a token.
 
     video: (T, 3, H, W) normalised; the result has a graph back to it. low_memory, reuse,
-    changed_frames: see `VideoLM.query_logits`.
+    changed_frames: see `LocalLM.query_logits`.
     """
     return loss_of(lm.query_logits(encoded, video, low_memory, reuse, changed_frames), encoded)
 
 
+def mean_loss(log_p: Float64Array) -> float:
+    """The same without a graph, from log p (Q,) of the question's tokens, see `Reader`."""
+    return float(-np.mean(log_p))
+
+
 def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:
-    """The same from logits (Q, V) that are already there, such as a prefill's."""
+    """The same from logits (Q, V), with their graph."""
     from torch.nn.functional import cross_entropy
 
     return cross_entropy(logits, encoded.input_ids[0, encoded.query])
@@ -345,12 +351,13 @@ def score_token(
     others: Sequence[Logits],
     index: int,
     repeats: Repeats | None = None,
+    tokens: NDArray[np.int64] | None = None,
 ) -> tuple[StepWeights, Float64Array]:
     """How the rule weighs the views of a token, and the scores (V,) to choose it by.
 
     rule: equation 8 is the rule "linear". others: empty where `rule.decides` the token by the video
-    alone. repeats: the model's repetition penalty, taken after the contrast. Raises TypeError for
-    a rule that does not give each second view a weight.
+    alone. repeats: the model's repetition penalty, taken after the contrast. tokens: see
+    `weighted`. Raises TypeError for a rule that does not give each second view a weight.
     """
     if not others and rule.decides(base):
         weights = StepWeights(floor=rule.floor(base))
@@ -361,31 +368,30 @@ def score_token(
             f"the rule {rule.name} is over {rule.views_taken()}, and gave"
             f" {len(weights.others)} weights"
         )
-    return weights, penalised(weighted(base, others, weights), repeats)
+    return weights, penalised(weighted(base, others, weights, tokens), repeats)
 
 
 def decode_views(
-    batch: ViewBatch,
+    views: DecodedViews,
     rule: ScoreRule,
-    options: DecodeOptions,
-    choose: Callable[[Float64Array], int],
-    first: int = 0,
-) -> Iterator[TokenStep]:
-    """Decodes from where the batch stands, one token after the other, the same to every view.
+    choose: Callable[[Scored], int | None],
+    indices: Iterable[int],
+    keep: int,
+) -> Iterator[TokenStep | ViewsNeeded]:
+    """The loop: one token after the other, the same to every view, until the one that ends it.
 
-    choose: scores (V,) → token; for the greedy search their argmax. first: index of the next token.
-    A lazy batch gives the video's logits alone where these decide the token, see `passes_alone`;
-    where it needs a second view that was not built yet, the loop ends, to go on from there.
+    It goes on from where the views stand. choose: the next token, for the greedy search that with
+    the largest score; None ends the loop. indices: of the tokens, which also say how many there are
+    at most. keep: how many candidates of each view a step holds at least. `ViewsNeeded` comes where
+    a token needs second views that were not handed over yet; the loop goes on with them.
     Raises NumericalError at a logit that is not finite, naming the token.
     """
-    for index in range(first, options.max_tokens):
-        rows = batch.logits(index, rule)
-        if not rows:
+    for index in indices:
+        scored = (yield from views.when_scored(index, rule, [0]))[0]
+        token = choose(scored)
+        if token is None:
             return
-        base, *others = (view[0] for view in rows)
-        weights, scores = score_token(rule, base, others, index, batch.repeats())
-        token = choose(scores)
-        yield batch.record(index, token, base, others, weights, rule, options.keep)
-        if token in batch.lm.end_tokens:
+        yield views.record(scored, index, token, rule, keep)
+        if token in views.lm.end_tokens:
             return
-        batch.step([token])
+        views.step([token] * views.rows)

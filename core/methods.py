@@ -67,8 +67,11 @@ class Method:
         return tuple(find_view(view)(context) for view in self.views)
 
     def rule_for(self, context: MethodContext) -> ScoreRule:
-        """Its rule as the options have it. Raises NotApplicable, see `ScoreRule.create`."""
-        return find_rule(self.rule).create(
+        """Its rule as the options have it. Raises NotApplicable, see `ScoreRule.create`.
+
+        Also where the rule needs every token's logit and the model's reader gives some.
+        """
+        rule = find_rule(self.rule).create(
             Setting(
                 contrast=contrast_of(self.view, context.options),
                 options=context.options.rules,
@@ -77,6 +80,9 @@ class Method:
                 penalty=context.lm.info.repetition_penalty,
             )
         )
+        if rule.needs_every_logit:
+            context.lm.need("rows")
+        return rule
 
     @property
     def source(self) -> str:

@@ -25,12 +25,13 @@ from macd_studio.core.answering import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.backbones.base import Encoded, VideoLM
+from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import BLANKS
+from macd_studio.core.decoding.answers import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
 from macd_studio.core.library_notes import collecting, collecting_from
+from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
@@ -53,7 +54,6 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView
-from macd_studio.core.views import measured_counterfactual
 from macd_studio.core.words import count
 
 _Model = TypeVar("_Model")
@@ -120,7 +120,7 @@ class _Run:
 def run(
     video: str | Path | Callable[[], Clip],
     question: str,
-    lm: Callable[[], VideoLM],
+    lm: Callable[[], Reader],
     detector: Callable[[], Detector],
     options: RunOptions | None = None,
     *,
@@ -195,7 +195,7 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
-def _without_gradient(run: _Run, model: VideoLM, compared: list[Method]) -> list[Method]:
+def _without_gradient(run: _Run, model: Reader, compared: list[Method]) -> list[Method]:
     """What answers where no ascent can be taken: in MACD's place its variant that needs none."""
     run.warnings.append(f"{model.info.name} runs without ascent: {CAPABILITIES['gradient']}")
     reason = f"{CAPABILITIES['gradient']}; macd-measured stands in its place"
@@ -404,8 +404,8 @@ def _tracks(
 
 
 def _load(
-    run: _Run, clip: Clip, question: str, lm: Callable[[], VideoLM], progress: Progress
-) -> Generator[Event, None, tuple[VideoLM, Encoded]]:
+    run: _Run, clip: Clip, question: str, lm: Callable[[], Reader], progress: Progress
+) -> Generator[Event, None, tuple[Reader, Encoded]]:
     yield Event("load", 0.0, "Loading the backbone", run.trace)
     run.raise_if_cancelled("load")
     began = time.monotonic()
@@ -436,7 +436,7 @@ def _load(
     return model, encoded
 
 
-def _record(model: VideoLM, prompt: str, mean: tuple[float, ...], picture: bool) -> BackboneRecord:
+def _record(model: Reader, prompt: str, mean: tuple[float, ...], picture: bool) -> BackboneRecord:
     """What a trace keeps of a backbone; how its weights are packed only where they are."""
     on_gpu = model.info.device == "cuda" and torch.cuda.is_available()
     gpu = torch.cuda.get_device_name() if on_gpu else ""

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from macd_studio.core.answering import decoding_views
-from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.backbones.weights import held_bytes, quantisable
@@ -294,7 +294,7 @@ def _inputs_kept(matrices: Iterable[nn.Module]) -> Iterator[list[int]]:
             handle.remove()
 
 
-def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
+def _run(kind: str, lm: LocalLM, clip: Clip, steps: int) -> None:
     """Reads one clip as a kind of run does, up to the first token's logits."""
     options = RunOptions(
         ascent=AscentOptions(steps=steps, memory="low" if kind == "macd_low_memory" else "normal")

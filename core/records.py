@@ -40,6 +40,8 @@ CAPABILITIES = {
     "attention": "the attention of its layers cannot be read or blocked",
     "lens": "what its layers hold cannot be read out",
     "times": "it is not told when a frame was taken",
+    "rows": "it does not give the logit of every token",
+    "maps": "what a token rests on cannot be mapped",
     "images": "a picture is handed to it as a video of one frame",
 }
 """What a model may be able to do → what it means where it is not."""

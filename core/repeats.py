@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.rows import Row
+
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
@@ -26,14 +28,16 @@ class Repeats:
         return Repeats(self.penalty, self.at[index])
 
 
-def repeats_of(penalty: float, vocabulary: int, tokens: Sequence[int]) -> Repeats | None:
+def repeats_of(penalty: float, row: Row, tokens: Sequence[int]) -> Repeats | None:
     """What a model's penalty does after these tokens; None where it has none, which is 1.
 
-    vocabulary: how many tokens it knows.
+    row: what is scored, of the whole vocabulary or of some tokens.
     """
     if penalty == 1.0:
         return None
-    at = np.zeros(vocabulary, bool)
+    if row.ids is not None:
+        return Repeats(penalty, np.isin(row.ids, list(tokens)))
+    at = np.zeros(len(row.values), bool)
     at[list(tokens)] = True
     return Repeats(penalty, at)
 

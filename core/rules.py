@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from macd_studio.core.decoding.contrast import log_partition
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor, passes_alone
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.repeats import Repeats, before_penalty, penalised
+from macd_studio.core.rows import log_partition
 from macd_studio.core.types import StepWeights
 from macd_studio.core.words import count
 
@@ -62,6 +62,11 @@ class ScoreRule(ABC):
         if cls.at_most is None:
             return count(cls.second_views, "second view")
         return f"{cls.second_views} to {cls.at_most} second views"
+
+    @property
+    def needs_every_logit(self) -> bool:
+        """Whether it takes a sum over the vocabulary, or the size of a logit itself."""
+        return False
 
     @property
     def constant(self) -> ContrastOptions | None:
@@ -139,6 +144,11 @@ class Linear(LinearContrast, ScoreRule):
     def constant(self) -> ContrastOptions | None:
         """Its contrast; a rule that derives from it may weigh in another way."""
         return self.contrast if type(self) is Linear else None
+
+    @property
+    def needs_every_logit(self) -> bool:
+        """The cut by raw logits: log-probabilities have another zero."""
+        return self.contrast.head == "raw"
 
     def floor(self, base: Logits) -> float:
         """Of its contrast; −inf for a rule that derives from it, which may cut in another way."""
@@ -219,6 +229,11 @@ class Code(ScoreRule):
         """a = 0.2 as published."""
         return cls(setting.options.code_power)
 
+    @property
+    def needs_every_logit(self) -> bool:
+        """Its probabilities are over the whole vocabulary."""
+        return True
+
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """D is computed for every token; it lies in [0, 1]."""
         p, q = probabilities(base), probabilities(others[0])
@@ -242,6 +257,11 @@ class Only(ScoreRule):
     def create(cls, setting: Setting) -> Self:
         """γ = 0.2 and β = 0.1 as published."""
         return cls(setting.options.only_threshold, setting.options.beta)
+
+    @property
+    def needs_every_logit(self) -> bool:
+        """Its probabilities are over the whole vocabulary."""
+        return True
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """Two views that agree are added, two that differ are contrasted."""
@@ -362,6 +382,11 @@ class Olm(ScoreRule):
         require_yes_no(setting.question, "olm")
         yes, no = (word_tokens(setting.tokens, word) for word in ("yes", "no"))
         return cls(yes, no, setting.penalty)
+
+    @property
+    def needs_every_logit(self) -> bool:
+        """Its probabilities are over the whole vocabulary."""
+        return True
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """Raises the likelier "yes" to just above every other token, penalised or not."""

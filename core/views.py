@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import no_masks
+from macd_studio.core.masking.measured import (
+    measured_changes,
+    measured_counterfactual,
+    measured_levels,
+)
 from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
 from macd_studio.core.options import AscentOptions, MaskOptions
-from macd_studio.core.question import asks_yes_no, word_tokens
 from macd_studio.core.types import Counterfactual, Track
 from macd_studio.core.view_records import (
     BlankView,
@@ -36,7 +40,7 @@ from macd_studio.core.view_records import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from macd_studio.core.backbones.base import DecodeState
+    from macd_studio.core.backbones.base import Handle
     from macd_studio.core.context import MethodContext
     from macd_studio.core.macd import MaskCompositor
 
@@ -50,13 +54,13 @@ class SecondView:
     first view's state where that too is another, as under another prompt.
     """
 
-    state: DecodeState | None = None
+    state: Handle | None = None
     record: View = NoView()  # noqa: RUF009  (frozen)
     video: Tensor | None = None
-    base: DecodeState | None = None
+    base: Handle | None = None
 
     @property
-    def states(self) -> tuple[DecodeState, ...]:
+    def states(self) -> tuple[Handle, ...]:
         """Its state; none where there is nothing to show."""
         return () if self.state is None else (self.state,)
 
@@ -229,13 +233,6 @@ def _another_draw(draw: int) -> BuildView:
     return view
 
 
-MASKED_FROM, PARTLY_FROM = 0.5, 0.1
-"""Shares of the largest change from which an object is masked, and from which partly."""
-
-LEAST_CHANGE = 1e-3
-"""Nats: where no object changes the answer's distribution by more, none is masked."""
-
-
 def macd_measured(context: MethodContext) -> SecondView:
     """This project's variant: levels by what masking each object alone does to the distribution of
     the answer's first token, instead of by a gradient; no frame mask. See `measured_levels`. Where
@@ -244,70 +241,6 @@ def macd_measured(context: MethodContext) -> SecondView:
     return fixed_view(
         context, measured_levels(measured_changes(context), context.options.ascent.r0)
     )
-
-
-def measured_counterfactual(context: MethodContext) -> Counterfactual:
-    """The levels of `macd_measured`, where no ascent gives any; no frame group is masked."""
-    r0 = context.options.ascent.r0
-    level = measured_levels(measured_changes(context), r0)
-    masked = context.masks(context.options.mask).outside is not None
-    frames = np.zeros(len(context.encoded.groups) if masked else 0)
-    return Counterfactual(level, level - r0, level, frames, frames - r0, frames)
-
-
-def measured_changes(context: MethodContext) -> NDArray[np.float64]:
-    """(K,) KL(p(·|V) ‖ p(·|V without object k)) of the first token, nats, at least 0.
-
-    p is over the first tokens of the answers that the question offers, see `offered_answers`; over
-    the whole vocabulary where it offers none. One batched pass over the video and K views with one
-    object masked at a time.
-    """
-    import torch
-
-    from macd_studio.core.backbones.host import to_host
-    from macd_studio.core.masking.composite import one_by_one
-
-    mask = replace(context.options.mask, frame_mask="off")
-    answers = offered_answers(context.encoded.question, context.options.choices)
-    tokens = sorted({i for a in answers for i in word_tokens(context.lm.tokens, a)})
-
-    def measure() -> NDArray[np.float64]:
-        if not context.tracks:
-            return np.zeros(0)
-        rows: list[Tensor] = []
-        for videos in one_by_one(context.masks(mask)):
-            first = [] if rows else [context.encoded.video[None].to(videos.dtype)]
-            state = context.prefill(torch.cat([*first, videos]))
-            logits = state.logits.double()
-            rows.append(torch.log_softmax(logits[:, tokens] if tokens else logits, -1))
-        log_p = to_host(torch.cat(rows))
-        change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
-        return np.asarray(np.maximum(change, 0.0), np.float64)
-
-    return context.cache.memoize("measured", mask, measure)
-
-
-def offered_answers(question: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-    """The answers that a question offers: the given ones, else yes and no where it asks for them.
-
-    >>> offered_answers("Is there a dog?", ()), offered_answers("Which animal?", ("dog", "cat"))
-    (('yes', 'no'), ('dog', 'cat'))
-    """
-    return choices or (("yes", "no") if asks_yes_no(question) else ())
-
-
-def measured_levels(change: NDArray[np.float64], r0: float) -> NDArray[np.float64]:
-    """Levels (K,): 1 from MASKED_FROM of the largest change on, r0 from PARTLY_FROM on, else 0.
-
-    All 0 where the largest change is below LEAST_CHANGE: nothing there is what the answer rests on.
-
-    >>> measured_levels(np.array([2.0, 1.1, 0.4, 0.1]), 0.75).tolist()
-    [1.0, 1.0, 0.75, 0.0]
-    """
-    if not len(change) or change.max() < LEAST_CHANGE:
-        return np.zeros(len(change))
-    share = change / change.max()
-    return np.where(share >= MASKED_FROM, 1.0, np.where(share >= PARTLY_FROM, r0, 0.0))
 
 
 # The video under noise

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.answering import DecodingViews, decoding_views
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
+from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.contrast import score
-from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import MacdError, NotApplicable
 from macd_studio.core.macd import Head, above, cut_floor, weighted
+from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
@@ -23,13 +24,12 @@ from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
-from macd_studio.core.views import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.rows import NOT_LOOKED, Row
 
 
-def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
+def only_options(lm: LocalLM, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
     """The first token's step with the options' tokens as its only candidates.
 
     An option that is not among the stored candidates is less likely than all of them, and cannot
@@ -84,7 +84,7 @@ class PendingAnswer:
 
 def answer_clip(
     pending: list[PendingAnswer],
-    lm: VideoLM,
+    lm: LocalLM,
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
@@ -110,7 +110,7 @@ def failed(pending: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
 
 def _answer_item(
     pending: list[PendingAnswer],
-    lm: VideoLM,
+    lm: LocalLM,
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
@@ -144,7 +144,7 @@ def _answer_item(
                     ready.append((want, views, count_reads(context, method)))
                     continue
                 row = _row(lm, context, want, views)
-                left_out = views.build is not None and not row.open
+                left_out = views.built is None and not row.open
                 reads = 1.0 if left_out else count_reads(context, method)
                 yield replace(row, reads=reads, objects=_found(context))
         except NotApplicable as error:
@@ -173,7 +173,7 @@ def open_tokens(answer: Answer, rule: ScoreRule) -> int | None:
     return sum(not rule.decides(step.base) for step in answer.tokens)
 
 
-def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
+def _row(lm: LocalLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     """In a lazy run without what needs the second views' logits, where there are any."""
     answer = find_answer(
         lm, want.method, views.base, views.for_search, views.rule, context.options.decode
@@ -297,19 +297,19 @@ def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
     return [first.texts[i].strip() for i in picks]
 
 
-def _margin(lm: VideoLM, first: TokenStep | None, answer: Answer) -> float | None:
+def _margin(lm: LocalLM, first: TokenStep | None, answer: Answer) -> float | None:
     yes, no = (_score(lm, words, first, answer) for words in WORDS)
     return None if yes is None or no is None else yes - no
 
 
 def _letters(
-    lm: VideoLM, item: Item, first: TokenStep | None, answer: Answer
+    lm: LocalLM, item: Item, first: TokenStep | None, answer: Answer
 ) -> list[float | None]:
     return [_score(lm, (LETTERS[i],), first, answer) for i in range(len(item.options))]
 
 
 def _score(
-    lm: VideoLM, words: tuple[str, ...], first: TokenStep | None, answer: Answer
+    lm: LocalLM, words: tuple[str, ...], first: TokenStep | None, answer: Answer
 ) -> float | None:
     """The largest score of the words' first tokens, without the cut; None where none was kept."""
     if first is None:

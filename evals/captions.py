@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 def caption_row(
-    lm: VideoLM,
+    lm: LocalLM,
     clip: Clip,
     tracks: tuple[Track, ...],
     item: Item,

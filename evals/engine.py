@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import OutOfMemory
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
@@ -78,7 +78,7 @@ class Worker:
 
 
 @lru_cache(maxsize=1)
-def _backbone(name: str, weights: Weights, offload: bool) -> VideoLM:
+def _backbone(name: str, weights: Weights, offload: bool) -> LocalLM:
     """Kept for the next run of this process, as the rows of a table need the same one."""
     from macd_studio.core.backbones import load_backbone
 

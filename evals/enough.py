@@ -21,10 +21,9 @@ import numpy as np
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones import VideoLM, load_backbone
-from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
 from macd_studio.core.evidence.enough import PieceReader
@@ -47,7 +46,7 @@ FEWEST = 30
 Row = dict[str, Any]
 
 
-def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item, curves: bool = True) -> Row:
+def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item, curves: bool = True) -> Row:
     """What the model says by itself; of a right or hallucinated answer, what is enough for it."""
     tracks = benchmark.true_tracks(item.clip)
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
@@ -105,9 +104,9 @@ def _sets(reader: PieceReader, bounds: Bounds, asked: int | None) -> Row:
     }
 
 
-def _curves(lm: VideoLM, context: MethodContext, target: Target) -> dict[str, float]:
+def _curves(lm: LocalLM, context: MethodContext, target: Target) -> dict[str, float]:
     """Score of each kind of map, and the mean of random orders."""
-    rival = int(to_host(context.base.logits[0].topk(2).indices)[1])
+    rival = lm.next_rows(context.base)[0].ranked(2)[1]
     against = Target("baseline", 0, target.token, target.text, rival, lm.token_text(rival))
     options = EvidenceOptions(kinds=KINDS, patches=PATCHES, sanity=False)
     views = {"video": context.encoded.video}

@@ -27,8 +27,7 @@ import torch
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones import VideoLM, load_backbone
-from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import Measured, find_kind
@@ -69,7 +68,7 @@ def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
     return [item for turn in turns for item in turn if item is not None][:n]
 
 
-def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item) -> Row:
+def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
     """Shares, sanity and agreement of every kind under both views."""
     tracks = benchmark.true_tracks(item.clip)
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
@@ -77,7 +76,7 @@ def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item) -> Row:
     counterfactual = context.counterfactual(context.options.mask)
     masks = context.masks(context.options.mask)
     counter = context.composite(masks, counterfactual.level, counterfactual.frame_level)
-    best, second = to_host(context.base.logits[0].topk(2).indices).tolist()
+    best, second = lm.next_rows(context.base)[0].ranked(2)
     target = Target("baseline", 0, best, lm.token_text(best), second, lm.token_text(second))
     options = EvidenceOptions(kinds=KINDS, patches=PATCHES)
     views = dict(zip(VIEWS, (encoded.video, counter), strict=True))
@@ -119,10 +118,10 @@ def _sanity(measured: Measured) -> float | None:
     return rank_correlation(parts, measured.random)
 
 
-def answers_right(lm: VideoLM, benchmark: ToyWorld, item: Item) -> bool:
+def answers_right(lm: LocalLM, benchmark: ToyWorld, item: Item) -> bool:
     """Whether the model's own first token is the truth."""
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
-    best = int(to_host(lm.prefill(encoded, encoded.video).logits[0].argmax()))
+    best = lm.next_rows(lm.prefill(encoded, encoded.video))[0].best()
     return lm.text([best]).lower() == item.truth.lower()
 
 
@@ -196,7 +195,7 @@ def _row_in_worker(task: Task) -> Row:
     return _row(_WORKER["lm"], _WORKER["benchmark"], task)
 
 
-def _row(lm: VideoLM, benchmark: ToyWorld, task: Task) -> Row:
+def _row(lm: LocalLM, benchmark: ToyWorld, task: Task) -> Row:
     """A further question that is answered right is only noted, so that it is not asked again."""
     item, always = task
     if not always and answers_right(lm, benchmark, item):

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.answering import decoding_views
-from macd_studio.core.backbones.base import VideoLM
-from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
@@ -73,7 +72,7 @@ class OptionLogits:
 
 
 def read_options(
-    lm: VideoLM,
+    lm: LocalLM,
     clip: Clip,
     tracks: tuple[Track, ...],
     item: Item,
@@ -103,8 +102,8 @@ def read_options(
     ids = [word_tokens(lm.tokens, option) for option in item.options]
 
     def of_options(state: Any) -> list[float]:
-        logits = to_host(state.logits[0].float())
-        return [float(max(logits[i] for i in tokens)) for tokens in ids]
+        (row,) = lm.next_rows(state, ids=sorted({i for tokens in ids for i in tokens}))
+        return [float(row.among(np.array(tokens)).values.max()) for tokens in ids]
 
     video_logits = {VIDEO: of_options(video.base)}
     means = (np.mean([of_options(z) for z in v.others], 0).tolist() for v in views)

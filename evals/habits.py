@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.pipeline import run
 from macd_studio.core.truth import is_right, normalized
@@ -48,7 +48,7 @@ def suggested_by_habit(item: Item, spec: ClipSpec) -> set[str]:
     return answers - {item.truth}
 
 
-def count_draws(lm: VideoLM, detector: Detector, seeds: Sequence[int]) -> dict[str, Any]:
+def count_draws(lm: LocalLM, detector: Detector, seeds: Sequence[int]) -> dict[str, Any]:
     """What came of the draws of these seeds: each count with its share and 95 % interval."""
     counts = dict.fromkeys(("wrong", "by_habit", "repaired", "harmed", "changed"), 0)
     for seed in seeds:
@@ -76,7 +76,7 @@ def count_draws(lm: VideoLM, detector: Detector, seeds: Sequence[int]) -> dict[s
 def main(argv: Sequence[str] | None = None) -> int:
     """Counts, prints and writes."""
 
-    def count(lm: VideoLM, n: int, seed: int) -> dict[str, Any]:
+    def count(lm: LocalLM, n: int, seed: int) -> dict[str, Any]:
         return count_draws(lm, load_detector("toyworld"), range(seed, seed + n))
 
     return measure_drawn_clips("evals.habits", __doc__, count, n=400, seed=FIRST_SEED, argv=argv)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
@@ -247,7 +247,7 @@ def as_drawn(benchmark: Benchmark) -> DrawnBenchmark:
 
 def open_models(
     benchmark: Benchmark, setting: Setting
-) -> tuple[VideoLM, Callable[[Item], tuple[Clip, tuple[Track, ...]]]]:
+) -> tuple[LocalLM, Callable[[Item], tuple[Clip, tuple[Track, ...]]]]:
     """The backbone, and what gives an item's clip and its objects.
 
     Raises MacdError for models that cannot be loaded; the call, for a clip that cannot be read.

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.answering import DecodingViews
-from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from macd_studio.core.backbones.base import Encoded, Prune
+from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames
 
@@ -21,24 +22,24 @@ class PromptedLM:
     Views that encode the question again, on fewer or smaller frames, ask in the same prompt.
     """
 
-    def __init__(self, lm: VideoLM, before: str, after: str) -> None:
+    def __init__(self, lm: LocalLM, before: str, after: str) -> None:
         self._lm, self._before, self._after = lm, before, after
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lm, name)
 
     def reading(self, picture: bool) -> PromptedLM:
-        """See `VideoLM.reading`; the prompt stays."""
+        """See `LocalLM.reading`; the prompt stays."""
         return PromptedLM(self._lm.reading(picture), self._before, self._after)
 
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """See `VideoLM.encode_frames`; these arguments come nearer to the question."""
+        """See `LocalLM.encode_frames`; these arguments come nearer to the question."""
         return self._lm.encode_frames(frames, question, suffix + self._after, self._before + before)
 
     def encode(self, clip: Clip, question: str, suffix: str = "", fit: Fit = "pad") -> Encoded:
-        """See `VideoLM.encode`."""
+        """See `LocalLM.encode`."""
         return self.encode_frames(self._lm.preprocess(clip, fit), question, suffix)
 
 
@@ -53,12 +54,12 @@ class DeferredState:
 
 
 class GatheringLM:
-    """A VideoLM that only notes the views it is asked to prefill; everything else is the model's.
+    """A LocalLM that only notes the views it is asked to prefill; everything else is the model's.
 
     Views of another prompt, and pruned ones, are read at once: they fit no common batch.
     """
 
-    def __init__(self, lm: VideoLM) -> None:
+    def __init__(self, lm: LocalLM) -> None:
         self._lm = lm
         self._encoded: Encoded | None = None
         self._videos: list[Tensor] = []
@@ -115,8 +116,10 @@ class GatheringLM:
             )
 
         def read(views: DecodingViews) -> DecodingViews:
+            assert views.built is not None
             seconds = tuple(replace(z, state=state(z.state)) for z in views.seconds)
-            return replace(views, base=state(views.base), seconds=seconds)
+            built = replace(views.built, seconds=seconds)
+            return replace(views, base=state(views.base), built=built)
 
         return [read(views) for views in deferred]
 

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from macd_studio.core.backbones.base import VideoLM
-from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
@@ -66,7 +65,7 @@ def _track(o: ObjectSpec) -> Track:
     return Track(1, o.label, 1.0, boxes, state, frames_seen=FRAMES)
 
 
-def _margins(lm: VideoLM, spec: ClipSpec, question: str, masked: Track | None) -> dict[str, float]:
+def _margins(lm: LocalLM, spec: ClipSpec, question: str, masked: Track | None) -> dict[str, float]:
     """The margin of the clip as it is, and with the track masked by each fill, in logits."""
     encoded = lm.encode(drawn_clip(spec, "clip", "clip"), question)
     names, videos = ["as it is"], [encoded.video[None]]
@@ -77,12 +76,13 @@ def _margins(lm: VideoLM, spec: ClipSpec, question: str, masked: Track | None) -
             names.append(fill)
             videos.append(video)
     batch = torch.cat([v.to(videos[-1].dtype) for v in videos])
-    logits = to_host(lm.prefill(encoded, batch).logits)
-    yes, no = (logits[:, list(word_tokens(lm.tokens, w))].max(1) for w in ("yes", "no"))
-    return dict(zip(names, (yes - no).tolist(), strict=True))
+    yes, no = (np.array(word_tokens(lm.tokens, word)) for word in ("yes", "no"))
+    rows = lm.next_rows(lm.prefill(encoded, batch), ids=[*yes, *no])
+    differences = (float(r.among(yes).values.max() - r.among(no).values.max()) for r in rows)
+    return dict(zip(names, differences, strict=True))
 
 
-def margins(lm: VideoLM, spec: ClipSpec, head: str, absent: str) -> dict[str, float]:
+def margins(lm: LocalLM, spec: ClipSpec, head: str, absent: str) -> dict[str, float]:
     """Margins of one clip: "as it is", "redrawn", each fill over it, and over nothing.
 
     Over nothing: where the companion would lie mirrored, in the clip drawn without it.
@@ -102,7 +102,7 @@ def margins(lm: VideoLM, spec: ClipSpec, head: str, absent: str) -> dict[str, fl
     )
 
 
-def measure(lm: VideoLM, n: int, seed: int = SEED) -> dict[str, Any]:
+def measure(lm: LocalLM, n: int, seed: int = SEED) -> dict[str, Any]:
     """Each view's margin less that of the redrawn clip, and its false yeses, over n clips.
 
     A plate shows what lies behind an object that moves; behind a still one it is inpainted.

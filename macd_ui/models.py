@@ -24,7 +24,7 @@ from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.backbones import LocalLM
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.objects.segment import Segmenter
 
@@ -177,7 +177,7 @@ def this_machine() -> Machine:
     """Measured once; takes some hundredths of a second."""
     import torch
 
-    from macd_studio.core.backbones.base import device_of
+    from macd_studio.core.backbones.local import device_of
 
     device = device_of()
     if device.type == "cuda":
@@ -216,10 +216,10 @@ class Models:
         self._loaded: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
 
-    def backbone(self, name: str, progress: Progress | None = None) -> VideoLM:
+    def backbone(self, name: str, progress: Progress | None = None) -> LocalLM:
         """A loaded backbone; progress: updated while it loads."""
 
-        def load() -> VideoLM:
+        def load() -> LocalLM:
             from macd_studio.core.backbones import load_backbone
 
             if name == EMBEDDED:
@@ -227,14 +227,14 @@ class Models:
             held: dict[str, Any] = {"weights": self.weights, "offload": self.offload}
             return load_backbone(name, progress=progress, **held)
 
-        lm: VideoLM = self.get(("backbone", name), load)
+        lm: LocalLM = self.get(("backbone", name), load)
         return lm
 
     def detector(self, name: str, progress: Progress | None = None) -> Detector:
         """A loaded detector; progress: updated while it loads."""
 
         def load() -> Detector:
-            from macd_studio.core.backbones.base import device_of
+            from macd_studio.core.backbones.local import device_of
             from macd_studio.core.objects.detect import load_detector
 
             return load_detector(name, device_of().type, progress)
@@ -246,7 +246,7 @@ class Models:
         """A loaded segmenter. frames: see `core.objects.segment.load_segmenter`."""
 
         def load() -> Segmenter:
-            from macd_studio.core.backbones.base import device_of
+            from macd_studio.core.backbones.local import device_of
             from macd_studio.core.objects.segment import load_segmenter
 
             return load_segmenter(name, device_of().type, frames=frames)
@@ -279,7 +279,7 @@ class Models:
             return self._loaded[key]
 
 
-def try_out(lm: VideoLM, detector: Detector) -> None:
+def try_out(lm: LocalLM, detector: Detector) -> None:
     """One pass of every kind that a run makes, on blank frames."""
     import torch
 

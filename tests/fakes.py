@@ -9,14 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import (
-    BackboneInfo,
-    DecodeState,
-    Encoded,
-    Prune,
-    VideoLM,
-    normalise,
-)
+from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
+from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import DetectOptions, Fit
 from macd_studio.core.question import refuse_special
 from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
@@ -24,7 +18,7 @@ from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
 END, VIDEO, VOCABULARY = 256, 257, 258
 
 
-class ByteLM(VideoLM):
+class ByteLM(LocalLM):
     """A random recurrent model over bytes that looks at the mean colour of 2×2 regions.
 
     Differentiable, deterministic, and its answer depends on the video. `answer_length` ends it.
@@ -111,11 +105,11 @@ class ByteLM(VideoLM):
             [(features, tokens)],
             len(tokens),
             len(tokens),
-            logits[None, :-1],
+            logits[None, encoded.query - 1],
             prompt_tokens=tuple(tokens),
         )
 
-    def prefill_text(self, question: str) -> DecodeState:
+    def prefill_question(self, question: str) -> DecodeState:
         tokens, features = list(question.encode()), torch.zeros(12, dtype=torch.float64)
         logits = self._logits(features, tokens)
         return DecodeState(logits[-1:], [(features, tokens)], len(tokens), len(tokens))

@@ -11,8 +11,9 @@ import transformers as tf
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as CLASSES
 
-from macd_studio.core.backbones.base import BackboneInfo, VideoLM
+from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.contract import check_model, reads_times
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.universal import UniversalVLM
 from tests.fakes import clip
 from tests.families import NAMES as NATIVE
@@ -162,7 +163,7 @@ def _told_times(name: str) -> bool:
     """Whether it is told when a frame was taken; a model for pictures reads one alone."""
     if name in PICTURES:
         return False
-    lm: VideoLM = tiny(name) if name in NATIVE else universal(name)
+    lm: LocalLM = tiny(name) if name in NATIVE else universal(name)
     return reads_times(lm, lm.preprocess(clip(8, 96)))
 
 

@@ -20,7 +20,7 @@ import torch
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.pipeline import run
 from macd_studio.core.shipped import assets
@@ -66,7 +66,7 @@ def trace_of(
     question: str,
     truth: str,
     kind: Kind,
-    lm: VideoLM,
+    lm: LocalLM,
     detector: Detector,
 ) -> Trace:
     """The real pipeline's trace of a file, or of a call that gives a clip, with its truth."""
@@ -82,14 +82,14 @@ def trace_of(
     return replace(last.trace, truth=truth)
 
 
-def plain_trace(clip: Clip, question: str, lm: VideoLM, detector: Detector) -> Trace:
+def plain_trace(clip: Clip, question: str, lm: LocalLM, detector: Detector) -> Trace:
     """The trace of a drawn clip with the default options and no further methods."""
     *_, last = run(lambda: clip, question, lambda: lm, lambda: detector)
     assert last.trace is not None
     return last.trace
 
 
-def measured(trace: Trace, lm: VideoLM) -> Trace:
+def measured(trace: Trace, lm: LocalLM) -> Trace:
     """The trace with its occlusion report and its controls."""
     bench = Workbench(trace, lm)
     bench.measure_occlusion()
@@ -113,14 +113,14 @@ def alike(trace: Trace) -> Alike:
 
 
 @torch.no_grad()
-def first_is_right(clip: Clip, case: Case, lm: VideoLM) -> bool:
+def first_is_right(clip: Clip, case: Case, lm: LocalLM) -> bool:
     """Whether the baseline's first token is the truth, which is one word in these questions."""
     encoded = lm.encode(clip, case.question)
-    best = int(lm.prefill(encoded, encoded.video[None]).logits[0].argmax())
+    best = lm.next_rows(lm.prefill(encoded, encoded.video[None]))[0].best()
     return bool(is_right(lm.text([best]), case.truth))
 
 
-def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> Row | None:
+def find(kind: Kind, seed: int, tries: int, lm: LocalLM, detector: Detector) -> Row | None:
     """The first clip of a kind, written with its trace; None where no try shows it.
 
     Where the kind is `selective`: the first that is, or the one with the fewest controls alike.
@@ -151,7 +151,7 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
     return kept
 
 
-def _shows(kind: Kind, trace: Trace, case: Case, lm: VideoLM) -> bool:
+def _shows(kind: Kind, trace: Trace, case: Case, lm: LocalLM) -> bool:
     right = _right(trace, case)
     if not trace.tracks or not kind.shows(right, trace, case):
         return False
@@ -163,7 +163,7 @@ def _right(trace: Trace, case: Case) -> Right:
 
 
 def _written(
-    kind: Kind, case: Case, attempt: int, lm: VideoLM, detector: Detector, below: Alike | None
+    kind: Kind, case: Case, attempt: int, lm: LocalLM, detector: Detector, below: Alike | None
 ) -> tuple[Row, Alike] | None:
     """Clip and trace as files, and their row; None where the codec changes what the trace shows."""
     with TemporaryDirectory() as folder:
@@ -236,7 +236,7 @@ def write_gold(rows: list[Row]) -> None:
     GOLD.write_text(json.dumps(items, indent=1) + "\n")
 
 
-def retrace(lm: VideoLM, detector: Detector) -> None:
+def retrace(lm: LocalLM, detector: Detector) -> None:
     """Keeps the clips and computes their traces again; they must give the same answers."""
     rows = json.loads((OUT / "index.json").read_text())
     kinds = {kind.name: kind for kind in KINDS}

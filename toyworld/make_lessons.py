@@ -22,7 +22,7 @@ from PIL import Image
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.question import word_tokens
 from macd_studio.core.shipped import assets
@@ -61,14 +61,14 @@ def clip_of(spec: ClipSpec) -> Clip:
 
 
 @torch.no_grad()
-def shares(lm: VideoLM, clip: Clip, question: str, words: Sequence[str]) -> list[float]:
+def shares(lm: LocalLM, clip: Clip, question: str, words: Sequence[str]) -> list[float]:
     """Probability of each word as the first token of the answer, among all tokens."""
     encoded = lm.encode(clip, question)
     p = torch.softmax(lm.prefill(encoded, encoded.video[None]).logits[0].double(), -1)
     return [round(float(max(p[i] for i in word_tokens(lm.tokens, w))), 4) for w in words]
 
 
-def frames_lesson(lm: VideoLM, rng: Rng, tries: int = 200) -> dict[str, Any]:
+def frames_lesson(lm: LocalLM, rng: Rng, tries: int = 200) -> dict[str, Any]:
     """What the model believes about a motion after each frame.
 
     Frames that have not come yet repeat the last one that has. Kept is the first clip whose motion
@@ -107,12 +107,12 @@ def frames_lesson(lm: VideoLM, rng: Rng, tries: int = 200) -> dict[str, Any]:
     raise SystemExit(f"no clip for the first chapter in {tries} tries")
 
 
-def question_tokens(lm: VideoLM, question: str) -> list[str]:
+def question_tokens(lm: LocalLM, question: str) -> list[str]:
     """The question's tokens as text."""
     return [lm.token_text(t).strip() for t in lm.tokens(question)]
 
 
-def fade_lesson(lm: VideoLM, rng: Rng, progress: Callable[[str], None] = print) -> dict[str, Any]:
+def fade_lesson(lm: LocalLM, rng: Rng, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """p(yes) while one object of a pair fades out: with its companion, and alone.
 
     The curves are means over PAIRS clips, each drawn twice from one spec. The pictures are of the
@@ -168,7 +168,7 @@ def faded(spec: ClipSpec, label: str, opacity: float, keep: tuple[str, ...]) -> 
     return replace(spec, objects=objects)
 
 
-def caption_lesson(lm: VideoLM, detector: Detector, rng: Rng, tries: int) -> dict[str, Any]:
+def caption_lesson(lm: LocalLM, detector: Detector, rng: Rng, tries: int) -> dict[str, Any]:
     """Two captions of one clip, token by token.
 
     Kept is the first clip whose caption names something that is not there and which MACD's caption
@@ -228,7 +228,7 @@ def outcome(baseline: bool, macd: bool) -> str:
 
 
 def quiz_lesson(
-    lm: VideoLM, detector: Detector, rng: Rng, tries: int, progress: Callable[[str], None] = print
+    lm: LocalLM, detector: Detector, rng: Rng, tries: int, progress: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """Clips whose answer MACD corrects, spoils or leaves as it is, in equal numbers if found.
 

@@ -3,11 +3,12 @@
 transformers is imported when a model is loaded, not before.
 """
 
-from macd_studio.core.backbones.base import BackboneInfo, DecodeState, Encoded, VideoLM
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import Weights
 from macd_studio.core.types import Progress
 
-__all__ = ["BackboneInfo", "DecodeState", "Encoded", "VideoLM", "load_backbone"]
+__all__ = ["BackboneInfo", "DecodeState", "Encoded", "LocalLM", "load_backbone"]
 
 
 def load_backbone(
@@ -18,7 +19,7 @@ def load_backbone(
     offload: bool = False,
     question: str = "",
     hash_weights: bool = False,
-) -> VideoLM:
+) -> LocalLM:
     """See `core.backbones.load.load_backbone`."""
     from macd_studio.core.backbones.load import load_backbone as load
 

@@ -1,15 +1,20 @@
-"""The interface of a backbone, and the data it returns. Knows neither masks nor decoding rules."""
+"""What reads a clip and a question, wherever its weights are, and the data it returns.
+
+`Reader` is what any process may hold: it gives log-probabilities of tokens. A model in this process
+is a `core.backbones.local.LocalLM`, which has gradients and caches too. Knows neither masks nor
+decoding rules.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
@@ -17,6 +22,7 @@ from macd_studio.core.checkpoint.adapter import Adapter
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.records import CAPABILITIES
+from macd_studio.core.rows import Row
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
@@ -121,11 +127,6 @@ def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
     return to_host(rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous())
 
 
-def widen(logits: Tensor) -> Tensor:
-    """Logits in float32, or float64 where they are."""
-    return logits if logits.dtype == torch.float64 else logits.float()
-
-
 @dataclass(frozen=True)
 class Prune:
     """From decoder layer `layer` on, all but the least-attended `ratio` of vision tokens hide.
@@ -142,76 +143,27 @@ class Prune:
         return max(1, round(self.ratio * vision_tokens))
 
 
+Handle = Any
+"""Views that a reader has read, one row each. Only the reader knows what is in it."""
+
+
 @dataclass(frozen=True, eq=False)
-class VisionCache:
-    """What a prefill saw, so that another view can take over what both share.
+class Forced:
+    """Views read with given tokens after the prompt, each after those before it.
 
-    video: (B, T, 3, H, W). features: the vision tower's output by temporal patch, (B, G, n, d); one
-    tensor, and one more for every decoder layer that is fed features of its own.
+    question: (B, Q) log p of the question's tokens. rows: index of a token → a row for each view,
+    of what may stand at its place; it holds the token, and those that are named beside it.
     """
 
-    video: Tensor
-    features: tuple[Tensor, ...]
+    question: NDArray[np.float64]
+    rows: Callable[[int, Sequence[int]], Sequence[Row]]
 
 
-@dataclass(eq=False)
-class DecodeState:
-    """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
+class Reader(ABC):
+    """A frozen video language model as something that reads clips and says what follows.
 
-    length: tokens in the cache; prompt: tokens of it that belong to the prompt. hidden: (B, N)
-    bool, the vision tokens that `prune` hid when the logits were computed.
-    query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a
-    prefill only. inputs: what the family needs to go on, its own business: the next position, and
-    where the vision tokens are. prune: what hides them, from the prefill on. prompt_tokens: ids of
-    the prompt, after a prefill and what selects rows of one.
+    What it has read is known by handles that only it can open: `prefill` gives one.
     """
-
-    logits: Tensor
-    cache: Any
-    length: int
-    prompt: int
-    query_logits: Tensor | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    prune: Prune | None = None
-    vision: VisionCache | None = None
-    hidden: Tensor | None = None
-    prompt_tokens: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What the steps inside `VideoLM.watching` keep, and what they are not let see.
-
-    attention: decoder layers, counted from 0, whose last row of attention is kept. lens: whether
-    the hidden state after each layer is read out. blocked: indices of vision tokens, in the order
-    of the prompt, that no query attends to in `blocked_layers`.
-    """
-
-    attention: tuple[int, ...] = ()
-    lens: bool = False
-    blocked: tuple[int, ...] = ()
-    blocked_layers: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.attention and self.blocked:
-            raise ValueError("attention is computed without the mask that blocks tokens")
-
-
-@dataclass(eq=False)
-class Watched:
-    """What the last step inside `VideoLM.watching` left behind.
-
-    attention: by layer, (B, N) of the last query to each vision token, mean over heads; the rest of
-    a row's 1 goes to text. lens: (B, V) logits read out after each layer, the last those of the
-    model.
-    """
-
-    attention: dict[int, Tensor] = field(default_factory=dict)
-    lens: list[Tensor] = field(default_factory=list)
-
-
-class VideoLM(ABC):
-    """A frozen video language model, mostly differentiable with respect to its pixels."""
 
     info: BackboneInfo
     notes: tuple[str, ...] = ()
@@ -249,7 +201,7 @@ class VideoLM(ABC):
             n for n in CAPABILITIES if n not in self.capabilities and (picture or n != "images")
         )
 
-    def reading(self, picture: bool) -> VideoLM:
+    def reading(self, picture: bool) -> Reader:
         """What reads such clips: another way for pictures where the model has one, else itself."""
         return self
 
@@ -288,37 +240,54 @@ class VideoLM(ABC):
         )
 
     @abstractmethod
-    def query_logits(
-        self,
-        encoded: Encoded,
-        video: Tensor,
-        low_memory: bool = False,
-        reuse: DecodeState | None = None,
-        changed_frames: Tensor | None = None,
-    ) -> Tensor:
-        """(Q, V) float logits that predict the question's tokens, with a graph back to `video`.
-
-        low_memory: keeps few activations and computes the rest again on the way back; same result.
-        reuse: see `prefill`; changed_frames: (T,) bool, the frames that `video` can differ on from
-        that one. Gradients reach no other frame.
-        """
-
-    @abstractmethod
     def prefill(
         self,
         encoded: Encoded,
         video: Tensor,
         prune: Prune | None = None,
-        reuse: DecodeState | None = None,
-        graph: bool = False,
-    ) -> DecodeState:
-        """Runs the prompt of one view (T, 3, H, W), or of several (B, T, 3, H, W) in one pass.
+        reuse: Handle | None = None,
+    ) -> Handle:
+        """Reads the prompt with one view (T, 3, H, W), or with several (B, T, 3, H, W).
 
-        A DecodeState of one row per view. prune: for these views only. reuse: the prefill of one
-        view of the same prompt; what both share is taken over, the features of temporal patches
-        that are equal and the cache up to the first that is not. It changes the cost and nothing
-        else. graph: `query_logits` keep a graph back to `video`; the rest never has one.
+        prune: for these views only. reuse: the handle of one view of the same prompt, with which
+        what both share need not be read again. It changes the cost and nothing else.
         """
+
+    @abstractmethod
+    def prefill_text(self, question: str, thought: Sequence[int] = ()) -> Handle:
+        """Reads the prompt of the question alone, without any video, and a thought after it."""
+
+    @abstractmethod
+    def question_log_p(self, encoded: Encoded, views: Handle) -> NDArray[np.float64]:
+        """(B, Q) log p of the question's tokens, each after what stands before it in the prompt."""
+
+    @abstractmethod
+    def next_rows(
+        self, views: Handle, tokens: Sequence[int] = (), ids: Sequence[int] = ()
+    ) -> list[Row]:
+        """What follows in each view after `tokens`, which are fed to every one of them.
+
+        ids: tokens that the rows must hold beside the best ones. The handle stays as it is.
+        """
+
+    @abstractmethod
+    def prompt_of(self, views: Handle) -> Sequence[int]:
+        """The tokens of the prompt that the views were read with."""
+
+    def forced(
+        self,
+        encoded: Encoded,
+        videos: Tensor,
+        tokens: Sequence[int],
+        reuse: Handle | None = None,
+    ) -> Forced:
+        """Reads views (B, T, 3, H, W) with `tokens` after the prompt; in one pass where it can."""
+        views = self.prefill(encoded, videos, reuse=reuse)
+
+        def rows(index: int, ids: Sequence[int] = ()) -> list[Row]:
+            return self.next_rows(views, tokens[:index], [tokens[index], *ids])
+
+        return Forced(self.question_log_p(encoded, views), rows)
 
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
         """The prompt with other tokens in the place of the question's: as `query`.
@@ -341,38 +310,6 @@ class VideoLM(ABC):
         return replace(longer, query=encoded.query, thought=(*encoded.thought, *tokens))
 
     @abstractmethod
-    def prefill_text(self, question: str) -> DecodeState:
-        """Runs the prompt of the question alone, without any video; a DecodeState of one row."""
-
-    @abstractmethod
-    def join(self, states: Sequence[DecodeState]) -> DecodeState:
-        """States of one length and pruning → one DecodeState, rows in order. The originals stay.
-
-        Of all, `prompt_tokens` are the first one's.
-        """
-
-    @abstractmethod
-    def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
-        """The given rows in that order, repeated ones copied. The original state is kept."""
-
-    @abstractmethod
-    def crop(self, state: DecodeState, length: int) -> DecodeState:
-        """The state as it was `length` tokens into the cache; step it before reading logits."""
-
-    @abstractmethod
-    def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
-        """Feeds one token to every row; returns the state after it."""
-
-    def advance(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
-        """Feeds every row its tokens, as many to each; returns the state after the last.
-
-        What `step` does to the state for each token in turn; in one pass where the model can.
-        """
-        for column in zip(*tokens, strict=True):
-            state = self.step(state, column)
-        return state
-
-    @abstractmethod
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens → text, special tokens left out."""
 
@@ -384,55 +321,7 @@ class VideoLM(ABC):
     def token_text(self, token: int) -> str:
         """One token's exact text; special tokens and byte fallbacks visible."""
 
-    # what only the evidence of a token needs; a model without it can do everything else
-
-    @property
-    def depth(self) -> int:
-        """Decoder layers."""
-        raise self._no_evidence()
-
-    def answer_hidden(
-        self,
-        encoded: Encoded,
-        video: Tensor,
-        answer: Sequence[int] = (),
-        low_memory: bool = False,
-        reuse: DecodeState | None = None,
-    ) -> Tensor:
-        """(B, d) last hidden state that predicts the token after `answer`, which is read with it.
-
-        video: one view (T, 3, H, W) or several (B, T, 3, H, W); where it requires a gradient, the
-        result has a graph back to it. low_memory, reuse: see `query_logits` and `prefill`.
-        """
-        raise self._no_evidence()
-
-    def read_out(self, hidden: Tensor) -> Tensor:
-        """Last hidden states (…, d) → float logits (…, V)."""
-        raise self._no_evidence()
-
-    def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
-        """While inside, each `step` of a state like this one is watched; see `Watch`."""
-        raise self._no_evidence()
-
-    def _no_evidence(self) -> OptionError:
-        return OptionError(
-            f"{self.info.name} cannot say where its evidence lies", "Choose another backbone"
-        )
-
     @property
     @abstractmethod
     def end_tokens(self) -> frozenset[int]:
         """Tokens that end an answer."""
-
-
-def device_of(name: str = "auto") -> torch.device:
-    """ "auto" takes the GPU where there is one. Raises OptionError for a device that is not."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or (device.type == "cuda" and not torch.cuda.is_available()):
-        raise OptionError(f"there is no device {name!r} here", "Choose auto or cpu")
-    return device

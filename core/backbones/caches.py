@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
-from macd_studio.core.backbones.base import DecodeState, Encoded
+from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import DecodeState
 
 
 def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:

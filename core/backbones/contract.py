@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.pixels import STEP
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
@@ -105,7 +106,7 @@ def adapt_model(
     return lm
 
 
-def reads_times(lm: VideoLM, frames: ModelFrames) -> bool:
+def reads_times(lm: LocalLM, frames: ModelFrames) -> bool:
     """Whether anything that the model is given changes with the times of these frames."""
     slow = replace(frames, times=7 * frames.times, duration=7 * frames.duration)
     one, two = (lm.encode_frames(shown, QUESTION) for shown in (frames, slow))

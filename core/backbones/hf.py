@@ -18,19 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
 
-from macd_studio.core.backbones.base import (
-    MAX_STRETCH,
-    BackboneInfo,
-    DecodeState,
-    Encoded,
-    Prune,
-    VideoLM,
-    VisionCache,
-    Watch,
-    Watched,
-    normalise,
-    widen,
-)
+from macd_studio.core.backbones.base import MAX_STRETCH, BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.caches import (
     changed_patches,
     crop_state,
@@ -42,6 +30,14 @@ from macd_studio.core.backbones.caches import (
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed, hidden_among, pruned, watched
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import (
+    DecodeState,
+    LocalLM,
+    VisionCache,
+    Watch,
+    Watched,
+    widen,
+)
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
     metadata_of,
@@ -175,12 +171,12 @@ class HfVideoLM(TokenizerLM):
 
     # what they share
 
-    def reading(self, picture: bool) -> VideoLM:
-        """See `VideoLM.reading`: pictures go through the family's own processor for pictures."""
+    def reading(self, picture: bool) -> LocalLM:
+        """See `LocalLM.reading`: pictures go through the family's own processor for pictures."""
         return self._for_pictures or self if picture else self
 
     @cached_property
-    def _for_pictures(self) -> VideoLM | None:
+    def _for_pictures(self) -> LocalLM | None:
         from macd_studio.core.backbones.contract import picture_model
 
         return picture_model(self.model, self.processor, self.info)
@@ -191,7 +187,7 @@ class HfVideoLM(TokenizerLM):
         return self.model.get_output_embeddings()
 
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
-        """See `VideoLM.preprocess`."""
+        """See `LocalLM.preprocess`."""
         native = self.native_frames(clip)
         height, width = native.shape[1:3]
         stretch = (width / height) / (clip.size[0] / clip.size[1])
@@ -229,7 +225,7 @@ class HfVideoLM(TokenizerLM):
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
+        """See `LocalLM.encode_frames`; timestamps reach the model the way its family takes them."""
         text = before + question + suffix
         self.refuse_control_tokens(text)
         if not self.reads(frames.size):
@@ -271,7 +267,7 @@ class HfVideoLM(TokenizerLM):
         reuse: DecodeState | None = None,
         changed_frames: Tensor | None = None,
     ) -> Tensor:
-        """See `VideoLM.query_logits`; the head runs on the question's positions only.
+        """See `LocalLM.query_logits`; the head runs on the question's positions only.
 
         Layers that compute their activations again cannot read a cache: with `low_memory` only the
         features of untouched frames are taken over.
@@ -293,7 +289,7 @@ class HfVideoLM(TokenizerLM):
         reuse: DecodeState | None = None,
         graph: bool = False,
     ) -> DecodeState:
-        """See `VideoLM.prefill`. Pruned layers see the prompt's end: only features are shared."""
+        """See `LocalLM.prefill`. Pruned layers see the prompt's end: only features are shared."""
         views = video if video.ndim == 5 else video[None]
         with nullcontext() if graph else torch.no_grad():
             changed = changed_patches(encoded, views, reuse)
@@ -319,8 +315,8 @@ class HfVideoLM(TokenizerLM):
             )
 
     @torch.no_grad()
-    def prefill_text(self, question: str) -> DecodeState:
-        """See `VideoLM.prefill_text`: the family's chat template around text alone."""
+    def prefill_question(self, question: str) -> DecodeState:
+        """See `LocalLM.prefill_question`: the family's chat template around text alone."""
         self.refuse_control_tokens(question)
         content = [{"type": "text", "text": question}]
         prompt = render_prompt(self.processor, content)
@@ -343,7 +339,7 @@ class HfVideoLM(TokenizerLM):
 
     @property
     def depth(self) -> int:
-        """See `VideoLM.depth`."""
+        """See `LocalLM.depth`."""
         return len(self.decoder.layers)
 
     def answer_hidden(
@@ -354,7 +350,7 @@ class HfVideoLM(TokenizerLM):
         low_memory: bool = False,
         reuse: DecodeState | None = None,
     ) -> Tensor:
-        """See `VideoLM.answer_hidden`."""
+        """See `LocalLM.answer_hidden`."""
         views = video if video.ndim == 5 else video[None]
         low_memory = self.saves(low_memory)
         changed = changed_patches(encoded, views, reuse)
@@ -365,16 +361,19 @@ class HfVideoLM(TokenizerLM):
             return self._read(encoded, vision, first, cache, answer)[:, -1]
 
     def read_out(self, hidden: Tensor) -> Tensor:
-        """See `VideoLM.read_out`."""
+        """See `LocalLM.read_out`."""
         return widen(self.head(hidden))
 
     def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
-        """See `VideoLM.watching`."""
+        """See `LocalLM.watching`."""
         return watched(self.decoder, self.read_out, watch, state.inputs["vision"])
 
     def _slots(self, encoded: Encoded) -> Tensor:
-        """(G, n) positions of each temporal patch's tokens in the prompt."""
-        slots = (encoded.input_ids[0] == self.vision_token).nonzero()[:, 0]
+        """(G, n) positions of each temporal patch's tokens in the prompt.
+
+        Tokens of that id after them are an answer's own.
+        """
+        slots = (encoded.input_ids[0] == self.vision_token).nonzero()[: encoded.vision_tokens, 0]
         return slots.view(len(encoded.groups), -1)
 
     def _features(
@@ -454,23 +453,23 @@ class HfVideoLM(TokenizerLM):
         return hidden
 
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
-        """See `VideoLM.join`."""
+        """See `LocalLM.join`."""
         return join_states(states)
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
-        """See `VideoLM.select`."""
+        """See `LocalLM.select`."""
         return select_rows(state, torch.tensor(rows, device=self.device))
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
-        """See `VideoLM.crop`."""
+        """See `LocalLM.crop`."""
         return crop_state(state, length)
 
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
-        """See `VideoLM.step`."""
+        """See `LocalLM.step`."""
         return self._feed(state, [[token] for token in tokens])
 
     def advance(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
-        """See `VideoLM.advance`; what is hidden is chosen anew at every token, one by one."""
+        """See `LocalLM.advance`; what is hidden is chosen anew at every token, one by one."""
         return super().advance(state, tokens) if state.prune else self._feed(state, tokens)
 
     @torch.no_grad()

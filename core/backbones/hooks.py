@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from macd_studio.core.backbones.base import Prune, Watch, Watched
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.local import Watch, Watched
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Encoded, Prune, Watch
+from macd_studio.core.backbones.base import Encoded, Prune
 from macd_studio.core.backbones.contract import (
     MEANING,
     QUESTION,
@@ -27,6 +27,7 @@ from macd_studio.core.backbones.contract import (
 )
 from macd_studio.core.backbones.foreign import foreign_code, out_of_memory, told
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.local import Watch
 from macd_studio.core.backbones.prompt import metadata_of
 from macd_studio.core.backbones.sizes import at_least
 from macd_studio.core.errors import OptionError, UnsupportedBackbone

@@ -27,12 +27,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPI
 from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
-from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
+from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load_errors import COMPLETE, explained
+from macd_studio.core.backbones.local import LocalLM, device_of
 from macd_studio.core.backbones.packages import check_packages, named_packages
 from macd_studio.core.backbones.prompt import check_template, media_part, refuse_controls
 from macd_studio.core.backbones.vocabulary import check_vocabulary
@@ -322,7 +323,7 @@ def load_backbone(
     offload: bool = False,
     question: str = "",
     hash_weights: bool = False,
-) -> VideoLM:
+) -> LocalLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
@@ -387,7 +388,7 @@ def load_backbone(
 
 def adapt(
     model: Any, processor: Any, info: BackboneInfo, progress: Progress | None = None
-) -> VideoLM:
+) -> LocalLM:
     """A loaded model behind its family's adapter, or checked and behind the universal one.
 
     progress: told which check runs. Raises UnsupportedBackbone for a model that fails one.
@@ -398,7 +399,7 @@ def adapt(
 
         own = adapter_of(info.family)(model, processor, info)
         own.contract = check_layers(own, progress)
-        lm: VideoLM = own
+        lm: LocalLM = own
     else:
         from macd_studio.core.backbones.contract import adapt_model
 

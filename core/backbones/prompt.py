@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers.video_utils import VideoMetadata
 
-from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.generation import end_tokens
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.question import control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
@@ -60,7 +60,7 @@ def refuse_controls(processor: Any, text: str) -> None:
     refuse_special(text, strings, ids, control_ids)
 
 
-class TokenizerLM(VideoLM):
+class TokenizerLM(LocalLM):
     """A model whose words are those of a processor's tokenizer."""
 
     contract: Any = None
@@ -93,15 +93,15 @@ class TokenizerLM(VideoLM):
         refuse_special(text, self._controls, self.tokens(text), self._control_ids)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """See `VideoLM.text`."""
+        """See `LocalLM.text`."""
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
 
     def tokens(self, text: str) -> list[int]:
-        """See `VideoLM.tokens`."""
+        """See `LocalLM.tokens`."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def token_text(self, token: int) -> str:
-        """See `VideoLM.token_text`."""
+        """See `LocalLM.token_text`."""
         return str(self.tokenizer.decode([token]))
 
 

@@ -107,7 +107,7 @@ class Qwen2VL(HfVideoLM):
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """See `VideoLM.encode_frames`; notes where other programs count other positions."""
+        """See `LocalLM.encode_frames`; notes where other programs count other positions."""
         encoded = super().encode_frames(frames, question, suffix, before)
         end = self.next_position(encoded) - 1
         blocks = len(encoded.groups) if self.splits_video else 1
@@ -139,7 +139,7 @@ class Qwen2VL(HfVideoLM):
         return position_ids.expand(-1, views, -1)
 
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
-        """See `VideoLM.continue_prompt`; text counts on in all three positions alike."""
+        """See `LocalLM.continue_prompt`; text counts on in all three positions alike."""
         longer = super().continue_prompt(encoded, tokens)
         at = encoded.inputs["position_ids"]
         start = self.next_position(encoded)
@@ -179,7 +179,7 @@ class Qwen2VL(HfVideoLM):
         return all(n % self.unit == 0 for n in size)
 
     def shrink(self, frames: ModelFrames, size: tuple[int, int]) -> ModelFrames:
-        """See `VideoLM.shrink`."""
+        """See `LocalLM.shrink`."""
         height, width = (self.unit * max(1, round(n / self.unit)) for n in size)
         pixels = np.stack(
             [

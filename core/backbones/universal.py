@@ -21,19 +21,13 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from macd_studio.core.backbones.base import (
-    BackboneInfo,
-    DecodeState,
-    Encoded,
-    Prune,
-    normalise,
-    widen,
-)
+from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import DecodeState, widen
 from macd_studio.core.backbones.pixels import Resizes, floats
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.processor import ProcessorLM, uncropped
@@ -72,7 +66,7 @@ class _Row:
 class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
-    capabilities = frozenset({"gradient"})
+    capabilities = frozenset({"gradient", "rows", "maps"})
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it
@@ -91,13 +85,13 @@ class UniversalVLM(ProcessorLM):
 
     @property
     def depth(self) -> int:
-        """See `VideoLM.depth`."""
+        """See `LocalLM.depth`."""
         return int(self.model.config.get_text_config(decoder=True).num_hidden_layers)
 
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """See `VideoLM.encode_frames`. `gather` is empty: the processor lays pixels out."""
+        """See `LocalLM.encode_frames`. `gather` is empty: the processor lays pixels out."""
         text = before + question + suffix
         self.refuse_control_tokens(text)
         count = len(frames.pixels)
@@ -273,7 +267,7 @@ class UniversalVLM(ProcessorLM):
         reuse: DecodeState | None = None,
         changed_frames: Tensor | None = None,
     ) -> Tensor:
-        """See `VideoLM.query_logits`; everything is read anew."""
+        """See `LocalLM.query_logits`; everything is read anew."""
         inputs = self.pixel_inputs(encoded, video)
         with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
             logits, _ = self._read(encoded.input_ids, inputs, encoded.query - 1, cached=False)
@@ -287,7 +281,7 @@ class UniversalVLM(ProcessorLM):
         reuse: DecodeState | None = None,
         graph: bool = False,
     ) -> DecodeState:
-        """See `VideoLM.prefill`; views are read one after another, and nothing is taken over."""
+        """See `LocalLM.prefill`; views are read one after another, and nothing is taken over."""
         if prune is not None:
             self.need("prune")
         views = video if video.ndim == 5 else video[None]
@@ -313,8 +307,8 @@ class UniversalVLM(ProcessorLM):
         )
 
     @torch.no_grad()
-    def prefill_text(self, question: str) -> DecodeState:
-        """See `VideoLM.prefill_text`: the model's chat template around text alone."""
+    def prefill_question(self, question: str) -> DecodeState:
+        """See `LocalLM.prefill_question`: the model's chat template around text alone."""
         self.refuse_control_tokens(question)
         prompt = render_prompt(self.processor, [{"type": "text", "text": question}])
         out = dict(self.processor(text=[prompt], return_tensors="pt"))
@@ -327,7 +321,7 @@ class UniversalVLM(ProcessorLM):
 
     @torch.no_grad()
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
-        """See `VideoLM.step`."""
+        """See `LocalLM.step`."""
         rows, logits = [], []
         for row, token in zip(state.cache, tokens, strict=True):
             ids = torch.cat([row.ids, row.ids.new_tensor([[token]])], 1)
@@ -341,7 +335,7 @@ class UniversalVLM(ProcessorLM):
         return DecodeState(torch.stack(logits), rows, state.length + 1, state.prompt)
 
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
-        """See `VideoLM.join`."""
+        """See `LocalLM.join`."""
         first = states[0]
         if any(s.length != first.length for s in states):
             raise ValueError("only states of one length can be joined")
@@ -350,7 +344,7 @@ class UniversalVLM(ProcessorLM):
                            first.prompt, prompt_tokens=first.prompt_tokens)  # fmt: skip
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
-        """See `VideoLM.select`."""
+        """See `LocalLM.select`."""
         return replace(
             state,
             logits=state.logits[list(rows)],
@@ -359,7 +353,7 @@ class UniversalVLM(ProcessorLM):
         )
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
-        """See `VideoLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
+        """See `LocalLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
         return replace(
             state,
             cache=[self._cropped(row, length) for row in state.cache],
@@ -427,7 +421,7 @@ class UniversalVLM(ProcessorLM):
         return hidden
 
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
-        """See `VideoLM.continue_prompt`."""
+        """See `LocalLM.continue_prompt`."""
         longer = super().continue_prompt(encoded, tokens)
         return replace(longer, inputs=self._lengthened(dict(encoded.inputs), len(tokens)))
 

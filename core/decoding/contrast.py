@@ -64,13 +64,6 @@ def nucleus(scores: Logits, temperature: float, top_p: float) -> Float64Array:
     return np.asarray(p / p.sum())
 
 
-def log_partition(logits: Logits) -> float:
-    """log Σ exp(logit), so that p(t) = exp(logit − log_partition)."""
-    x = np.asarray(logits, np.float64)
-    top = x.max()
-    return float(top + np.log(np.exp(x - top).sum()))
-
-
 def check_finite(logits: Logits, where: str) -> None:
     """Raises NumericalError, naming the place, if a logit is NaN or infinite."""
     if not np.isfinite(logits).all():

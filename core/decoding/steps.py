@@ -1,28 +1,29 @@
-"""Logits of the views and a chosen token → its TokenStep; those → an Answer. Knows no model."""
+"""Rows of the views and a chosen token → its TokenStep; those → an Answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from macd_studio.core.decoding.contrast import floor_of, kept_candidates, log_partition
+from macd_studio.core.decoding.contrast import floor_of, kept_candidates
 from macd_studio.core.repeats import Repeats
+from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
-LogitRows = NDArray[np.floating[Any]]
+if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import Reader
 
 
 def make_token_step(
     token_text: Callable[[int], str],
     index: int,
     token: int,
-    base: LogitRows,
-    others: Sequence[LogitRows],
+    base: Row,
+    others: Sequence[Row],
     weights: StepWeights,
     rule: ScoreRule,
     keep: int,
@@ -30,22 +31,31 @@ def make_token_step(
 ) -> TokenStep:
     """The record of one choice: the candidates worth keeping under every view.
 
-    base, others: (V,) logits; keep: how many of each view's best are kept at least. repeats: (V,).
+    base, others: over the same tokens. keep: how many of each view's best are kept at least; of
+    rows that do not hold the whole vocabulary every token is kept. repeats: (C,).
     """
-    ids = kept_candidates([base, *others], keep, weights.floor, token, repeats)
+    if base.ids is None:
+        at = kept_candidates(
+            [base.values, *(z.values for z in others)], keep, weights.floor, token, repeats
+        )
+        ids, floor = at, floor_of(base.values, at)
+    else:
+        at = np.argsort(-base.values, kind="stable")
+        ids, floor = base.ids[at], float(np.nextafter(np.float32(base.floor), np.float32(np.inf)))
+        floor = -np.inf if base.floor == -np.inf else floor
     return TokenStep(
         index=index,
         token=token,
         text=token_text(token),
         candidates=ids,
         texts=tuple(token_text(int(i)) for i in ids),
-        base=base[ids].astype(np.float32),
-        base_log_z=log_partition(base),
-        others=tuple(other[ids].astype(np.float32) for other in others),
-        others_log_z=tuple(map(log_partition, others)),
-        floor=floor_of(base, ids),
+        base=base.values[at].astype(np.float32),
+        base_log_z=base.log_partition,
+        others=tuple(other.values[at].astype(np.float32) for other in others),
+        others_log_z=tuple(other.log_partition for other in others),
+        floor=floor,
         weights=weights if rule.constant is None else None,
-        repeats=None if repeats is None else repeats.among(ids),
+        repeats=None if repeats is None else repeats.among(at),
     )
 
 
@@ -68,3 +78,9 @@ def make_answer(
     if contrast is None:
         return made
     return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)
+
+
+def answer(lm: Reader, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:
+    """The tokens so far as an Answer."""
+    text = lm.text([s.token for s in steps if s.token not in lm.end_tokens])
+    return make_answer(method, text, steps, lm.end_tokens, rule)

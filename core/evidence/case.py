@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from macd_studio.core.backbones.base import DecodeState
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import HALF_OR_DAMAGED, Cancelled, NumericalError
 from macd_studio.core.evidence.maps import grid_of, mean_to
@@ -44,7 +44,7 @@ class EvidenceCase:
         layers: tuple[int, ...],
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.context, self.lm, self.encoded = context, context.lm, context.encoded
+        self.context, self.lm, self.encoded = context, context.local, context.encoded
         self.target, self.prefix = target, list(prefix)
         self.views, self.options, self.layers = views, options, layers
         self._stopped = stopped

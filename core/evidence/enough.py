@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import answer, decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import check_finite
+from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.kinds import batch_size
 from macd_studio.core.evidence.options import Box, EnoughOptions
@@ -42,7 +41,8 @@ from macd_studio.core.evidence.records import (
 from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
 from macd_studio.core.masking.masks import soft_boxes
 from macd_studio.core.pipeline import Event
-from macd_studio.core.repeats import penalised, repeats_of
+from macd_studio.core.repeats import Repeats, penalised, repeats_of
+from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import Trace, Track
 from macd_studio.core.whatif.workbench import Workbench
@@ -51,7 +51,7 @@ VISIBLE = 0.02
 """Weight that a piece must reach somewhere: soft masks have no edge."""
 
 
-def add_enough(trace: Trace, lm: VideoLM, options: EnoughOptions | None = None) -> Trace:
+def add_enough(trace: Trace, lm: LocalLM, options: EnoughOptions | None = None) -> Trace:
     """The trace with what is enough for one token; see `enough_events` for the errors."""
     bench = Workbench(trace, lm)
     for _ in enough_events(bench, options or EnoughOptions()):
@@ -213,27 +213,21 @@ class PieceReader:
     def _read(self, sets: Sequence[int]) -> list[Scored]:
         """One pass over the prompt and the answer: what predicts each of its tokens."""
         lm, base = self.context.lm, self.context.base
-        state = lm.prefill(self._forced, torch.stack([self.video(s) for s in sets]), reuse=base)
-        assert state.query_logits is not None
-        same = np.ones(len(sets), bool)
+        videos = torch.stack([self.video(s) for s in sets])
+        read = lm.forced(self.context.encoded, videos, self.tokens, base)
+        same, leads = [True] * len(sets), [(0.0, 0.0)] * len(sets)
         for n, token in enumerate(self.tokens):
-            rows = to_host(state.query_logits[:, n])
-            check_finite(rows, f"token {n + 1}")
-            before = (*base.prompt_tokens, *self.tokens[:n])
-            scores = penalised(rows, repeats_of(lm.info.repetition_penalty, rows.shape[-1], before))
-            if n == self.target.index:
-                margin, probability = _lead(scores, token)
-            if self.options.same == "answer" or n == self.target.index:
-                same &= scores.argmax(1) == token
-        return [
-            Scored(bool(s), float(m), float(p))
-            for s, m, p in zip(same, margin, probability, strict=True)
-        ]
-
-    @cached_property
-    def _forced(self) -> Encoded:
-        """The prompt with the answer after it."""
-        return self.context.lm.continue_prompt(self.context.encoded, self.tokens)
+            before = (*lm.prompt_of(base), *self.tokens[:n])
+            for i, row in enumerate(read.rows(n, ())):
+                check_finite(row.values, f"token {n + 1}")
+                first, *lead = _lead(
+                    row, token, repeats_of(lm.info.repetition_penalty, row, before)
+                )
+                if n == self.target.index:
+                    leads[i] = (lead[0], lead[1])
+                if self.options.same == "answer" or n == self.target.index:
+                    same[i] = same[i] and bool(first)
+        return [Scored(s, *lead) for s, lead in zip(same, leads, strict=True)]
 
     def search(self) -> Generator[Bounds, None, None]:
         """What is known of the smallest sets, after each batch."""
@@ -383,12 +377,10 @@ def _indices(chosen: int, pieces: int) -> tuple[int, ...]:
     return tuple(i for i in range(pieces) if chosen >> i & 1)
 
 
-def _lead(
-    scores: NDArray[np.float64], token: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(B,) how far the token's score is above the best other one, and its probability."""
-    own = scores[:, token]
-    others = np.delete(scores, token, axis=1)
-    highest = np.maximum(own, others.max(1))
-    total = np.exp(own - highest) + np.exp(others - highest[:, None]).sum(1)
-    return own - others.max(1), np.exp(own - highest) / total
+def _lead(row: Row, token: int, repeats: Repeats | None) -> tuple[bool, float, float]:
+    """Whether the token is the first choice, how far its score leads the best other one, its p."""
+    scores = penalised(row.values, repeats)
+    place = token if row.ids is None else row.ids.tolist().index(token)
+    own, others = float(scores[place]), np.delete(scores, place)
+    whole = log_partition(scores) if row.ids is None else row.log_partition
+    return int(scores.argmax()) == place, own - float(others.max()), float(np.exp(own - whole))

@@ -96,7 +96,7 @@ def attention(case: EvidenceCase, view: str) -> Measured:
     """
     import torch
 
-    from macd_studio.core.backbones.base import Watch
+    from macd_studio.core.backbones.local import Watch
 
     state, token = case.before_last(view)
     with case.lm.watching(state, Watch(attention=case.layers)) as seen:

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 import torch
 
-from macd_studio.core.backbones.base import DecodeState, Watch
 from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.backbones.local import DecodeState, Watch
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.records import KnockOut, Lens
 from macd_studio.core.repeats import penalised, repeats_of
+from macd_studio.core.rows import Row
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
     for _ in range(case.context.options.decode.max_tokens):
         logits = to_host(state.logits[0].double())
         before = [*state.prompt_tokens, *tokens]
-        repeats = repeats_of(lm.info.repetition_penalty, len(logits), before)
+        repeats = repeats_of(lm.info.repetition_penalty, Row(logits), before)
         token = int(penalised(logits, repeats).argmax())
         if token in lm.end_tokens:
             break

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError, OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
@@ -35,7 +35,7 @@ from macd_studio.core.whatif.workbench import Workbench
 
 
 def add_evidence(
-    trace: Trace, lm: VideoLM, options: EvidenceOptions | None = None, join: bool = False
+    trace: Trace, lm: LocalLM, options: EvidenceOptions | None = None, join: bool = False
 ) -> Trace:
     """The trace with one token's evidence more; that of the same token is replaced.
 
@@ -128,7 +128,8 @@ def open_case(
     bench: Workbench, options: EvidenceOptions, stopped: Callable[[], bool] = lambda: False
 ) -> EvidenceCase:
     """What is to be measured, checked against the trace and its model."""
-    trace, lm, context = bench.trace, bench.lm, bench.context
+    bench.lm.need("maps")
+    trace, lm, context = bench.trace, bench.context.local, bench.context
     options = _possible(options, lm)
     if options.answer not in trace.answers:  # without ascent there is no answer of MACD
         options = replace(options, answer="baseline")
@@ -152,7 +153,7 @@ def open_case(
     return EvidenceCase(context, target, prefix, views, options, layers, stopped)
 
 
-def _possible(options: EvidenceOptions, lm: VideoLM) -> EvidenceOptions:
+def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
     """The options without what is measured by default and the model cannot give.
 
     Raises NotApplicable for a kind or a knock-out that was asked for and cannot be had.
@@ -173,7 +174,7 @@ def _possible(options: EvidenceOptions, lm: VideoLM) -> EvidenceOptions:
     )
 
 
-def _target(trace: Trace, lm: VideoLM, options: EvidenceOptions) -> tuple[Target, list[int]]:
+def _target(trace: Trace, lm: LocalLM, options: EvidenceOptions) -> tuple[Target, list[int]]:
     """The token, and the answer's tokens before it."""
     steps = trace.answers[options.answer].tokens
     if options.token > len(steps):
@@ -199,7 +200,7 @@ def _target(trace: Trace, lm: VideoLM, options: EvidenceOptions) -> tuple[Target
 
 
 def _candidate(
-    texts: Sequence[str], candidates: Sequence[int], lm: VideoLM, rival: str
+    texts: Sequence[str], candidates: Sequence[int], lm: LocalLM, rival: str
 ) -> int | None:
     """The candidate of that text, else the one token the text is."""
     if not rival:

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.backbones.base import Encoded, Handle
 from macd_studio.core.backbones.host import to_float
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError
 from macd_studio.core.macd import (
     MaskCompositor,
@@ -40,13 +41,13 @@ class OwnAnswer:
 
 
 def objective_loss(
-    lm: VideoLM,
+    lm: LocalLM,
     encoded: Encoded,
     video: Tensor,
     objective: Objective = "query",
     own_answer: Callable[[], OwnAnswer] | None = None,
     low_memory: bool = False,
-    reuse: DecodeState | None = None,
+    reuse: Handle | None = None,
     changed_frames: Tensor | None = None,
 ) -> Tensor:
     """The loss that an objective names, given `video` (T, 3, H, W) normalised, with a graph.
@@ -71,14 +72,15 @@ def objective_loss(
 
 @dataclass(frozen=True, eq=False)
 class BasePrefill:
-    """V itself, prefilled. slope: dL/dV (T, 3, H, W) for the gradient "base"."""
+    """V itself, prefilled. slope, loss: dL/dV (T, 3, H, W) and L(V), for the gradient "base"."""
 
-    state: DecodeState
+    state: Handle
     slope: Tensor | None = None
+    loss: float = np.nan
 
 
 def prefill_base(
-    lm: VideoLM, encoded: Encoded, options: AscentOptions, reuse: DecodeState | None = None
+    lm: LocalLM, encoded: Encoded, options: AscentOptions, reuse: Handle | None = None
 ) -> BasePrefill:
     """Prefills V; with the gradient "base", the way back to its pixels belongs to the same pass.
 
@@ -92,15 +94,13 @@ def prefill_base(
     if options.memory == "low":
         state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)
     else:
-        state = lm.prefill(encoded, video, graph=True)
-        assert state.query_logits is not None
-        loss = loss_of(state.query_logits[0], encoded)
-        state = replace(state, query_logits=state.query_logits.detach())
-    return BasePrefill(state, torch.autograd.grad(loss, video)[0])
+        state, logits = lm.prefill_with_graph(encoded, video)
+        loss = loss_of(logits, encoded)
+    return BasePrefill(state, torch.autograd.grad(loss, video)[0], to_float(loss))
 
 
 def ascend(
-    lm: VideoLM,
+    lm: LocalLM,
     view: MaskCompositor,
     options: AscentOptions,
     base: BasePrefill | None = None,
@@ -149,9 +149,8 @@ def _base_gradient(
 ) -> tuple[float, Tensor, Tensor]:
     """The approximation "base": L of V, and the slope where every strength is 0."""
     assert base.slope is not None
-    assert base.state.query_logits is not None
     g, gf = slopes_at_zero(view, base.slope, shared)
-    return to_float(loss_of(base.state.query_logits[0], view.encoded)), g.double(), gf.double()
+    return base.loss, g.double(), gf.double()
 
 
 def slopes_at_zero(

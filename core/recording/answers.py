@@ -22,6 +22,7 @@ from macd_studio.core.recording.arrays import (
     read_shown,
     require,
 )
+from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule, Setting, find_rule
 from macd_studio.core.types import Answer, Pixels, ShownView
 from macd_studio.core.validation import Number, Part, rules_of
@@ -175,7 +176,14 @@ class AnswerReader:
                 strays.append(j)
             steps.append(
                 make_token_step(
-                    self._text, j, token, base, others, weights, rule, self.options.decode.keep
+                    self._text,
+                    j,
+                    token,
+                    Row(base),
+                    [Row(z) for z in others],
+                    weights,
+                    rule,
+                    self.options.decode.keep,
                 )
             )
         if strays:

@@ -50,9 +50,8 @@ def difference_note(trace: Trace, model: Any) -> str:
 
 def _logits(model: Any, encoded: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """(V,) given the video, of the first token."""
-    from macd_studio.core.backbones.host import to_host
 
-    return np.asarray(to_host(model.prefill(encoded, encoded.video).logits[0]), np.float64)
+    return np.asarray(model.next_rows(model.prefill(encoded, encoded.video))[0].values, np.float64)
 
 
 def _compared(

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
+from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
-from macd_studio.core.macd import finalize_ascent, score_token
+from macd_studio.core.macd import finalize_ascent
 from macd_studio.core.masking.ascent import reverse_step
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rules import Linear
@@ -101,22 +101,19 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
 
     Every view is fed `tokens`. A view that never leaves them gives their number, and the last one.
     """
-    lm, rule = context.lm, Linear(context.options.contrast)
-    rows = len(videos)
-    state = lm.prefill(context.encoded, videos, reuse=context.base)
-    base = context.base
-    chosen: list[tuple[int, int]] = [(len(tokens), tokens[-1])] * rows
+    lm, rule, base = context.lm, Linear(context.options.contrast), context.base
+    video = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
+    seconds = lm.forced(context.encoded, videos, tokens, base)
+    prompt = lm.prompt_of(base)
+    chosen = [(len(tokens), tokens[-1])] * len(videos)
     for index, token in enumerate(tokens):
-        video, others = to_host(base.logits)[0], to_host(state.logits)
-        before = [*context.base.prompt_tokens, *tokens[:index]]
-        repeats = repeats_of(lm.info.repetition_penalty, base.logits.shape[-1], before)
-        for row in range(rows):
-            if chosen[row][0] == len(tokens):
-                scores = score_token(rule, video, [others[row]], index, repeats)[1]
-                if int(scores.argmax()) != token:
-                    chosen[row] = index, int(scores.argmax())
-        if index + 1 < len(tokens):
-            if index == 0:  # copies, so that the caches of the prompt stay as they are
-                base, state = lm.select(base, [0]), lm.select(state, range(rows))
-            base, state = lm.step(base, [token]), lm.step(state, [token] * rows)
+        (own,) = video.rows(index, ())
+        ids = np.arange(len(own.values)) if own.ids is None else own.ids
+        repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
+        for n, other in enumerate(seconds.rows(index, () if own.ids is None else ids.tolist())):
+            if chosen[n][0] == len(tokens):
+                scored = score_rows(rule, own, [other.among(ids)], index, repeats)
+                best = scored.choose(int(scored.scores.argmax()))
+                if best != token:
+                    chosen[n] = index, best
     return chosen

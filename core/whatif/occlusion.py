@@ -6,17 +6,17 @@ One batched pass over K views; knows neither how objects were found nor how a vi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from macd_studio.core.backbones.base import DecodeState, VideoLM
-from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import OcclusionReport
-from macd_studio.core.macd import MaskCompositor, loss_of
+from macd_studio.core.macd import MaskCompositor, mean_loss
 from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.words import count
 
@@ -25,9 +25,9 @@ Float64Array = NDArray[np.float64]
 
 @torch.no_grad()
 def measure(
-    lm: VideoLM,
+    lm: Reader,
     view: MaskCompositor,
-    base: DecodeState,
+    base: Handle,
     answer: Sequence[int],
     gradient: Float64Array,
     level: Float64Array,
@@ -41,13 +41,14 @@ def measure(
     count = len(view.objects)
     if not count or not answer:
         raise OptionError("there is nothing to measure", "Add an object, or run another clip")
-    encoded = view.encoded
-    losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
-    for videos in one_by_one(view):
-        state = lm.prefill(encoded, videos, reuse=base)
-        losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
-        chances.append(_answer_log_p(lm, state, answer))
-    loss, log_p = np.array(losses), np.concatenate(chances)
+    losses: list[float] = []
+    chances: list[list[float]] = []
+    for videos in chain([view.encoded.video[None]], one_by_one(view)):
+        read = lm.forced(view.encoded, videos, answer, base)
+        losses += [mean_loss(question) for question in read.question]
+        columns = [[row.log_p(t) for row in read.rows(n, ())] for n, t in enumerate(answer)]
+        chances += [list(row) for row in zip(*columns, strict=True)]
+    loss, log_p = np.array(losses), np.array(chances)
     odds = _log_odds(log_p.sum(1))
     loss_change = loss[1:] - loss[0]
     return OcclusionReport(
@@ -58,24 +59,6 @@ def measure(
         correlation=_correlation(gradient, loss_change),
         verdict=verdict(gradient, loss_change, level),
     )
-
-
-def _loss(state: DecodeState, lm: VideoLM, encoded: object, row: int) -> float:
-    assert state.query_logits is not None
-    return to_float(loss_of(state.query_logits[row], encoded))  # type: ignore[arg-type]
-
-
-def _answer_log_p(lm: VideoLM, state: DecodeState, answer: Sequence[int]) -> Float64Array:
-    """(B, A) log probability of each of the answer's tokens after those before it."""
-    rows = len(state.logits)
-    columns = []
-    for i, token in enumerate(answer):
-        columns.append(to_host(torch.log_softmax(state.logits.double(), -1)[:, token]))
-        if i + 1 < len(answer):
-            # a copy, so that the given state's cache stays as it is
-            state = lm.select(state, range(rows)) if i == 0 else state
-            state = lm.step(state, [token] * rows)
-    return np.stack(columns, 1)
 
 
 def _log_odds(log_p: Float64Array) -> Float64Array:

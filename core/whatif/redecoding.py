@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from macd_studio.core.answering import decoding_views
-from macd_studio.core.backbones.base import DecodeState
+from macd_studio.core.backbones.base import Handle
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import ViewBatch, answer, redecode
+from macd_studio.core.decoding.answers import redecode
+from macd_studio.core.decoding.batch import open_views
+from macd_studio.core.decoding.steps import answer
+from macd_studio.core.decoding.views import DecodedViews
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import score_token
 from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
@@ -33,11 +36,11 @@ class Redecoder:
 
     def __init__(self, context: MethodContext) -> None:
         self.context = context
-        self._batches: dict[str, ViewBatch] = {}
+        self._views: dict[str, DecodedViews] = {}
 
-    def keep(self, name: str, batch: ViewBatch | None) -> None:
+    def keep(self, name: str, views: DecodedViews | None) -> None:
         """The caches of an answer that was just decoded."""
-        self._batches = {} if batch is None else {name: batch}
+        self._views = {} if views is None else {name: views}
 
     def redecode(self, trace: Trace, name: str, alpha: float, beta: float) -> Trace:
         """The trace with one answer under another α and β.
@@ -62,9 +65,9 @@ class Redecoder:
                 elif other == "baseline" or same:
                     answers[other] = old
         except BaseException:  # the next change starts from the options of the trace
-            self.context.options, self._batches = previous, {}
+            self.context.options, self._views = previous, {}
             raise
-        self._batches = {n: b for n, b in self._batches.items() if n in answers}
+        self._views = {n: b for n, b in self._views.items() if n in answers}
         if answers.get("macd") is trace.answers.get("macd"):
             evidence = tuple(e for e in trace.evidence if e.target.answer != name)
             return replace(trace, evidence=evidence, answers=answers, options=options)
@@ -92,9 +95,9 @@ class Redecoder:
         steps = list(previous.tokens)
         kept, token = _kept_until(steps, rule)
         if token is not None:
-            batch = self._standing_batch(trace, method)
+            views = self._standing_views(trace, method)
             changed = replace(steps[kept], token=token, text=lm.token_text(token))
-            after = redecode(batch, kept, token, rule, self.context.options.decode)
+            after = redecode(views, kept, token, rule, self.context.options.decode)
             steps = [*steps[:kept], changed, *after]
         spent = round(1000 * (time.monotonic() - began), 1)
         return replace(
@@ -104,18 +107,18 @@ class Redecoder:
             total_ms=spent,
         )
 
-    def _standing_batch(self, trace: Trace, method: Method) -> ViewBatch:
+    def _standing_views(self, trace: Trace, method: Method) -> DecodedViews:
         """Both views' caches with the present answer in them; made once, then only cropped."""
-        if method.name not in self._batches:
-            base, second = self._views(trace, method)
-            batch = ViewBatch(self.context.lm, base, [second])
+        if method.name not in self._views:
+            base, second = self._prefilled(trace, method)
+            views = open_views(self.context.lm, base, [second])
             for step in trace.answers[method.name].tokens:
                 if step.token not in self.context.lm.end_tokens:
-                    batch.step([step.token])
-            self._batches[method.name] = batch
-        return self._batches[method.name]
+                    views.step([step.token])
+            self._views[method.name] = views
+        return self._views[method.name]
 
-    def _views(self, trace: Trace, method: Method) -> tuple[DecodeState, DecodeState]:
+    def _prefilled(self, trace: Trace, method: Method) -> tuple[Handle, Handle]:
         """The video and the method's second view, prefilled. Raises OptionError, see `redecode`."""
         context = self.context
         if method.name == "macd":

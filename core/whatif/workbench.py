@@ -19,17 +19,16 @@ from macd_studio.core.answering import (
     CounterfactualPrefilled,
     macd_events,
 )
-from macd_studio.core.backbones.base import Encoded, VideoLM
-from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.library_notes import collecting
-from macd_studio.core.macd import Float64Array
 from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.pipeline import Event
 from macd_studio.core.records import EDIT_FIELDS, Edit
+from macd_studio.core.rows import Row
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.whatif.controls import measure_controls
@@ -66,7 +65,7 @@ class Workbench:
     first use of the model, other weights made it.
     """
 
-    def __init__(self, trace: Trace, lm: VideoLM, segmenter: LoadSegmenter | None = None) -> None:
+    def __init__(self, trace: Trace, lm: Reader, segmenter: LoadSegmenter | None = None) -> None:
         check_changeable(trace)
         assert trace.model_frames is not None
         lm = lm.reading(trace.is_picture)
@@ -196,12 +195,12 @@ class Workbench:
                 case CounterfactualPrefilled(counterfactual=current):
                     trace = replace(trace, counterfactual=current)
                     yield Event("views", 1.0, "Both views read", trace)
-                case AnswerUpdate(answer=answered, batch=batch, finished=finished):
+                case AnswerUpdate(answer=answered, views=views, finished=finished):
                     trace = replace(trace, answers=kept | {"macd": _timed(answered, began)})
                     if not finished:
                         done = len(answered.tokens) / options.decode.max_tokens
                         yield Event("decode", done, answered.text, trace)
-                    self._redecoder.keep("macd", batch)
+                    self._redecoder.keep("macd", views)
         self.trace = replace(trace, status="complete")
 
     def redecode(self, alpha: float, beta: float, method: str = "macd") -> Trace:
@@ -284,7 +283,7 @@ class TraceContext(MethodContext):
     The first read of the video raises OptionError where other weights made the trace.
     """
 
-    def __init__(self, trace: Trace, lm: VideoLM, encoded: Encoded) -> None:
+    def __init__(self, trace: Trace, lm: Reader, encoded: Encoded) -> None:
         super().__init__(lm, encoded, trace.tracks, trace.options)
         self._trace: Trace | None = trace
 
@@ -293,22 +292,24 @@ class TraceContext(MethodContext):
         """See `MethodContext.base_prefill`."""
         read = super().base_prefill
         if self._trace is not None:
-            check_same_weights(self._trace, to_host(read.state.logits[0]).astype(np.float64))
+            tokens = self._trace.answers["baseline"].tokens
+            if tokens:
+                asked = tokens[0].candidates[:CANDIDATES]
+                (row,) = self.lm.next_rows(read.state, ids=asked.tolist())
+                check_same_weights(self._trace, row)
             self._trace = None
         return read
 
 
-def check_same_weights(trace: Trace, logits: Float64Array) -> None:
-    """Compares the baseline's first token. logits: (V,) given the video, of the model at hand.
+def check_same_weights(trace: Trace, row: Row) -> None:
+    """Compares the baseline's first token. row: given the video, of the model at hand.
 
     Raises OptionError where their best candidates differ by more than `TOLERANCE` on average.
     """
-    tokens = trace.answers["baseline"].tokens
-    if not tokens:
-        return
-    first = tokens[0]
+    first = trace.answers["baseline"].tokens[0]
     stored = first.base[:CANDIDATES].astype(np.float64)
-    difference = float(np.abs(logits[first.candidates[:CANDIDATES]] - stored).mean())
+    logits = row.among(first.candidates[:CANDIDATES]).values
+    difference = float(np.abs(logits - stored).mean())
     if not difference <= TOLERANCE:
         raise OptionError(
             f"{trace.backbone.name} has other weights here than the ones that made this trace: "

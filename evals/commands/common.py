@@ -16,7 +16,7 @@ from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones.base import VideoLM
+    from macd_studio.core.backbones.local import LocalLM
     from macd_studio.evals.engine import Engine
 
 
@@ -97,7 +97,7 @@ def say(line: str) -> None:
 def measure_drawn_clips(
     module: str,
     about: str | None,
-    measure: Callable[[VideoLM, int, int], dict[str, Any]],
+    measure: Callable[[LocalLM, int, int], dict[str, Any]],
     *,
     n: int,
     seed: int,

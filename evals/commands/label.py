@@ -103,7 +103,7 @@ def label_clips(
 
     absent_below: confidence in (0, 1) that no detection of an absent object reaches.
     """
-    from macd_studio.core.backbones.base import device_of
+    from macd_studio.core.backbones.local import device_of
     from macd_studio.core.media.video import read_clip
     from macd_studio.core.objects.detect import load_detector
 

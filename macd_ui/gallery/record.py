@@ -30,7 +30,7 @@ from macd_studio.macd_ui.clips import digest
 from macd_studio.macd_ui.sites import exit_code
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.backbones import LocalLM
     from macd_studio.core.objects.detect import Detector
 
 MAX_ROWS = 500
@@ -104,7 +104,7 @@ def _texts(row: Any, number: int) -> dict[str, str]:
 def record(
     entries: Sequence[Entry],
     out: Path,
-    lm: VideoLM,
+    lm: LocalLM,
     detector: Detector,
     options: RunOptions,
     methods: Sequence[str] = (),
@@ -145,7 +145,7 @@ def record(
 
 
 def _recorded(
-    file: Path, entry: Entry, lm: VideoLM, options: RunOptions, methods: Sequence[str]
+    file: Path, entry: Entry, lm: LocalLM, options: RunOptions, methods: Sequence[str]
 ) -> Trace | None:
     """The trace of an earlier recording of the same run; None where there is none."""
     try:

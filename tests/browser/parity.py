@@ -13,7 +13,6 @@ from macd_studio.core.decoding.contrast import (
     flip_points,
     floor_of,
     kept_candidates,
-    log_partition,
     score,
 )
 from macd_studio.core.macd import above, cut_floor, weighted
@@ -22,6 +21,7 @@ from macd_studio.core.options import (
     RuleOptions,
 )
 from macd_studio.core.repeats import Repeats, penalised
+from macd_studio.core.rows import log_partition
 from macd_studio.core.rules import RULES, Setting, find_rule
 from macd_studio.core.types import (
     Answer,

@@ -10,7 +10,7 @@ from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.prompt import query_positions
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.errors import BackboneCorrupt, OptionError, QuestionError, UnsupportedBackbone
 from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import ascend

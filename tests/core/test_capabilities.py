@@ -93,10 +93,10 @@ def test_its_evidence_is_measured_and_its_masks_are_not_trained_again(blind, tmp
 
 def test_occlusion_is_measured_without_a_gradient(toy_mp4, toy_detector):
     lm = universal("llava_onevision")
-    lm.capabilities = frozenset()
+    lm.capabilities = frozenset({"rows", "maps"})
     trace = macd.trace(toy_mp4, QUESTION, backbone=lm, detector=toy_detector,
                        video={"frames": 4}, **SHORT)  # fmt: skip
-    assert trace.backbone.lacks == tuple(n for n in CAPABILITIES if n != "images")
+    assert trace.backbone.lacks == ("gradient", "reuse", "prune", "attention", "lens", "times")
     seen = macd.evidence(trace, token=1, backbone=lm, kinds=("occlusion-grid",), patches="2x2")
     assert [m.kind for m in seen.evidence[0].maps] == ["occlusion-grid"] * 2
     assert seen.evidence[0].target.answer == "baseline"

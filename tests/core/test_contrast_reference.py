@@ -15,7 +15,6 @@ from macd_studio.core.decoding.contrast import (
     floor_of,
     floor_of_top,
     kept_candidates,
-    log_partition,
     nucleus,
     plausibility_mask,
     score,
@@ -23,6 +22,7 @@ from macd_studio.core.decoding.contrast import (
 )
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.macd import above, cut_floor, weighted
+from macd_studio.core.rows import log_partition
 from macd_studio.core.types import StepWeights
 
 

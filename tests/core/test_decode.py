@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from macd_studio.core.decoding.batch import answer, decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import score
+from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear

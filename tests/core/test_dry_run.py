@@ -14,7 +14,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.dry_run import dry_run
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import (

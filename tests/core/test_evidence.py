@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.backbones.base import Watch
+from macd_studio.core.backbones.local import Watch
 from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import KINDS, find_kind

@@ -9,7 +9,7 @@ import torch
 
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import ascend

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from macd_studio.core.answering import run_method
-from macd_studio.core.backbones.base import Prune, VideoLM
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding import batch as batches
-from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch, continue_decoding
-from macd_studio.core.decoding.search import find_answer
-from macd_studio.core.decoding.search import search as searching
+from macd_studio.core.decoding.answers import decode_from, find_answer
+from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch
+from macd_studio.core.decoding.search import vote
+from macd_studio.core.decoding.views import ViewsNeeded
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import above
 from macd_studio.core.methods import METHODS, find_method
@@ -25,7 +27,7 @@ from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.payload import payload, status
-from tests.core.test_loop_reference import END, VIEWS, TableLM
+from tests.core.test_loop_reference import END, VIEWS, TableLM, rows_of
 from tests.core.test_macd_events import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 
@@ -52,7 +54,7 @@ class CountingLM(TableLM):
 
     def advance(self, state, tokens):
         if state.prune is not None:
-            return VideoLM.advance(self, state, tokens)
+            return LocalLM.advance(self, state, tokens)
         self.passes.append("".join(view for view, _ in state.cache))
         self.read.append(len(tokens[0]))
         for (_, own), more in zip(state.cache, tokens, strict=True):
@@ -172,6 +174,13 @@ def test_where_all_is_decided_no_second_view_is_built_or_read():
         find_answer(lm, "x", views_of(lm, "b")[0], never, rule, options)
 
 
+def opened(lm, base, other, rows=1):
+    """A lazy batch whose second view was handed over."""
+    batch = LazyViewBatch(lm, base, rows)
+    batch.open([other])
+    return batch
+
+
 class Ends(CountingLM):
     """Ends at once, or after one token; sure of everything then, but for what follows an end."""
 
@@ -189,16 +198,22 @@ def test_a_complete_sample_needs_nothing_more():
     base, other = views_of(lm, "bq")
     eager = find_answer(lm, "x", base, [other], rule, options)
     assert sorted(eager.votes) == ["", "b"]  # some go on beside those that are complete
-    batch = LazyViewBatch(lm, base, lambda: [other], 8)
-    batch.logits(0, rule)
+    batch = opened(lm, base, other, 8)
+    batch.next_rows(0, rule)
     batch.step([1, END] * 4)
-    assert len(batch.logits(1, rule)) == 2
-    assert len(batch.logits(1, rule, range(0, 8, 2))) == 1
+    assert len(batch.next_rows(1, rule)) == 2
+    assert len(batch.next_rows(1, rule, range(0, 8, 2))) == 1
     asked = []
-    monkeyed = type("Asked", (LazyViewBatch,), {"logits": lambda self, *a, of=LazyViewBatch.logits:
-                    asked.append(len(of(self, *a))) or of(self, *a)})  # fmt: skip
-    batch = monkeyed(lm, base, lambda: [other], 8)
-    for _ in searching("x", batch, rule, options):
+
+    class Asked(LazyViewBatch):
+        def next_rows(self, *given):
+            rows = super().next_rows(*given)
+            asked.append(len(rows))
+            return rows
+
+    batch = Asked(lm, base, 8)
+    batch.open([other])
+    for _ in vote(batch, "x", rule, options):
         raise AssertionError("it waits for nothing")
     assert asked == [2, 1]
 
@@ -259,31 +274,33 @@ def test_a_lazy_batch_can_be_cropped(kept):
     """kept: of seven tokens fed, of which the second view read two, then three, apart from it."""
     rule = rule_of("linear", 0.5)
     lm = Planned(opened=(2, 6, kept + 1), end_after=30)
-    lazy = LazyViewBatch(lm, *views_of(lm, "b"), lambda: views_of(lm, "q"))
+    lazy = opened(lm, *views_of(lm, "b"), *views_of(lm, "q"))
     for token in (1, 2, 3, 4, 5, 6, 7):
-        lazy.logits(0, rule)
+        lazy.next_rows(0, rule)
         lazy.step([token])
     lazy.crop(kept)
     lazy.step([0])
     eager = ViewBatch(lm, *views_of(lm, "b"), views_of(lm, "q"))
     for token in (*range(1, kept + 1), 0):
         eager.step([token])
-    found = [rows.tolist() for rows in lazy.logits(0, rule)]
-    assert found == [rows.tolist() for rows in eager.logits(0)]
+    found, expected = rows_of(lazy, 0, rule), rows_of(eager, 0, rule)
+    assert found == expected
     assert len(found) == 2
 
 
-def test_without_a_call_the_loop_waits_to_be_handed_the_views():
+def test_the_loop_asks_to_be_handed_the_views():
     lm, rule, options = Planned((3,), 6), rule_of("linear", 0.5), DecodeOptions(search="sample")
     base, other = views_of(lm, "bq")
-    lazy, choose = LazyViewBatch(lm, base), batches.chooser(options)
-    steps = list(continue_decoding(lazy, rule, options, 0, choose))
-    assert (len(steps), lazy.waits) == (3, True)
-    lazy.open([other])
-    steps += continue_decoding(lazy, rule, options, 3, choose)
-    whole = list(continue_decoding(ViewBatch(lm, base, [other]), rule, options))
+    lazy, steps, asked = LazyViewBatch(lm, base), [], []
+    for item in decode_from(lazy, rule, options):
+        if isinstance(item, ViewsNeeded):
+            asked.append(len(steps))
+            lazy.open([other])
+        else:
+            steps.append(item)
+    assert asked == [3]
+    whole = list(decode_from(ViewBatch(lm, base, [other]), rule, options))
     assert [s.token for s in steps] == [s.token for s in whole]
-    assert not lazy.waits
 
 
 # A real model

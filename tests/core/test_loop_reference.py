@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.backbones.base import DecodeState, Prune
-from macd_studio.core.decoding.batch import ViewBatch, answer, continue_decoding, decode, redecode
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.local import DecodeState
+from macd_studio.core.decoding.answers import decode, decode_from, redecode
+from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
+from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear, MeanViews, Plain
@@ -78,6 +81,7 @@ class TableLM:
 
 
 LM = TableLM()
+PLAIN = Plain()
 PRUNED = Prune(1, 0.5)
 VIEWS = {"b": {}, "p": {"prompt": 4}, "q": {}, "r": {"prune": PRUNED}, "s": {"prompt": 4}}
 """The video b and views, some with a prompt or a pruning of their own."""
@@ -87,8 +91,8 @@ def states(names):
     return [LM.prefill(name, **VIEWS[name]) for name in names]
 
 
-def rows_of(batch, index=0):
-    return [rows.tolist() for rows in batch.logits(index)]
+def rows_of(batch, index=0, rule=PLAIN):
+    return [[row.values.tolist() for row in view] for view in batch.next_rows(index, rule)]
 
 
 def table(names, *hypotheses):
@@ -161,7 +165,7 @@ def test_a_logit_that_is_not_finite_names_its_token():
     batch = ViewBatch(LM, *states("b"), [])
     batch.crop(0)
     with pytest.raises(NumericalError, match="token 5"):
-        batch.logits(4)
+        batch.next_rows(4, Plain())
 
 
 class Drawn(TableLM):
@@ -228,7 +232,7 @@ def test_a_rule_weighs_by_the_index_of_the_token(first):
     for token in prefix:
         batch.step([token])
     rule = Growing(ContrastOptions(2.0, 0.05))
-    made = [s.token for s in continue_decoding(batch, rule, DecodeOptions(max_tokens=5), first)]
+    made = [s.token for s in decode_from(batch, rule, DecodeOptions(max_tokens=5), first)]
     expected = list(prefix)
     for index in range(first, 5):
         z, z_other = (LM.row(name, expected) for name in "bq")
@@ -269,7 +273,7 @@ def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
         return int(rng.choice(VOCABULARY, p=p))
 
     expected = decoded_one_by_one(lm, "bq", score, 11, prefix, draw)[first:]
-    made = list(continue_decoding(batch, RULE, options, first))
+    made = list(decode_from(batch, RULE, options, first))
     assert [s.token for s in made] == expected
     assert [s.index for s in made] == list(range(first, 11))
     greedy = decoded_one_by_one(lm, "bq", score, 11, prefix)[first:]
@@ -279,7 +283,7 @@ def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
 def test_a_replaced_token_is_decoded_on_from():
     base, other = states("bp")
     batch, options = ViewBatch(LM, base, [other]), DecodeOptions(max_tokens=20, keep=9)
-    steps = list(continue_decoding(batch, RULE, options))
+    steps = list(decode_from(batch, RULE, options))
     score = linear(2.0, 0.05)
     for index, token in ((2, 6), (0, 3), (1, 0)):
         prefix = [s.token for s in steps[:index]] + [token]

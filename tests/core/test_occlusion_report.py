@@ -18,24 +18,6 @@ from tests.fakes import ByteLM, clip
 ANSWER = (104, 105, 33)
 
 
-class InPlaceLM(ByteLM):
-    """Appends to the cache it is handed, as real caches do."""
-
-    steps = 0
-
-    def step(self, state, tokens):
-        self.steps += 1
-        for (_, read), token in zip(state.cache, tokens, strict=True):
-            read.append(token)
-        rows = [self._logits(features, read)[-1] for features, read in state.cache]
-        return type(state)(torch.stack(rows), state.cache, state.length + 1, state.prompt)
-
-    def select(self, state, rows):
-        copied = super().select(state, rows)
-        copied.cache[:] = [(features, list(read)) for features, read in copied.cache]
-        return copied
-
-
 def a_view(lm, count):
     found = [
         Track(
@@ -74,15 +56,13 @@ def log_odds(log_p):
 
 @pytest.mark.parametrize("count", [1, 3, 9])
 def test_every_object_is_masked_alone(count):
-    lm = InPlaceLM(seed=2)
+    lm = ByteLM(seed=2)
     view = a_view(lm, count)
     base = lm.prefill(view.encoded, view.encoded.video)
     read = [list(tokens) for _, tokens in base.cache]
     rng = np.random.default_rng(0)
     gradient, level = rng.normal(size=count), np.ones(count)
     made = measure(lm, view, base, list(ANSWER), gradient.astype(np.float32), level)
-    # the last token is not read: the video and each batch of eight take one step for each other
-    assert lm.steps == (len(ANSWER) - 1) * (1 + -(-count // 8))
     plain_loss, plain = read_alone(lm, view, [0.0] * count)
     for k in range(count):
         loss, tokens = read_alone(lm, view, np.eye(count)[k])
@@ -113,24 +93,31 @@ def test_masks_that_do_nothing_have_no_correlation():
     assert not made.loss_change.any()
 
 
+class Certain(ByteLM):
+    """Sure that the clip as it is ends the answer at once."""
+
+    clip_features: torch.Tensor | None = None
+
+    def _logits(self, features, tokens):
+        logits = super()._logits(features, tokens)
+        if self.clip_features is not None and torch.equal(features, self.clip_features):
+            logits[-1, 256] = 1e3
+            logits[-2, 256] = 1e3
+        return logits
+
+
 def test_a_certain_answer_has_finite_odds():
-    lm = ByteLM(answer_length=1)
+    lm = Certain()
     view = a_view(lm, 2)
     base = lm.prefill(view.encoded, view.encoded.video)
-    first = int(base.logits[0].argmax())
-    sure = lm.step(base, [first])  # the end of the answer has a logit of 1000
-    made = measure(lm, view, sure_state(base, sure), [256], np.ones(2), np.ones(2))
+    lm.clip_features = lm._features(view.encoded.video)
+    made = measure(lm, view, base, [256], np.ones(2), np.ones(2))
     assert np.isfinite(made.odds_change).all()
     # of a probability of 1 the odds are those of 1 − 1e-12
     other = lm.prefill(view.encoded, view.video(torch.tensor([1.0, 0.0]), torch.zeros(2)))
     log_p = float(torch.log_softmax(other.logits[0].double(), -1)[256])
     expected = log_odds(log_p) + math.log(1e-12)
     assert made.odds_change[0] == pytest.approx(expected, rel=1e-4)
-
-
-def sure_state(base, sure):
-    """The prefill with the logits of a state that knows what comes next."""
-    return type(base)(sure.logits, base.cache, base.length, base.prompt, base.query_logits)
 
 
 def test_there_must_be_objects_and_an_answer():

@@ -13,7 +13,7 @@ import torch
 
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.prompt import metadata_of
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import ModelFrames

@@ -124,7 +124,7 @@ def test_its_tokens_are_scored_anew_as_over_the_whole_vocabulary(alpha, beta):
 
 def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     """The loop's own logits, recorded, give the loop's own steps."""
-    from macd_studio.core.decoding.batch import decode
+    from macd_studio.core.decoding.answers import decode
     from macd_studio.core.media.video import read_clip
 
     encoded = toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")

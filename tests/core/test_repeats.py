@@ -12,9 +12,9 @@ from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import ViewBatch, continue_decoding, decode, redecode
+from macd_studio.core.decoding.answers import decode, decode_from, find_answer, redecode
+from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
-from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import TraceError, UnsupportedBackbone
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.layers import answered
@@ -204,12 +204,12 @@ def test_a_replaced_token_is_the_one_that_is_penalised(lm):
     _, base, other = views(lm)
     rule, options = Linear(CONTRAST), DecodeOptions(max_tokens=12)
     batch = ViewBatch(lm, base, [other])
-    first = [s.token for s in continue_decoding(batch, rule, options)]
+    first = [s.token for s in decode_from(batch, rule, options)]
     after = list(redecode(batch, 2, 65, rule, options))
     fresh = ViewBatch(lm, base, [other])
     for one in (*first[:2], 65):
         fresh.step([one])
-    expected = list(continue_decoding(fresh, rule, options, 3))
+    expected = list(decode_from(fresh, rule, options, 3))
     assert [s.token for s in after] == [s.token for s in expected]
     for ours, own in zip(after, expected, strict=True):
         np.testing.assert_array_equal(ours.repeats.at, own.repeats.at)

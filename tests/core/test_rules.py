@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NotApplicable, OptionError
@@ -21,6 +21,7 @@ from macd_studio.core.macd import cut_floor, score_token, weighted
 from macd_studio.core.methods import METHODS, Method, find_method, find_methods
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
 from macd_studio.core.question import asks_yes_no
+from macd_studio.core.rows import Row
 from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
@@ -238,7 +239,7 @@ def test_a_rule_derived_from_linear_keeps_its_weights():
     rule = Sharpened(ContrastOptions())
     base, other = np.array([1.0, 2.0]), np.array([2.0, 1.0])
     weights, _ = score_token(rule, base, [other], 0)
-    step = make_token_step(str, 0, 1, base, [other], weights, rule, keep=2)
+    step = make_token_step(str, 0, 1, Row(base), [Row(other)], weights, rule, keep=2)
     assert step.weights == weights
     assert make_answer("x", "x", [step], (), rule).alpha == 0
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.answers import decode, find_answer
 from macd_studio.core.decoding.contrast import nucleus, plausibility_mask, score
-from macd_studio.core.decoding.search import beam, find_answer, normalised, vote
+from macd_studio.core.decoding.search import normalised
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear
@@ -58,7 +58,7 @@ def test_the_nucleus_is_the_smallest_set_of_that_mass():
 def test_one_beam_is_greedy(views):
     lm, base, *others = views
     options = DecodeOptions(search="beam", beams=1)
-    assert ids(beam(lm, base, others, RULE, options)) == ids(
+    assert ids(find_answer(lm, "x", base, others, RULE, options).tokens) == ids(
         decode(lm, base, others, RULE, DecodeOptions())
     )
 
@@ -80,17 +80,18 @@ def test_beams_find_what_a_whole_search_finds():
                 walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
 
     walk(base, counter, (), 0.0)
-    found = beam(lm, base, [counter], rule, DecodeOptions(search="beam", beams=32, max_tokens=3))
+    options = DecodeOptions(search="beam", beams=32, max_tokens=3)
+    found = find_answer(lm, "x", base, [counter], rule, options).tokens
     assert tuple(ids(found)) == max(best, key=best.get)
 
 
 def test_votes_are_counted_over_normalised_answers(views):
     lm, base, *others = views
     options = DecodeOptions(search="vote", samples=7, temperature=3.0, top_p=1.0)
-    said = vote(lm, "macd", base, others, RULE, options)
+    said = find_answer(lm, "macd", base, others, RULE, options)
     assert sum(said.votes.values()) == 7
     assert said.votes[normalised(said.text)] == max(said.votes.values())
-    again = vote(lm, "macd", base, others, RULE, options)
+    again = find_answer(lm, "macd", base, others, RULE, options)
     assert again.votes == said.votes
     one = DecodeOptions(search="vote", samples=3, temperature=0.01)
     sure = find_answer(lm, "macd", base, others, RULE, one)
@@ -159,28 +160,29 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
             **inputs,
         )[0, encoded.input_ids.shape[1] :].tolist()
     options = DecodeOptions(search="beam", beams=beams, max_tokens=24)
-    assert ids(beam(toyworld, base, [counter], rule, options)) == own
+    assert ids(find_answer(toyworld, "x", base, [counter], rule, options).tokens) == own
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from macd_studio.core.decoding.batch import ViewBatch, continue_decoding, redecode
+    from macd_studio.core.decoding.answers import decode_from, redecode
+    from macd_studio.core.decoding.batch import ViewBatch
 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)
     counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
     pair = ViewBatch(toyworld, base, [counter])
-    first = list(continue_decoding(pair, RULE, DecodeOptions()))
+    first = list(decode_from(pair, RULE, DecodeOptions()))
     for index in (1, 3):
         other = next(int(c) for c in first[index].candidates if c != first[index].token)
         cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
         anew = ViewBatch(toyworld, base, [counter])
         for token in [s.token for s in first[:index]] + [other]:
             anew.step([token])
-        whole = list(continue_decoding(anew, RULE, DecodeOptions(), first=index + 1))
+        whole = list(decode_from(anew, RULE, DecodeOptions(), first=index + 1))
         assert ids(cropped) == ids(whole)
         np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
         pair = ViewBatch(toyworld, base, [counter])
-        list(continue_decoding(pair, RULE, DecodeOptions()))
+        list(decode_from(pair, RULE, DecodeOptions()))
 
 
 def test_two_rows_of_the_embedded_model_equal_two_caches(toyworld, toy_mp4):

@@ -13,13 +13,14 @@ import macd_studio as macd
 from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import ViewBatch, decode
-from macd_studio.core.decoding.search import normalised, vote
+from macd_studio.core.decoding.answers import decode, find_answer
+from macd_studio.core.decoding.batch import ViewBatch
+from macd_studio.core.decoding.search import normalised
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
-from macd_studio.core.rules import MeanViews
+from macd_studio.core.rules import MeanViews, Plain
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.format import SCHEMA
 from macd_studio.core.view_records import FramesView, NoisedView
@@ -118,7 +119,7 @@ def test_each_sample_of_a_vote_follows_its_own_views():
             states = [lm.step(s, [tokens[-1]]) for s in states]
         texts.append(normalised(lm.text([t for t in tokens if t not in lm.end_tokens])))
     assert len(set(texts)) > 1
-    found = vote(lm, "x", context.base, seconds, rule, options)
+    found = find_answer(lm, "x", context.base, seconds, rule, options)
     assert found.votes == Counter(texts)
 
 
@@ -134,10 +135,10 @@ def test_hypotheses_keep_their_views_apart(toyworld, toy_mp4):
     batch = ViewBatch(toyworld, states[0], states[1:], rows=3)
     batch.step([5, 6, 7])
     batch.select([2, 0])
-    for view, rows in enumerate(batch.logits(1)):
+    for view, rows in enumerate(batch.next_rows(1, Plain())):
         for row, token in zip(rows, (7, 5), strict=True):
             alone = toyworld.step(toyworld.join([states[view]]), [token]).logits[0]
-            np.testing.assert_allclose(row, alone.numpy(), atol=2e-4)
+            np.testing.assert_allclose(row.values, alone.numpy(), atol=2e-4)
 
 
 def test_the_tokens_that_sid_hides_are_those_of_the_first_second_view(toyworld, toy_mp4):

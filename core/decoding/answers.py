@@ -1,0 +1,220 @@
+"""Views → an answer as it grows: by the search that the options name, its thought before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeVar
+
+import numpy as np
+
+from macd_studio.core.backbones.base import Handle, Reader
+from macd_studio.core.decoding.batch import SecondViews, open_views
+from macd_studio.core.decoding.contrast import nucleus
+from macd_studio.core.decoding.search import beam, vote
+from macd_studio.core.decoding.steps import answer
+from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
+from macd_studio.core.macd import decode_views
+from macd_studio.core.options import DecodeOptions
+from macd_studio.core.records import Thought
+from macd_studio.core.repeats import penalised
+from macd_studio.core.rules import ScoreRule
+from macd_studio.core.types import Answer, TokenStep
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSoFar:
+    """An answer as far as it is. finished: whether nothing follows."""
+
+    answer: Answer
+    finished: bool
+
+
+def answer_events(
+    views: DecodedViews, method: str, rule: ScoreRule, options: DecodeOptions
+) -> Iterator[AnswerSoFar | ViewsNeeded]:
+    """The answer token by token, its thought before it; beam search and voting give it at once.
+
+    views: of `hypotheses(options)` rows. `ViewsNeeded` comes where `views.open` must be called
+    before the next event is asked for. Raises NumericalError at a logit that is not finite, naming
+    the token.
+    """
+    lm = views.lm
+    if options.search in ("beam", "vote"):
+        found: Answer
+        if options.search == "vote":
+            found = yield from vote(views, method, rule, options)
+        else:
+            found = answer(lm, method, (yield from beam(views, rule, options)), rule)
+        yield AnswerSoFar(found, True)
+        return
+    thought: Thought | None = None
+    if options.contrast_thought:
+        thinking = Thinking(views, options)
+        for item in thinking.steps(rule):
+            if isinstance(item, TokenStep):
+                yield AnswerSoFar(answer(lm, method, (), rule), False)
+            else:
+                yield item
+        thought = thinking.record
+    steps: list[TokenStep] = []
+    for item in decode_from(views, rule, options):
+        if isinstance(item, TokenStep):
+            steps.append(item)
+            grown = replace(answer(lm, method, steps, rule), thought=thought)
+            yield AnswerSoFar(grown, False)
+        else:
+            yield item
+    yield AnswerSoFar(replace(answer(lm, method, steps, rule), thought=thought), True)
+
+
+def find_answer(
+    lm: Reader,
+    method: str,
+    base: Handle,
+    others: SecondViews,
+    rule: ScoreRule,
+    options: DecodeOptions,
+) -> Answer:
+    """A whole answer by the search that `options` names. Its thought is in the prompt already."""
+    build = others if callable(others) else None
+    views = open_views(lm, base, None if callable(others) else others, hypotheses(options))
+    plain = replace(options, contrast_thought=False)
+    for item in with_views(answer_events(views, method, rule, plain), views, build):
+        if item.finished:
+            return item.answer
+    raise AssertionError("the last event is the whole answer")
+
+
+def with_views(
+    items: Iterator[Item | ViewsNeeded],
+    views: DecodedViews,
+    build: Callable[[], Sequence[Handle]] | None,
+) -> Iterator[Item]:
+    """The items, with the second views handed over where they are needed. build: gives them."""
+    for item in items:
+        if isinstance(item, ViewsNeeded):
+            assert build is not None
+            views.open(build())
+        else:
+            yield item
+
+
+def hypotheses(options: DecodeOptions) -> int:
+    """How many a search begins with."""
+    return options.samples if options.search == "vote" else 1
+
+
+def decode(
+    lm: Reader, base: Handle, others: Sequence[Handle], rule: ScoreRule, options: DecodeOptions
+) -> Iterator[TokenStep]:
+    """Yields one TokenStep per token, the end token included; greedy, or sampled from its seed.
+
+    base, others: prefilled, left as they are. The linear rule with α = 0 gives the same tokens as
+    plain decoding. Raises NumericalError at a logit that is not finite, naming the token.
+    """
+    views = open_views(lm, base, others)
+    yield from with_views(decode_from(views, rule, options), views, None)
+
+
+def redecode(
+    views: DecodedViews, index: int, token: int, rule: ScoreRule, options: DecodeOptions
+) -> Iterator[TokenStep]:
+    """Continues after replacing the token at `index` by another: what follows it, without it.
+
+    views: as an earlier decoding left them, fed at least `index` tokens. Crops the cache instead of
+    reading the prompt again.
+    """
+    if token in views.lm.end_tokens:
+        return
+    views.crop(index)
+    views.step([token])
+    yield from with_views(decode_from(views, rule, options, index + 1), views, None)
+
+
+def decode_from(
+    views: DecodedViews, rule: ScoreRule, options: DecodeOptions, first: int = 0
+) -> Iterator[TokenStep | ViewsNeeded]:
+    """Decodes from where the views stand, greedily or sampling; first: index of the next token."""
+    tokens = range(first, options.max_tokens)
+    return decode_views(views, rule, chooser(options, first), tokens, options.keep)
+
+
+Choose = Callable[[Scored], int]
+"""The scores of a token → the token."""
+
+
+def chooser(options: DecodeOptions, first: int = 0) -> Choose:
+    """The best token, or one drawn; every draw takes one number, also where one token is left."""
+    rng = np.random.default_rng([options.seed, first])
+
+    def sample(scored: Scored) -> int:
+        p = nucleus(scored.scores, options.temperature, options.top_p)
+        return scored.choose(int(rng.choice(len(p), p=p)), sampled=True)
+
+    def best(scored: Scored) -> int:
+        return scored.choose(int(scored.scores.argmax()))
+
+    return sample if options.search == "sample" else best
+
+
+BLANKS = 8
+"""Blank tokens after a thought that are taken for a part of it, at most."""
+
+
+class Thinking:
+    """A thought as it is written: its tokens, its closing mark and the blanks after it.
+
+    The model's answer must begin with one, see `begins`. closed: whether the model closed it
+    itself; else it is closed after `options.max_thought` tokens, or where the answer would end.
+    """
+
+    def __init__(self, views: DecodedViews, options: DecodeOptions) -> None:
+        self.views, self._options, self._choose = views, options, chooser(options)
+        self.tokens: list[int] = []
+        self.closed, self._ended, self._blanks = True, False, 0
+
+    def steps(self, rule: ScoreRule) -> Iterator[TokenStep | ViewsNeeded]:
+        """The loop over its tokens; none where the answer does not begin with a thought."""
+        if not self.begins():
+            return
+        yield from decode_views(self.views, rule, self._next, count(), 1)
+
+    def begins(self) -> bool:
+        """Whether the answer begins with a thought: by its likeliest token, or in the prompt.
+
+        Some chat templates begin it themselves, at the end of the prompt.
+        """
+        marks = self.views.lm.thought_marks
+        if marks is None:
+            return False
+        in_prompt = [token for token in self.views.prompt if token in marks]
+        return in_prompt[-1:] == [marks[0]] or self.views.likeliest() == marks[0]
+
+    def _next(self, scored: Scored) -> int | None:
+        lm = self.views.lm
+        assert lm.thought_marks is not None
+        closing, token = lm.thought_marks[1], self._choose(scored)
+        if self._ended:
+            plain = penalised(scored.base.values, scored.repeats)
+            token = scored.base.token(int(plain.argmax()))
+            if lm.token_text(token).strip() or token in lm.end_tokens or self._blanks == BLANKS:
+                return None
+            self._blanks += 1
+        elif token in lm.end_tokens or len(self.tokens) + 1 >= self._options.max_thought:
+            self.closed, token = token == closing, closing
+        self._ended = self._ended or token == closing
+        self.tokens.append(token)
+        return token
+
+    @property
+    def record(self) -> Thought | None:
+        """As the trace keeps it; None where nothing was thought."""
+        if not self.tokens:
+            return None
+        lm = self.views.lm
+        inside = [token for token in self.tokens if token not in (lm.thought_marks or ())]
+        return Thought(lm.text(inside), tuple(self.tokens), self.closed)

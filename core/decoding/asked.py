@@ -1,0 +1,95 @@
+"""Views of a model that another process holds: each next token is asked for by those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from macd_studio.core.backbones.base import Handle, Reader
+from macd_studio.core.decoding.contrast import check_finite
+from macd_studio.core.decoding.views import DecodedViews
+from macd_studio.core.errors import NotApplicable
+from macd_studio.core.rows import Row
+from macd_studio.core.rules import ScoreRule
+
+
+class AskedViews(DecodedViews):
+    """The views of any reader; a second view is asked for the tokens that the video's row holds.
+
+    others: None where `open` hands them over; they are then asked only at tokens that they can
+    change. Raises NotApplicable for a model with a repetition penalty: the sign of a score decides
+    what it does, and log-probabilities have lost the sign of the logits.
+    """
+
+    def __init__(
+        self, lm: Reader, base: Handle, others: Sequence[Handle] | None, rows: int = 1
+    ) -> None:
+        if lm.info.repetition_penalty != 1.0:
+            raise NotApplicable(
+                f"{lm.info.name} has a repetition penalty, which needs logits, and its reader gives"
+                " log-probabilities",
+                "Set repetition_penalty to 1 where the model is held",
+            )
+        self.lm, self.rows = lm, rows
+        self._base, self._others = base, None if others is None else list(others)
+        self._lazy = others is None
+        self._fed: list[list[int]] = [[] for _ in range(rows)]
+
+    def next_rows(
+        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
+    ) -> list[Sequence[Row]] | None:
+        """See `DecodedViews.next_rows`."""
+        asked = range(self.rows) if running is None else running
+        where = f"token {index + 1}"
+        own = {n: self._row(self._base, n, where) for n in asked}
+        if self._lazy and all(rule.decides(row.values) for row in own.values()):
+            return [self._all(own)]
+        if self._others is None:
+            return None
+        views: list[Sequence[Row]] = [self._all(own)]
+        for view in self._others:
+            found = {}
+            for n, row in own.items():
+                ids = np.arange(len(row.values)) if row.ids is None else row.ids
+                found[n] = self._row(view, n, where, ids.tolist()).among(ids)
+            views.append(self._all(found))
+        return views
+
+    def video_row(self) -> Row:
+        """See `DecodedViews.video_row`."""
+        return self._row(self._base, 0, "token 1")
+
+    def _row(self, view: Handle, n: int, where: str, ids: Sequence[int] = ()) -> Row:
+        (row,) = self.lm.next_rows(view, self._fed[n], ids)
+        check_finite(row.values, where)
+        return row
+
+    def _all(self, rows: dict[int, Row]) -> list[Row]:
+        """One for each hypothesis; those that were not asked for stand for nothing."""
+        return [rows.get(n, Row(np.zeros(0))) for n in range(self.rows)]
+
+    def open(self, views: Sequence[Handle]) -> None:
+        """See `DecodedViews.open`."""
+        self._others = list(views)
+
+    @property
+    def prompt(self) -> Sequence[int]:
+        """See `DecodedViews.prompt`."""
+        return self.lm.prompt_of(self._base)
+
+    def fed(self, row: int) -> Sequence[int]:
+        """See `DecodedViews.fed`."""
+        return self._fed[row]
+
+    def step(self, tokens: Sequence[int]) -> None:
+        """See `DecodedViews.step`."""
+        self._fed = [[*fed, token] for fed, token in zip(self._fed, tokens, strict=True)]
+
+    def crop(self, kept: int) -> None:
+        """See `DecodedViews.crop`."""
+        self._fed = [fed[:kept] for fed in self._fed]
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `DecodedViews.select`."""
+        self._fed, self.rows = [self._fed[r] for r in rows], len(rows)

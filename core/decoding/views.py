@@ -1,0 +1,179 @@
+"""What the loop of `core.macd` sees: views that are decoded together, whoever holds the model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.decoding.steps import make_token_step
+from macd_studio.core.errors import NotApplicable
+from macd_studio.core.macd import Float64Array, score_token
+from macd_studio.core.repeats import Repeats, penalised, repeats_of
+from macd_studio.core.rows import Row
+from macd_studio.core.rules import ScoreRule
+from macd_studio.core.types import StepWeights, TokenStep
+
+if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import Handle, Reader
+
+
+@dataclass(frozen=True)
+class ViewsNeeded:
+    """A token came that the second views can change, and they are not there: `open` takes them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """One hypothesis at one token: what each view says, and the scores that the rule gives.
+
+    base, others: over the same tokens. scores: (C,), after the repetition penalty unless it was
+    left to the search; repeats: what it lowers.
+    """
+
+    base: Row
+    others: tuple[Row, ...]
+    weights: StepWeights
+    scores: Float64Array
+    repeats: Repeats | None
+
+    def choose(self, place: int, sampled: bool = False) -> int:
+        """The token at a place of `scores`.
+
+        Raises NotApplicable where a token that the reader did not tell of could be chosen instead:
+        the rows must reach below the cut, or hold the best of the video where it stands alone.
+        """
+        cut = self.base.floor < self.weights.floor or self.base.floor == -np.inf
+        alone = not (self.others or self.weights.bias or self.repeats or sampled)
+        if not (cut or alone):
+            raise NotApplicable(
+                f"the reader tells of {len(self.scores)} tokens, and the cut lets more through",
+                "Choose a larger β, or a reader that gives every token's logit",
+            )
+        return self.base.token(place)
+
+
+def score_rows(
+    rule: ScoreRule,
+    base: Row,
+    others: Sequence[Row],
+    index: int,
+    repeats: Repeats | None,
+    penalise: bool = True,
+) -> Scored:
+    """One hypothesis scored; others: over the tokens of `base`. See `core.macd.score_token`."""
+    values, lowered = [z.values for z in others], repeats if penalise else None
+    weights, scores = score_token(rule, base.values, values, index, lowered, base.ids)
+    return Scored(base, tuple(others), weights, scores, repeats)
+
+
+class DecodedViews(ABC):
+    """n hypotheses under the video and its second views, kept in step.
+
+    lm: gives the tokens' texts. rows: n.
+    """
+
+    lm: Reader
+    rows: int
+
+    @abstractmethod
+    def next_rows(
+        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
+    ) -> list[Sequence[Row]] | None:
+        """n rows of the video, then of each second view that the rule needs.
+
+        index: of the token, for errors. running: the hypotheses that are not complete, all by
+        default; rows of the others mean nothing. None where second views are needed and wait to
+        be handed over.
+        """
+
+    @abstractmethod
+    def video_row(self) -> Row:
+        """What follows in the video of the first hypothesis, whatever the second views say."""
+
+    def likeliest(self) -> int:
+        """The best token of `video_row`, after the repetition penalty."""
+        row = self.video_row()
+        return row.token(int(penalised(row.values, self.repeats(row)).argmax()))
+
+    @abstractmethod
+    def open(self, views: Sequence[Handle]) -> None:
+        """Hands over second views that were waited for, prefilled; they are left as they are."""
+
+    @property
+    @abstractmethod
+    def prompt(self) -> Sequence[int]:
+        """The tokens of the video's prompt."""
+
+    @abstractmethod
+    def fed(self, row: int) -> Sequence[int]:
+        """The tokens of a hypothesis so far."""
+
+    @abstractmethod
+    def step(self, tokens: Sequence[int]) -> None:
+        """Feeds each hypothesis its token, the same under every view."""
+
+    @abstractmethod
+    def crop(self, kept: int) -> None:
+        """Forgets every decoded token but the first `kept`; `step` must follow."""
+
+    @abstractmethod
+    def select(self, rows: Sequence[int]) -> None:
+        """Keeps the given hypotheses, in that order."""
+
+    def hidden(self, row: int = 0) -> NDArray[np.bool_] | None:
+        """(N,) vision tokens that the first second view does not see; None if it sees all."""
+        return None
+
+    def repeats(self, base: Row, row: int = 0) -> Repeats | None:
+        """What the model's repetition penalty lowers of a row: its prompt's and answer's tokens."""
+        penalty = self.lm.info.repetition_penalty
+        return repeats_of(penalty, base, [*self.prompt, *self.fed(row)])
+
+    def scored(
+        self,
+        index: int,
+        rule: ScoreRule,
+        running: Sequence[int] | None = None,
+        penalise: bool = True,
+    ) -> dict[int, Scored] | None:
+        """Every running hypothesis at its next token; None where second views are waited for.
+
+        penalise: whether the scores have the model's repetition penalty, see `score_token`.
+        """
+        rows = self.next_rows(index, rule, running)
+        if rows is None:
+            return None
+        base, *others = rows
+        made = {}
+        for n in range(self.rows) if running is None else running:
+            second = [view[n] for view in others]
+            repeats = self.repeats(base[n], n)
+            made[n] = score_rows(rule, base[n], second, index, repeats, penalise)
+        return made
+
+    def when_scored(
+        self,
+        index: int,
+        rule: ScoreRule,
+        running: Sequence[int] | None = None,
+        penalise: bool = True,
+    ) -> Generator[ViewsNeeded, None, dict[int, Scored]]:
+        """`scored`, once the second views that it needs are there; asks for them."""
+        while (found := self.scored(index, rule, running, penalise)) is None:
+            yield ViewsNeeded()
+        return found
+
+    def record(
+        self, scored: Scored, index: int, token: int, rule: ScoreRule, keep: int, row: int = 0
+    ) -> TokenStep:
+        """The record of a choice at `index`; see `make_token_step`."""
+        step = make_token_step(
+            self.lm.token_text, index, token, scored.base, scored.others, scored.weights, rule,
+            keep, scored.repeats,
+        )  # fmt: skip
+        return replace(step, hidden=self.hidden(row) if scored.others else None)
