@@ -18,6 +18,7 @@ from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEW_NEEDS, VIEWS,
 
 if TYPE_CHECKING:
     from macd_studio.core.context import MethodContext
+    from macd_studio.core.types import Trace
     from macd_studio.core.views import SecondView
 
 
@@ -107,6 +108,14 @@ def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> 
     if part not in OWN_CONTRAST:
         return replace(options, contrast=contrast)
     return replace(options, **{part: replace(getattr(options, part), contrast=contrast)})
+
+
+def masked_answer(trace: Trace) -> str:
+    """The method whose masks are the trace's own: MACD's, or what stands in its place.
+
+    A model without gradient has levels by measured effects.
+    """
+    return "macd" if "macd" in trace.answers else "macd-measured"
 
 
 METHODS: dict[str, Method] = {

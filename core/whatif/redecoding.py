@@ -16,7 +16,13 @@ from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import score_token
-from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
+from macd_studio.core.methods import (
+    Method,
+    contrast_of,
+    find_method,
+    masked_answer,
+    with_contrast,
+)
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.rules import Linear, ScoreRule
 from macd_studio.core.types import Answer, TokenStep, Trace
@@ -49,7 +55,7 @@ class Redecoder:
         other answers that these values would change are left out, as is what was measured on them.
         Raises OptionError for α or β out of range, and for an answer that cannot be decoded on.
         """
-        method = redecodable(trace, name)
+        method, shown = redecodable(trace, name), masked_answer(trace)
         previous = self.context.options
         contrast = replace(contrast_of(method.view, previous), alpha=alpha, beta=beta)
         options = with_contrast(method.view, previous, contrast)
@@ -60,7 +66,7 @@ class Redecoder:
             answers: dict[str, Answer] = {}
             for other, old in trace.answers.items():
                 same = after[other] is not None and before[other] == after[other]
-                if other == name or (other == "macd" and not same):
+                if other == name or (other == shown and not same):
                     answers[other] = self._decode_on(trace, redecodable(trace, other), contrast)
                 elif other == "baseline" or same:
                     answers[other] = old
@@ -68,7 +74,7 @@ class Redecoder:
             self.context.options, self._views = previous, {}
             raise
         self._views = {n: b for n, b in self._views.items() if n in answers}
-        if answers.get("macd") is trace.answers.get("macd"):
+        if answers.get(shown) is trace.answers.get(shown):
             evidence = tuple(e for e in trace.evidence if e.target.answer != name)
             return replace(trace, evidence=evidence, answers=answers, options=options)
         return replace(trace, controls=None, evidence=(), answers=answers, options=options)
@@ -121,7 +127,7 @@ class Redecoder:
     def _prefilled(self, trace: Trace, method: Method) -> tuple[Handle, Handle]:
         """The video and the method's second view, prefilled. Raises OptionError, see `redecode`."""
         context = self.context
-        if method.name == "macd":
+        if method.name == masked_answer(trace):
             assert trace.counterfactual is not None
             second = masked_view(context, trace.counterfactual, context.options.mask)
             assert second.state is not None

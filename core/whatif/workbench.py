@@ -25,6 +25,8 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.library_notes import collecting
 from macd_studio.core.masking.ascent import BasePrefill
+from macd_studio.core.masking.measured import measured_counterfactual
+from macd_studio.core.methods import masked_answer
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.pipeline import Event
 from macd_studio.core.records import EDIT_FIELDS, Edit
@@ -92,16 +94,15 @@ class Workbench:
         """Runs again what one change invalidates; the last event holds the new trace.
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
-        the ascent too. Other methods' answers are dropped: they stood on the former masks. A level
-        that is so already changes nothing: the last event's message says so.
+        the ascent too, or the measured effects of a model without gradient. Other methods' answers
+        are dropped: they stood on the former masks. A level that is so already changes nothing: the
+        last event's message says so.
         """
         if (same := self._is_so_already(edit)) is not None:
             yield Event("done", 1.0, same, self.trace)
             return
         if len(self.trace.edits) >= MAX_EDITS:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
-        if edit.kind != "label":
-            self.lm.need("gradient")
         found = (yield from self._segment(edit)) if edit.kind == "point" else None
         tracks = edited_tracks(self.trace, edit, found)
         before, case = self.trace, self.context
@@ -167,11 +168,14 @@ class Workbench:
             self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
             self.context.cache.put("base prefill", None, before_context.base_prefill)
             self._redecoder = Redecoder(self.context)
-            yield from self._compute(now, None)
+            levels = None
+            if "gradient" not in self.lm.capabilities:
+                levels = _kept_by_hand(now, measured_counterfactual(self.context))
+            yield from self._compute(now, levels)
 
     def _compute(self, trace: Trace, counterfactual: Counterfactual | None) -> Iterator[Event]:
         """MACD's answer on these tracks, by an ascent unless the levels are given."""
-        began = time.monotonic()
+        began, name = time.monotonic(), masked_answer(trace)
         options = self.options
         steps: list[AscentStep] = []
         kept = {"baseline": trace.answers["baseline"]}
@@ -196,20 +200,23 @@ class Workbench:
                     trace = replace(trace, counterfactual=current)
                     yield Event("views", 1.0, "Both views read", trace)
                 case AnswerUpdate(answer=answered, views=views, finished=finished):
-                    trace = replace(trace, answers=kept | {"macd": _timed(answered, began)})
+                    made = replace(_timed(answered, began), method=name)
+                    trace = replace(trace, answers=kept | {name: made})
                     if not finished:
                         done = len(answered.tokens) / options.decode.max_tokens
                         yield Event("decode", done, answered.text, trace)
-                    self._redecoder.keep("macd", views)
+                    self._redecoder.keep(name, views)
         self.trace = replace(trace, status="complete")
 
-    def redecode(self, alpha: float, beta: float, method: str = "macd") -> Trace:
+    def redecode(self, alpha: float, beta: float, method: str = "") -> Trace:
         """An answer under another α and β: from the first token they change, by cropping.
 
-        See `core.whatif.redecoding`. Raises OptionError for α or β out of range, and for an answer
-        that cannot be decoded on.
+        method: whose; by default that of the trace's own masks. See `core.whatif.redecoding`.
+        Raises OptionError for α or β out of range, and for an answer that cannot be decoded on.
         """
-        self.trace = self._redecoder.redecode(self.trace, method, alpha, beta)
+        self.trace = self._redecoder.redecode(
+            self.trace, method or masked_answer(self.trace), alpha, beta
+        )
         self.options = self.trace.options
         return self.trace
 
@@ -222,7 +229,7 @@ class Workbench:
             trace.steps,
             trace.counterfactual,
             trace.answers["baseline"],
-            trace.answers["macd"],
+            trace.answers[masked_answer(trace)],
             draws,
         )
         self.trace = replace(trace, controls=report)
@@ -241,10 +248,6 @@ class Workbench:
         )
         self.trace = replace(self.trace, occlusion=made)
         return self.trace
-
-    def ledger(self) -> Trace:
-        """The former name of `measure_occlusion`, for snippets of older traces; for one version."""
-        return self.measure_occlusion()
 
 
 def _timed(answer: Answer, began: float) -> Answer:
