@@ -21,6 +21,7 @@
 # make weights  train the embedded models again
 # make seeds  train the backbone with further seeds, one after another, and choose what ships
 # make compare  six methods on each of those backbones, and four fills of the masks
+# make traces  write the traces of the shipped clips anew
 # make headroom  which regimes can judge how a method chooses objects
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +33,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -154,6 +155,10 @@ compare: $(VENV)/.ready
 
 headroom: $(VENV)/.ready
 	$(BIN)/python -m evals.headroom toyworld-crossed --n 600 --split 300 $(ARGS)
+
+# the traces of the shipped clips, written anew; the answers must be the same
+traces: $(VENV)/.ready
+	$(BIN)/python -m toyworld.make_examples --retrace
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples

@@ -48,8 +48,6 @@ class Changes:
         backbone, segmenter: as the form names them.
         """
         session = self.store.sessions.open(key)
-        if isinstance(action, Mapping) and action.get("do") == "ledger":
-            action = {**action, "do": "occlusion"}  # a page that was opened before an update
         where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
         yield from self.jobs.alone(
             session,

@@ -179,39 +179,6 @@ def token(index, two=False, hidden=None):
     )
 
 
-def as_schema_4(manifest, members):
-    """The parts of a file as the former writer left them: the first second view stood apart."""
-    manifest |= {"schema": 4, "model": manifest.pop("model_frames"), "losses": None}
-    if end := manifest.pop("counterfactual"):
-        manifest["losses"] = [end["base_loss"], end["loss"]]
-    if report := manifest["occlusion"]:
-        manifest["occlusion"] = [report["correlation"], report["verdict"]]
-    for name in [n for n in members if n.endswith("_values.npy")]:
-        members[name.replace("_values", "")] = members.pop(name)
-    for i, answer in enumerate(manifest["answers"]):
-        views = answer.pop("second_views")
-        answer |= {"two_views": bool(views), **(views[0] if views else {"view": {"kind": "none"}})}
-        if views[1:]:
-            answer["further"] = views[1:]
-        names = {f"other{j}": f"further{j - 1}" if j else "counter" for j in range(len(views))}
-        folders = {f"shown{i}_{j}/": f"shown{100 * j + i}/" for j in range(len(views))}
-        weights = members.pop(f"arrays/answer{i}_weights.npy", None)
-        if weights is not None:
-            base, *others, floor = np.load(io.BytesIO(weights)).T
-            first = others[0] if others else 0 * base
-            members[f"arrays/answer{i}_weights.npy"] = npy(np.stack([base, first, floor], 1))
-            if others[1:]:
-                further = npy(np.stack(others[1:], 1))
-                members[f"arrays/answer{i}_further_weights.npy"] = further
-        for name in list(members):
-            new = name
-            for old, former in names.items():
-                new = new.replace(f"answer{i}_{old}", f"answer{i}_{former}")
-            for folder, former in folders.items():
-                new = new.replace(folder, former)
-            members[new] = members.pop(name)
-
-
 def taken_apart(content):
     """The manifest, and the other members by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:

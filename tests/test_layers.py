@@ -106,7 +106,6 @@ WITHOUT_TORCH = {
     "traces.bundle",
     "traces.codec",
     "traces.container",
-    "traces.migrations",
     "traces.format",
     "traces.read",
     "traces.write",

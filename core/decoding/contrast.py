@@ -153,20 +153,6 @@ def floor_of(base: Logits, candidates: NDArray[np.int64]) -> float:
     return float(np.nextafter(base[left].max(), np.inf, dtype=base.dtype))
 
 
-def floor_of_top(base: Logits, keep: object) -> float:
-    """The floor of candidates that are known to hold the `keep` best of the vocabulary.
-
-    base: (C,) their base logits. For traces that do not hold the floor: of the tokens that tie with
-    the last of the best some may be missing. inf, nothing known, where `keep` is not a number.
-    """
-    if not isinstance(keep, int) or keep < 1:
-        return np.inf
-    if len(base) < keep:
-        return -np.inf
-    last = np.sort(base)[-keep]
-    return float(np.nextafter(np.float32(last), np.float32(np.inf)))
-
-
 def flip_points(
     base: Logits,
     counter: Logits,

@@ -17,6 +17,7 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.traces.archive import DAMAGED, read_directory, read_member
 from macd_studio.core.traces.format import (
     FORMAT,
+    FORMER,
     MAX_ITEMS,
     MAX_MANIFEST,
     SCHEMA,
@@ -70,13 +71,18 @@ def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
 
 
 def _check_version(manifest: dict[str, Any]) -> None:
+    if manifest.get("format") == FORMER:
+        raise TraceError(
+            "the trace was written before the first release, in a form that is not read any more",
+            "Run the clip again",
+        )
     if manifest.get("format") != FORMAT:
         raise TraceError("the file is not a MACD trace", "Choose a .macd file")
     schema = manifest.get("schema")
-    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+    if type(schema) is not int or schema != SCHEMA:
         stated = schema if isinstance(schema, int) and abs(schema) < 10**9 else "another kind"
         raise TraceError(
-            f"the trace has a schema of {stated}, not 1 to {SCHEMA}",
+            f"the trace has a schema of {stated}, not {SCHEMA}",
             "Open it with the version that wrote it",
         )
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import TraceError
 from macd_studio.core.types import Trace
 
-FORMAT, SCHEMA = "macd-trace", 5
+FORMAT, SCHEMA = "macd-studio-trace", 1
+FORMER = "macd-trace"
+"""The format's name before the first release; no such file is read."""
 
 MAX_BYTES = 40 * 2**20
 """Of a file, and of everything in it before pictures are decoded."""

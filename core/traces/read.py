@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.decoding.contrast import floor_of_top
 from macd_studio.core.description import MAX_LOGIT, PLAIN, TEXT, ByName
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.media.webp import decode_picture, decode_pictures, picture_size
@@ -24,7 +23,6 @@ from macd_studio.core.traces.archive import DAMAGED
 from macd_studio.core.traces.codec import Made, Reader, shaped
 from macd_studio.core.traces.container import Pictures, open_bundle
 from macd_studio.core.traces.format import ALL_PIXELS, MODEL_PIXELS, SOURCE_PIXELS, Arrays
-from macd_studio.core.traces.migrations import migrate
 from macd_studio.core.types import (
     LOST,
     Answer,
@@ -58,9 +56,7 @@ def unpack(content: bytes) -> Trace:
     """The trace in a file's bytes; raises TraceError."""
     try:
         manifest, arrays, pictures = open_bundle(content)
-        source_pixels = MODEL_PIXELS if manifest["schema"] == 1 else SOURCE_PIXELS
-        migrate(manifest, arrays, pictures)
-        return _restore(manifest, arrays, pictures, source_pixels)
+        return _restore(manifest, arrays, pictures)
     except TraceError:
         raise
     except MacdError as error:
@@ -75,12 +71,12 @@ def unpack(content: bytes) -> Trace:
         ) from None
 
 
-def _restore(m: Made, arrays: Arrays, pictures: Pictures, source_pixels: int) -> Trace:
-    options, unknown, edits, keep = _restore_options(m.get("options"))
+def _restore(m: Made, arrays: Arrays, pictures: Pictures) -> Trace:
+    options, unknown, edits = _restore_options(m.get("options"))
     t, k, g = (_COUNT.read(m["counts"][n], n) for n in ("frames", "tracks", "groups"))
     if len(m["groups"]) != g or len(m["tracks"]) != k:
         raise TraceError("the trace's parts do not fit together", DAMAGED)
-    _check_pictures(t, bool(m["model_frames"]), pictures, source_pixels)
+    _check_pictures(t, bool(m["model_frames"]), pictures)
     pieces = _PIECES.read(m["pieces"], "pieces")
 
     def model(row: Made, path: str, prefix: str) -> Made:
@@ -89,7 +85,7 @@ def _restore(m: Made, arrays: Arrays, pictures: Pictures, source_pixels: int) ->
         return {"pixels": unseen, "times": shaped(arrays, "times", (t,))}
 
     def tokens(row: Made, path: str, prefix: str) -> Made:
-        return {"tokens": _restore_tokens(row, prefix, reader, pieces, keep)}
+        return {"tokens": _restore_tokens(row, prefix, reader, pieces)}
 
     def view(row: Made, path: str, prefix: str) -> Made:
         return {"shown": _UNSEEN if Flag().read(row.get("shown"), f"{path}.shown") else None}
@@ -184,11 +180,10 @@ def _restore_shown(read: ModelFrames, pictures: dict[int, bytes]) -> Pixels:
 
 def _restore_options(
     stored: Any,
-) -> tuple[RunOptions, dict[str, Any], tuple[Edit, ...], int | None]:
+) -> tuple[RunOptions, dict[str, Any], tuple[Edit, ...]]:
     """The options, those that are not known, the changes by hand that are stored among them.
 
-    And `decode.keep` where the file holds it, for files that do not store a token's floor. Missing
-    options have their defaults; those that no run takes any more can still be looked at, see
+    Missing options have their defaults; those that no run takes any more can still be looked at, see
     `RunOptions.check_runnable`.
     """
     if not isinstance(stored, dict):
@@ -205,8 +200,7 @@ def _restore_options(
             f"the trace holds options that this version does not know ({error.cause})",
             "Open it with the version that wrote it, or ask for another copy",
         ) from None
-    keep = options.decode.keep if "keep" in stored.get("decode", ()) else None
-    return options, unknown, edits, keep
+    return options, unknown, edits
 
 
 def _split_options(stored: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -228,9 +222,9 @@ def _split_options(stored: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return known, unknown
 
 
-def _check_pictures(frames: int, model: bool, pictures: Pictures, source_pixels: int) -> None:
+def _check_pictures(frames: int, model: bool, pictures: Pictures) -> None:
     """Counts and sizes by the headers, before a single picture is decoded."""
-    folders = {"frames": source_pixels} | ({"model": MODEL_PIXELS} if model else {})
+    folders = {"frames": SOURCE_PIXELS} | ({"model": MODEL_PIXELS} if model else {})
     for folder, most in folders.items():
         members = pictures.get(folder, {})
         if not 0 < len(members) == frames or sorted(members) != list(range(frames)):
@@ -249,9 +243,9 @@ def _check_pictures(frames: int, model: bool, pictures: Pictures, source_pixels:
 
 
 def _restore_tokens(
-    row: Made, prefix: str, reader: Reader, pieces: dict[str, str], keep: int | None
+    row: Made, prefix: str, reader: Reader, pieces: dict[str, str]
 ) -> tuple[TokenStep, ...]:
-    """The tokens of an answer. keep: see `_restore_options`."""
+    """The tokens of an answer."""
     arrays, seconds = reader.arrays, len(row["second_views"])
     n = _TOKENS.read(row["tokens"], f"{prefix}tokens")
     if not n:
@@ -278,8 +272,9 @@ def _restore_tokens(
         chosen, candidates = made["token"], made["candidates"].tolist()
         if len(set(candidates)) < len(candidates) or chosen not in candidates:
             raise TraceError("a token in the trace is not among its candidates", DAMAGED)
-        floor = made.setdefault("floor", floor_of_top(made["base"], keep))
-        made["floor"] = np.inf if np.isnan(floor) else floor
+        if "floor" not in made:
+            raise TraceError("the trace lacks the floor of its candidates", DAMAGED)
+        made["floor"] = np.inf if np.isnan(made["floor"]) else made["floor"]
         tokens.append(
             TokenStep(
                 **made,

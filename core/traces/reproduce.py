@@ -49,7 +49,7 @@ def command(trace: Trace) -> str:
 
 
 def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
-    name = _name(model)
+    name = model.name
     return [] if name == "toyworld" else [flag, name]
 
 
@@ -57,11 +57,6 @@ def _held(trace: Trace) -> WeightsOptions:
     """How the weights were held, where loading chose it: other checkpoints are quantised files."""
     chosen = {"nf4": "nf4", "int8": "int8"}.get(trace.backbone.quantised, "as-is")
     return WeightsOptions(chosen, bool(trace.backbone.offloaded))  # type: ignore[arg-type]
-
-
-def _name(model: BackboneRecord | DetectorRecord) -> str:
-    """The embedded model's where none was recorded."""
-    return "toyworld" if "name" in model.absent else model.name
 
 
 def _stem(trace: Trace) -> str:
@@ -76,7 +71,7 @@ def snippet(trace: Trace) -> str:
     _check_repeatable(trace)
     options = _options(trace)
     names = sorted({"RunOptions", *_classes(options)})
-    backbone, detector = _name(trace.backbone), _name(trace.detector)
+    backbone, detector = trace.backbone.name, trace.detector.name
     further, held = _further(trace), _held(trace)
     how = f", weights={held.weights!r}" if held.weights != "as-is" else ""
     how += ", offload=True" if held.offload else ""

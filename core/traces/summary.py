@@ -60,8 +60,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "strengths": _strengths(trace),
         "frame_levels": _frame_levels(trace),
         "query_loss": _losses(trace),
-        "occlusion": (occlusion := _occlusion(trace)),
-        "ledger": occlusion,  # its former name, for one version
+        "occlusion": _occlusion(trace),
         "controls": _controls(trace),
         "badge": OUTSIDE if trace.outside_domain else "",
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],

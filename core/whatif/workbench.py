@@ -76,8 +76,7 @@ class Workbench:
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
         if trace.thought is not None:
             self.encoded = lm.with_thought(self.encoded, trace.thought.tokens)
-        prompt_is_known = "prompt" not in trace.backbone.absent
-        if prompt_is_known and self.encoded.prompt != trace.backbone.prompt:
+        if self.encoded.prompt != trace.backbone.prompt:
             raise OptionError(
                 f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.errors import TraceError
 from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
 from macd_studio.core.pipeline import run
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ModelFrames
-from macd_studio.core.whatif.workbench import Workbench
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
@@ -110,6 +108,8 @@ def edited(content, **changes):
         lambda c: rewritten(c, **{"manifest.json": b'{"format": NaN}'}),
         lambda c: edited(c, format="other"),
         lambda c: edited(c, schema=99),
+        lambda c: edited(c, schema=0),
+        lambda c: edited(c, format="macd-trace", schema=5),
         lambda c: edited(c, question=["no text"]),
         lambda c: edited(c, groups=[[0, 1], [2, 99]]),
         lambda c: edited(c, counts={"frames": 10**9, "tracks": 0, "groups": 0}),
@@ -226,36 +226,6 @@ def test_floors_come_back_and_are_worked_out_for_older_files(tmp_path):
     )
     again = unpack(pack(replace(found, answers={"macd": few}))).answers["macd"]
     assert [t.floor for t in again.tokens[:3]] == [-np.inf, np.inf, 1.5]
-
-    out = io.BytesIO()  # the same without the array
-    with zipfile.ZipFile(io.BytesIO(pack(found))) as old, zipfile.ZipFile(out, "w") as new:
-        manifest = json.loads(old.read("manifest.json"))
-        names = [n for n in old.namelist() if n.endswith("_floor.npy")]
-        assert len(names) == len(found.answers)
-        for name in names:
-            del manifest["sha256"][name]
-        for name in set(old.namelist()) - {*names, "manifest.json"}:
-            new.writestr(name, old.read(name))
-        new.writestr("manifest.json", json.dumps(manifest))
-    older = unpack(out.getvalue()).answers["macd"].tokens[0]
-    best = np.sort(older.base)
-    assert found.options.decode.keep == 256
-    assert best[-256] < older.floor <= best[-255]
-    unknown = edited(out.getvalue(), options={})
-    assert unpack(unknown).answers["macd"].tokens[0].floor == np.inf
-
-
-def test_a_file_of_schema_1_is_read_and_keeps_to_its_weights(toyworld):
-    """It held the model's frames alone; those of the embedded backbone were stored without loss."""
-    trace = load(Path(__file__).parent / "data" / "schema-1.macd")
-    assert trace.model_frames is not None
-    np.testing.assert_array_equal(trace.frames, trace.model_frames.pixels)
-    assert trace.model_frames.content == (0, 0, 96, 96)
-    bench = Workbench(trace, toyworld)
-    assert bench.encoded.prompt == trace.backbone.prompt
-    with pytest.raises(OptionError, match="other weights"):  # the embedded ones are newer
-        bench.measure_occlusion()
-    same(unpack(pack(trace)), trace)
 
 
 def flat_webp(side):

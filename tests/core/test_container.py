@@ -217,7 +217,7 @@ def test_every_schema_so_far_is_opened(schema):
     ],
 )
 def test_other_schemas_are_named(schema, stated):
-    refused(bundle(schema=schema), rf"a schema of {stated}, not 1 to {SCHEMA}")
+    refused(bundle(schema=schema), rf"a schema of {stated}, not {SCHEMA}")
 
 
 def test_other_files_are_not_traces():

@@ -13,7 +13,6 @@ from macd_studio.core.decoding.contrast import (
     check_finite,
     flip_points,
     floor_of,
-    floor_of_top,
     kept_candidates,
     nucleus,
     plausibility_mask,
@@ -192,15 +191,6 @@ def test_candidates_of_equal_logits_stand_in_the_order_of_their_ids():
     base = np.random.default_rng(8).integers(0, 3, 200).astype(np.float32)
     order = sorted(range(200), key=lambda i: (-base[i], i))
     assert kept_candidates([base], 1000, -np.inf, chosen=0).tolist() == order
-
-
-def test_the_floor_of_the_best_is_just_above_the_last_of_them():
-    base = np.array([5, 1, 4, 2, 3], np.float32)
-    for keep in (1, 2, 4, 5):
-        last = np.float32(6 - keep)
-        assert floor_of_top(base, keep) == np.nextafter(last, np.float32(9)) > last
-    assert floor_of_top(base, 6) == -np.inf
-    assert floor_of_top(base, 0) == floor_of_top(base, -2) == floor_of_top(base, 2.0) == np.inf
 
 
 def test_the_cut_by_raw_logits_keeps_the_argmax_where_all_are_negative():

@@ -2,7 +2,6 @@
 
 from dataclasses import fields
 
-import numpy as np
 import pytest
 
 from macd_studio.core.backbones.base import BackboneInfo
@@ -13,7 +12,7 @@ from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.reproduce import command
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.viewer.payload import payload
-from tests.small_trace import as_schema_4, put_together, small_trace, taken_apart
+from tests.small_trace import put_together, small_trace, taken_apart
 
 CLIP, BACKBONE = RecordOf(ClipRecord), RecordOf(BackboneRecord)
 DETECTOR = RecordOf(DetectorRecord)
@@ -62,25 +61,6 @@ def test_the_records_hold_all_that_a_backbone_and_a_detector_have():
 
     assert names(BackboneInfo) <= names(BackboneRecord)
     assert names(DetectOptions) <= names(DetectorRecord)
-
-
-def test_the_occlusion_report_of_schema_3_is_read():
-    manifest, members = taken_apart(pack(small_trace()))
-    as_schema_4(manifest, members)
-    manifest |= {"schema": 3, "ledger": manifest.pop("occlusion")}
-    older = {name.replace("/occlusion_", "/ledger_"): data for name, data in members.items()}
-    assert older.keys() != members.keys()
-    report = unpack(put_together(manifest, older)).occlusion
-    expected = small_trace().occlusion
-    assert (report.verdict, report.correlation) == (expected.verdict, expected.correlation)
-    for name in ("gradient", "loss_change", "odds_change", "token_change"):
-        np.testing.assert_array_equal(getattr(report, name), getattr(expected, name))
-
-
-def test_the_former_name_of_the_occlusion_report_stays_in_the_summary():
-    summary = small_trace().to_dict()
-    assert summary["ledger"] == summary["occlusion"]
-    assert summary["occlusion"]["verdict"] == "supported"
 
 
 def test_a_new_record_is_written_whole():

@@ -29,7 +29,7 @@ from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told
 from tests.core.test_views import FOUND
 from tests.fakes import ByteLM, clip
-from tests.small_trace import as_schema_4, npy, put_together, small_trace, taken_apart
+from tests.small_trace import npy, put_together, small_trace, taken_apart
 
 ALPHA, BETA = 1.5, 0.05
 RULE = MeanViews(ContrastOptions(ALPHA, BETA))
@@ -241,15 +241,6 @@ def test_it_is_saved_and_loaded():
         assert a.others_log_z == pytest.approx(b.others_log_z)
         assert a.weights == b.weights
     assert not any("other1" in name for name in members if "answer3" not in name)
-
-
-def test_files_of_the_former_schema_are_read_alike():
-    content = pack(a_trace()[0])
-    manifest, members = taken_apart(content)
-    as_schema_4(manifest, members)
-    assert any(name.startswith("shown103/") for name in members)
-    assert "arrays/answer3_further0_log_z.npy" in members
-    assert pack(unpack(put_together(manifest, members))) == content
 
 
 def test_the_summary_and_the_payload_hold_every_view():

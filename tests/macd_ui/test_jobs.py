@@ -315,8 +315,8 @@ def test_objects_are_downloaded_in_every_format(handlers, store):
     [({"do": "edit", "edit": 3}, "whatif"), ({"do": "redecode", "alpha": "x"}, "tokens"),
      ({"do": "redecode", "alpha": 1, "beta": 0.1, "method": "bus"}, "tokens"),
      ({"do": "redecode", "alpha": 1, "beta": 0.1, "method": 3}, "tokens"),
-     ({"do": "undo", "run": "other"}, "whatif"), ({"do": "occlusion", "run": "other"}, "occlusion"),
-     ({"do": "ledger", "run": "other"}, "occlusion")],
+     ({"do": "undo", "run": "other"}, "whatif"),
+     ({"do": "occlusion", "run": "other"}, "occlusion")],
 )  # fmt: skip
 def test_an_error_says_where_it_belongs(handlers, make_video, action, where):
     *_, last = handlers.runs.run(values(make_video()), "me")

@@ -245,7 +245,7 @@ def _check_run_and_changes(handlers, store, fake):
     assert session.trace is not first
     assert session.trace.edits[0].level == level["level"]
     assert session.trace.frames is first.frames
-    assert act(handlers, session, "ledger")[-1]["status"]["error"] == ""
+    assert act(handlers, session, "occlusion")[-1]["status"]["error"] == ""
     assert session.trace.occlusion is not None
     again = act(handlers, session, "redecode", alpha=2.0, beta=0.1)[-1]
     assert again["status"]["error"] == ""
