@@ -34,13 +34,13 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.backbones.universal import UniversalVLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.macd import weighted
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import AscentStep
 from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.occlusion import measure

@@ -23,9 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.answering import decoding_views, run_method
 from macd_studio.core.backbones import LocalLM, load_backbone
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.macd import contrast_weights, weighted
 from macd_studio.core.media.video import read_clip
@@ -34,6 +32,8 @@ from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import Linear
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import decoding_views, run_method
 from macd_studio.core.shipped import TOYWORLD
 from macd_studio.core.types import Answer, Clip, TokenStep, Track
 from macd_studio.evals.answer import item_seed, open_tokens

@@ -13,11 +13,11 @@ import torch
 from bench.counted import peak_bytes
 from bench.evidence import Timed, ratio
 from bench.trace import QUESTION, case
-from macd_studio.core.answering import run_method
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.macd import query_loss
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions
+from macd_studio.core.run.order import run_method
 from macd_studio.core.types import Clip
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, render, sample

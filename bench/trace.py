@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from bench.counted import flops
-from macd_studio.core.answering import run_method
 from macd_studio.core.backbones import Encoded, LocalLM, load_backbone
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.universal import UniversalVLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view

@@ -29,7 +29,7 @@ from macd_studio.core.whatif.edits import check_changeable
 if TYPE_CHECKING:
     from macd_studio.core.backbones import LocalLM
     from macd_studio.core.objects.detect import Detector
-    from macd_studio.core.pipeline import Event
+    from macd_studio.core.run.pipeline import Event
 
 COMPARED = ("baseline", "macd", "vcd", "sid", "tcd")
 """The methods that are compared where none are named."""
@@ -260,7 +260,7 @@ def run_video(
             if tracks is not None:  # before a model is loaded for nothing
                 placed = read_tracks(tracks, read, options.track)
         from macd_studio.core.cache import kept_tracks
-        from macd_studio.core.pipeline import run
+        from macd_studio.core.run.pipeline import run
 
         result: Trace | None = None
         for event in run(

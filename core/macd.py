@@ -8,9 +8,9 @@ Equation 1 is plain decoding, p(y|V, q) = Π p(y_n|V, q, y_<n). Equation 2 contr
 view, log p(t|V) − λ·log p(t|V_ref); equation 8 takes its place. Equations 3 to 9 follow here.
 docs/methods.md says which choices the paper leaves open and how they are made here.
 
-Nothing here measures, keeps or reports anything: `core.context` keeps results for those who share
-them, and `core.answering` measures them and passes them on as events. Masks are drawn by
-`core.masking`, views are prefilled by a `LocalLM` and batched by `core.decoding.batch`.
+Nothing here measures, keeps or reports anything: `core.run.context` keeps results for those who
+share them, and `core.run.order` measures them and passes them on as events. Masks are drawn by
+`core.masking`, views are read by a `Reader` and decoded together by `core.decoding`.
 Importing this module imports no torch: a saved trace is scored without it.
 """
 

@@ -17,7 +17,7 @@ from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
 from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEW_NEEDS, VIEWS, find_view
 
 if TYPE_CHECKING:
-    from macd_studio.core.context import MethodContext
+    from macd_studio.core.run.context import MethodContext
     from macd_studio.core.types import Trace
     from macd_studio.core.views import SecondView
 

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
@@ -27,13 +26,14 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.backbones.weights import held_bytes, quantisable
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.dry_run import dry_run, tensors_in
 from macd_studio.core.errors import UnsupportedBackbone
-from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions, Weights
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.cost import AliveBytes
+from macd_studio.core.run.order import decoding_views
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from macd_studio.core.backbones.base import Handle
-    from macd_studio.core.context import MethodContext
     from macd_studio.core.macd import MaskCompositor
+    from macd_studio.core.run.context import MethodContext
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.answering import DecodingViews, decoding_views
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NotApplicable
@@ -23,6 +21,8 @@ from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import DecodingViews, decoding_views
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
 from macd_studio.core.words import visible

@@ -22,7 +22,6 @@ import numpy as np
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
@@ -33,6 +32,7 @@ from macd_studio.core.evidence.records import RANDOM_ORDER, Target
 from macd_studio.core.evidence.search import Best, Bounds
 from macd_studio.core.options import RunOptions
 from macd_studio.core.rules import Plain
+from macd_studio.core.run.context import MethodContext
 from macd_studio.evals import evidence
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld

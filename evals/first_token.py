@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import word_tokens
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import decoding_views
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.view_records import OtherView
 from macd_studio.core.views import SecondView, masked_view

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from macd_studio.core.answering import DecodingViews
 from macd_studio.core.backbones.base import Encoded, Prune
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import Fit
+from macd_studio.core.run.order import DecodingViews
 from macd_studio.core.types import Clip, ModelFrames
 
 

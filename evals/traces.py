@@ -16,7 +16,7 @@ from typing import Any, Literal
 from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.find import prompted, tracks_key
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Trace
 from macd_studio.core.words import visible

@@ -35,7 +35,7 @@ except ImportError:  # everywhere but in a Space
 
 if TYPE_CHECKING:
     from macd_studio.core.cache import StageCache
-    from macd_studio.core.pipeline import Event
+    from macd_studio.core.run.pipeline import Event
     from macd_studio.macd_ui.models import Models
     from macd_studio.macd_ui.store import Store
 
@@ -63,7 +63,7 @@ class GpuError(MacdError):
 
 @dataclass(frozen=True, eq=False)
 class RunJob:
-    """A run in plain values. answer_outside: see `core.pipeline.run`. tracks: of a file, placed."""
+    """A run in plain values; see `core.run.pipeline.run`. tracks: of a file, placed."""
 
     clip: Clip
     question: str
@@ -115,13 +115,13 @@ def run_events(
     stopped: Callable[[], bool],
     cache: StageCache | None = None,
 ) -> Iterator[Event]:
-    """The events of a run, see `core.pipeline.run`, in this process or on a GPU that is lent.
+    """The events of a run, see `core.run.pipeline.run`, in this process or on a GPU that is lent.
 
     cache: of stages that are the same again; a process that is lent a GPU has none.
     """
     if active():
         return run(job, stopped)
-    from macd_studio.core import pipeline
+    from macd_studio.core.run import pipeline
 
     loading = Progress()
     return pipeline.run(
@@ -214,7 +214,7 @@ def _model(kind: str, name: str) -> Any:
 def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
     """The run's events, or the error that ended it, which would lose its words on the way."""
     _in_worker()
-    from macd_studio.core.pipeline import run
+    from macd_studio.core.run.pipeline import run
 
     try:
         yield from _lighter(
@@ -322,12 +322,12 @@ gpu_change = _on_gpu(_change_in_worker, seconds_of_change)
 
 
 def run(job: RunJob, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    """The events of a run as `core.pipeline.run` gives them; the last one is of stage "done".
+    """The events of a run as `core.run.pipeline.run` gives them; the last one is of stage "done".
 
     A run that is stopped, that finds its quota used up or whose worker ends early keeps what it
     has. Raises MacdError where there is nothing to keep.
     """
-    from macd_studio.core.pipeline import Event
+    from macd_studio.core.run.pipeline import Event
 
     last: Event | None = None
     try:

@@ -19,7 +19,7 @@ from macd_studio.core.objects.detect import Yolo, load_detector
 from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.objects.segment import load_segmenter
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.workbench import Workbench, read_edit
 from tests.fakes import ByteLM

@@ -164,7 +164,7 @@ STAGES: dict[str, set[str]] = {
     "objects.regions": set(),
     "objects.detect_hf": {"checkpoint", "fetching", "library_notes", "hub", "objects", "phrases"},
     "objects.segment": {"objects"},
-    "objects.segment_hf": {"checkpoint", "fetching", "library_notes", "hub", "metering", "objects"},
+    "objects.segment_hf": {"checkpoint", "fetching", "library_notes", "hub", "run", "objects"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),
@@ -185,7 +185,7 @@ STAGES: dict[str, set[str]] = {
     "whatif.occlusion": {"masking", "backbones", "macd"},
     "evidence.maps": set(),
     "evidence.search": set(),
-    "evidence.case": {"evidence", "masking", "backbones", "context", "macd"},
+    "evidence.case": {"evidence", "masking", "backbones", "run", "macd"},
     "evidence.kinds": {"evidence", "backbones"},
     "evidence.layers": {"evidence", "backbones"},
 }

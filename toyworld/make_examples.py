@@ -22,7 +22,7 @@ from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.truth import is_right

@@ -51,8 +51,8 @@ from macd_studio.core.whatif.redecodable import redecodable
 from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
-    from macd_studio.core.pipeline import Event
     from macd_studio.core.records import Edit
+    from macd_studio.core.run.pipeline import Event
     from macd_studio.core.types import Trace
 
 

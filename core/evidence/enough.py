@@ -20,7 +20,6 @@ from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.steps import answer
@@ -40,10 +39,11 @@ from macd_studio.core.evidence.records import (
 )
 from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
 from macd_studio.core.masking.masks import soft_boxes
-from macd_studio.core.pipeline import Event
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.pipeline import Event
 from macd_studio.core.types import Trace, Track
 from macd_studio.core.whatif.workbench import Workbench
 

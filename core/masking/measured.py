@@ -16,7 +16,7 @@ from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.types import Counterfactual
 
 if TYPE_CHECKING:
-    from macd_studio.core.context import MethodContext
+    from macd_studio.core.run.context import MethodContext
 
 MASKED_FROM, PARTLY_FROM = 0.5, 0.1
 """Shares of the largest change from which an object is masked, and from which partly."""

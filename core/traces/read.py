@@ -183,8 +183,8 @@ def _restore_options(
 ) -> tuple[RunOptions, dict[str, Any], tuple[Edit, ...]]:
     """The options, those that are not known, the changes by hand that are stored among them.
 
-    Missing options have their defaults; those that no run takes any more can still be looked at, see
-    `RunOptions.check_runnable`.
+    Missing options have their defaults; those that no run takes any more can still be looked at,
+    see `RunOptions.check_runnable`.
     """
     if not isinstance(stored, dict):
         raise TraceError("options in the trace are not an object", DAMAGED)

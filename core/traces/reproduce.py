@@ -85,7 +85,7 @@ def snippet(trace: Trace) -> str:
         "from macd_studio.core.backbones import load_backbone",
         *imported,
         f"from macd_studio.core.options import {', '.join(names)}",
-        "from macd_studio.core.pipeline import run",
+        "from macd_studio.core.run.pipeline import run",
         "",
         f"lm, detector = load_backbone({backbone!r}{how}), {made}",
         f"options = {_expression(options)}",

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.base import Handle
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import redecode
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.decoding.steps import answer
@@ -25,6 +23,8 @@ from macd_studio.core.methods import (
 )
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.rules import Linear, ScoreRule
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import decoding_views
 from macd_studio.core.types import Answer, TokenStep, Trace
 from macd_studio.core.view_records import View
 from macd_studio.core.views import masked_view

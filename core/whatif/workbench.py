@@ -13,14 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from macd_studio.core.answering import (
-    AnswerUpdate,
-    AscentUpdate,
-    CounterfactualPrefilled,
-    macd_events,
-)
 from macd_studio.core.backbones.base import Encoded, Reader
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.library_notes import collecting
@@ -28,9 +21,17 @@ from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
-from macd_studio.core.pipeline import Event
+from macd_studio.core.options import RunOptions
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.rows import Row
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import (
+    AnswerUpdate,
+    AscentUpdate,
+    CounterfactualPrefilled,
+    macd_events,
+)
+from macd_studio.core.run.pipeline import Event
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.whatif.controls import measure_controls
@@ -72,7 +73,6 @@ class Workbench:
         assert trace.model_frames is not None
         lm = lm.reading(trace.is_picture)
         self.lm, self.trace = lm, trace
-        self.options = trace.options
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
         if trace.thought is not None:
             self.encoded = lm.with_thought(self.encoded, trace.thought.tokens)
@@ -84,6 +84,11 @@ class Workbench:
         self.context: MethodContext = TraceContext(trace, lm, self.encoded)
         self._redecoder = Redecoder(self.context)
         self._segmenter = segmenter or self._load_segmenter
+
+    @property
+    def options(self) -> RunOptions:
+        """Those of the trace as it is."""
+        return self.trace.options
 
     def check_weights(self) -> None:
         """Raises OptionError where other weights made the trace; reads the video once for it."""
@@ -216,7 +221,6 @@ class Workbench:
         self.trace = self._redecoder.redecode(
             self.trace, method or masked_answer(self.trace), alpha, beta
         )
-        self.options = self.trace.options
         return self.trace
 
     def measure_controls(self, draws: int = RANDOM_MASKS) -> Trace:

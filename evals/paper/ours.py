@@ -230,8 +230,8 @@ def _belongs(benchmark: FileBenchmark, item: Item) -> bool:
 
 def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     """Time and memory of single questions, asked one by one; and boxes a frame."""
-    from macd_studio.core.answering import run_method
-    from macd_studio.core.context import MethodContext
+    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.run.order import run_method
     from macd_studio.evals.answer import with_contrast
     from macd_studio.evals.prompting import PromptedLM
 

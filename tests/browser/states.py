@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.viewer import JS, bundle, payload, style
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench, read_edit

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.answering import run_method
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import METHODS
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer

@@ -8,7 +8,7 @@ import pytest
 from macd_studio.core.objects.find import find_cuts
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.types import LOST, Clip
 from macd_studio.viewer.payload import payload
 from tests.core.test_track_parts import seen, square

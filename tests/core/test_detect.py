@@ -234,7 +234,7 @@ def test_detectors_of_transformers_give_the_same_kind_of_boxes(tmp_path, make):
 
 
 def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
-    from macd_studio.core.pipeline import run
+    from macd_studio.core.run.pipeline import run
     from tests.fakes import BoxDetector, ByteLM
 
     class Open(BoxDetector):
@@ -252,7 +252,7 @@ def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
 
 def test_only_chosen_classes_stay(make_video):
     from macd_studio.core.options import RunOptions
-    from macd_studio.core.pipeline import run
+    from macd_studio.core.run.pipeline import run
     from tests.fakes import BoxDetector, ByteLM
 
     options = RunOptions(detect=DetectOptions(classes=("ball",)))

@@ -100,7 +100,7 @@ def test_importing_and_loading_take_neither_torch_nor_plots(tmp_path):
 
 @pytest.mark.long
 def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
-    from macd_studio.core.pipeline import run
+    from macd_studio.core.run.pipeline import run
 
     clip = EXAMPLES / "repaired.mp4"
     heard = []

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.dry_run import dry_run
 from macd_studio.core.methods import METHODS
@@ -26,6 +24,8 @@ from macd_studio.core.options import (
     SidOptions,
 )
 from macd_studio.core.rules import Linear, Plain
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.whatif.occlusion import measure
 from tests.families import NAMES, tiny

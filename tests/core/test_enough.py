@@ -11,7 +11,6 @@ import torch
 
 import macd_studio as macd
 from macd_studio.core.cli.main import main
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.evidence.enough import PieceReader, cut_in_pieces, enough_events
 from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
@@ -20,6 +19,7 @@ from macd_studio.core.evidence.report import enough_as_text, pieces_in_words
 from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.masking.composite import fill_for
 from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Track
 from macd_studio.core.whatif.workbench import Workbench

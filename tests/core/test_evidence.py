@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.local import Watch
-from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import KINDS, find_kind
 from macd_studio.core.evidence.layers import Blocked, knock_out, read_layers_out
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import SEEN, Clip, Track
 from tests.families import NAMES, tiny
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from macd_studio.core import figures
-from macd_studio.core.answering import run_method
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import find_method
+from macd_studio.core.run.order import run_method
 from tests.core.test_methods import a_case
 from tests.core.test_recording import steps, told
 from tests.core.test_several_views import a_trace as trace_of_three_views

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.context import MethodContext
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.views import OF_THE_CLIP, VIEWS, find_view
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding import batch as batches
 from macd_studio.core.decoding.answers import decode_from, find_answer
 from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch
@@ -21,8 +19,10 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import above
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions, RunOptions
-from macd_studio.core.pipeline import run
 from macd_studio.core.rules import RULES, Linear, Setting, find_rule
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.redecodable import why_not_redecode

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import (
+from macd_studio.core.macd import finalize_ascent, query_loss
+from macd_studio.core.masking.ascent import ascend
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.methods import METHODS
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
     CounterfactualPrefilled,
@@ -16,12 +22,6 @@ from macd_studio.core.answering import (
     masked_share,
     run_method,
 )
-from macd_studio.core.context import MethodContext
-from macd_studio.core.macd import finalize_ascent, query_loss
-from macd_studio.core.masking.ascent import ascend
-from macd_studio.core.masking.masks import combine_masks, draw_masks
-from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Counterfactual, Track
 from tests.fakes import ByteLM, clip
 
@@ -204,7 +204,7 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     lm = TimedLM(seed=5)
     context = a_context(lm=lm)
     clock = SimpleNamespace(perf_counter=lambda: lm.now)
-    monkeypatch.setattr("macd_studio.core.metering.time", clock)
+    monkeypatch.setattr("macd_studio.core.run.cost.time", clock)
 
     def earlier():
         lm.now += 1e6

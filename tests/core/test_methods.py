@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import decoding_views, run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hooks import last_row, pruned
 from macd_studio.core.cli.main import main
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import BlindGradient, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_methods, with_contrast
@@ -23,7 +21,9 @@ from macd_studio.core.options import (
     TcdOptions,
     VideoOptions,
 )
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import decoding_views, run_method
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.views import alphas_bar, tcd_frames
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip

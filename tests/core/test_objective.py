@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import run_method
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import OwnAnswer, ascend, objective_loss
 from macd_studio.core.masking.measured import measured_changes, measured_levels
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
 from tests.core.test_views import FOUND, a_view
 from tests.fakes import ByteLM, clip
 from tests.families import tiny

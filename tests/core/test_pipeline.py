@@ -15,7 +15,7 @@ from macd_studio.core.options import (
     RunOptions,
     VideoOptions,
 )
-from macd_studio.core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, run
+from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, STAGES, run
 from macd_studio.core.traces.reproduce import command
 from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.truth import OUTSIDE

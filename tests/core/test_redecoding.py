@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import ControlReport, Evidence, Target
 from macd_studio.core.methods import contrast_of, find_method, with_contrast
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.records import RECORDED
+from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ShownView, StepWeights
 from macd_studio.core.view_records import BlankView

@@ -11,7 +11,6 @@ from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode, decode_from, find_answer, redecode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
@@ -24,6 +23,7 @@ from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.rules import Linear, Olm, Plain
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.traces.summary import as_json

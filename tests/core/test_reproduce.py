@@ -19,7 +19,7 @@ from macd_studio.core.options import (
     RunOptions,
     VcdOptions,
 )
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.whatif.edits import sound_edit

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import score
@@ -23,6 +22,7 @@ from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
 from macd_studio.core.question import asks_yes_no
 from macd_studio.core.rows import Row
 from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule
+from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
 from macd_studio.core.views import VIEWS, find_view

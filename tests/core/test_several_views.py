@@ -10,9 +10,7 @@ import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import decode, find_answer
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.search import normalised
@@ -21,6 +19,8 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import MeanViews, Plain
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.format import SCHEMA
 from macd_studio.core.view_records import FramesView, NoisedView

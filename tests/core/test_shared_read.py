@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.cache import StageCache
 from macd_studio.core.options import RunOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from tests.fakes import BoxDetector
 
 FIRST, SECOND = "Is there a dog in the video?", "What is in the video?"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import run_method
 from macd_studio.core.cli.flags import words
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend, prefill_base
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
+from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.evals.paper.tables import read_table

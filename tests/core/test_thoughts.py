@@ -11,9 +11,9 @@ import macd_studio as macd
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.load import adapt
 from macd_studio.core.cli.main import main
-from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions, options_from
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench

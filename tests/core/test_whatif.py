@@ -12,7 +12,7 @@ from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.macd import loss_of
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Stroke, Track
 from macd_studio.core.views import fixed_view, masked_view
@@ -309,7 +309,7 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr("macd_studio.core.context.ascend", blind)
+    monkeypatch.setattr("macd_studio.core.run.context.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
-from macd_studio.core.pipeline import run
+from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import LOST, SEEN
 from macd_studio.core.whatif.workbench import Workbench, read_edit

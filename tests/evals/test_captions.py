@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.answering import run_method
-from macd_studio.core.context import MethodContext
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
 from macd_studio.evals import captions
 from macd_studio.evals.answer import item_seed, with_contrast
 from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld

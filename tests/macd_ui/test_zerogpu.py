@@ -98,7 +98,7 @@ def test_a_run_comes_back_whole_from_a_forked_process(fake, clip):
     assert trace.model_frames.pixels.shape[0] == 4
     assert len(trace.steps) == 2
     assert zerogpu.MODELS["backbone", "toyworld"].__dict__.get("readings", 0) == 0
-    from macd_studio.core.pipeline import run  # and the same as here
+    from macd_studio.core.run.pipeline import run  # and the same as here
 
     here = list(run(lambda: clip, "Is there a dog?", ByteLM, BoxDetector, OPTIONS, methods=["vcd"]))
     assert {n: a.text for n, a in here[-1].trace.answers.items()} == {

@@ -15,7 +15,26 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from macd_studio.core.answering import (
+from macd_studio.core.backbones.base import Encoded, Reader
+from macd_studio.core.cache import StageCache, run_in_thread
+from macd_studio.core.decoding.answers import BLANKS
+from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
+from macd_studio.core.library_notes import collecting, collecting_from
+from macd_studio.core.masking.measured import measured_counterfactual
+from macd_studio.core.masking.plates import plate_warnings
+from macd_studio.core.masking.random_masks import placement_warnings
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import METHODS, Method, find_methods
+from macd_studio.core.objects.annotations import FoundTracks
+from macd_studio.core.objects.detect import Detector
+from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
+from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
+from macd_studio.core.phrases import unfound
+from macd_studio.core.question import clean_question
+from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.cost import Meter, peak_memory_mb, versions
+from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
     ContrastNeeded,
@@ -25,25 +44,6 @@ from macd_studio.core.answering import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.backbones.base import Encoded, Reader
-from macd_studio.core.cache import StageCache, run_in_thread
-from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.answers import BLANKS
-from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
-from macd_studio.core.library_notes import collecting, collecting_from
-from macd_studio.core.masking.measured import measured_counterfactual
-from macd_studio.core.masking.plates import plate_warnings
-from macd_studio.core.masking.random_masks import placement_warnings
-from macd_studio.core.media.video import read_clip
-from macd_studio.core.metering import Meter, peak_memory_mb, versions
-from macd_studio.core.methods import METHODS, Method, find_methods
-from macd_studio.core.objects.annotations import FoundTracks
-from macd_studio.core.objects.detect import Detector
-from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
-from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
-from macd_studio.core.phrases import unfound
-from macd_studio.core.question import clean_question
-from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
 from macd_studio.core.types import (
     Answer,
     AscentStep,

@@ -1,6 +1,6 @@
 """Runs methods: from the prefilled video to answers, as events, with what each took.
 
-MACD itself is `core.macd`; here its steps are taken with what `core.context` keeps, measured,
+MACD itself is `core.macd`; here its steps are taken with what `core.run.context` keeps, measured,
 and passed on. The pipeline, changes by hand, comparisons and evaluations all take this path.
 """
 
@@ -15,15 +15,15 @@ import torch
 
 from macd_studio.core.backbones.base import Handle, to_pixels
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.answers import answer_events, hypotheses
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.decoding.views import DecodedViews, ViewsNeeded
 from macd_studio.core.macd import finalize_ascent, no_masks
-from macd_studio.core.metering import Cost
 from macd_studio.core.methods import METHODS, Method
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.rules import ScoreRule
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.cost import Cost
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Pixels, ShownView
 from macd_studio.core.views import SecondView, masked_view
 

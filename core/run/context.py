@@ -26,10 +26,10 @@ from macd_studio.core.masking.ascent import (
 )
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.metering import Meter, WorkCache
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.rules import Plain
+from macd_studio.core.run.cost import Meter, WorkCache
 from macd_studio.core.types import AscentStep, Counterfactual, ModelFrames, Track
 
 T = TypeVar("T")
