@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from macd_studio.core.recent import Recent
 from macd_studio.core.types import Clip
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ class StageCache:
     """
 
     def __init__(self, size: int = 4, keep_prefill: bool = False) -> None:
-        self.size, self.keep_prefill = size, keep_prefill
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self.keep_prefill = keep_prefill
+        self._kept: Recent[Hashable, Any] = Recent(size)
         self._prefill: tuple[Reader, Encoded, Handle] | None = None
 
     def prefill_for(self, lm: Reader, encoded: Encoded) -> Handle | None:
@@ -63,39 +62,28 @@ class StageCache:
 
     def frames(self) -> list[Any]:
         """What is kept that holds frames: decoded clips, and the last read."""
-        with self._lock:
-            clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
-            return [*clips, *(self._prefill or ())[1:]]
+        clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
+        return [*clips, *(self._prefill or ())[1:]]
 
     def forget_frames(self) -> None:
         """Forgets decoded clips and the last read; objects that were found stay."""
-        with self._lock:
-            for key in [k for k, kept in self._kept.items() if isinstance(kept, Clip)]:
-                del self._kept[key]
-            self._prefill = None
+        self._kept.forget(lambda kept: isinstance(kept, Clip))
+        self._prefill = None
 
     def get(self, key: Hashable) -> Any:
         """The result kept under a key, or None."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+        return self._kept.get(key)
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keeps a result and forgets the one not used for longest."""
-        with self._lock:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.size:
-                self._kept.popitem(last=False)
+        self._kept.put(key, value)
 
 
 MOST, MOST_CLIPS = 8, 32
 """Pairs of a detector and a clip object, or of a detector and all files, that are remembered; and
 files a detector."""
 
-_KEPT: OrderedDict[Hashable, StageCache] = OrderedDict()
-_LOCK = threading.Lock()
+_KEPT: Recent[Hashable, StageCache] = Recent(MOST)
 
 
 def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCache:
@@ -107,14 +95,9 @@ def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCa
     clip = weakref.ref(video) if isinstance(video, Clip) else None
     try:
         key = (_detector_key(detector), device, clip)
-        with _LOCK:
-            cache = _KEPT.pop(key, None) or StageCache(MOST_CLIPS)
-            _KEPT[key] = cache
-            while len(_KEPT) > MOST:
-                _KEPT.popitem(last=False)
+        return _KEPT.get_or_make(key, lambda: StageCache(MOST_CLIPS))
     except TypeError:  # a detector that has no weak references or no hash: nothing is shared
         return StageCache()
-    return cache
 
 
 def _detector_key(detector: Any) -> Hashable:

@@ -53,7 +53,7 @@ def compute_trace(worker: Worker, item: Item, method: str, contrast: Pair) -> Tr
     cache, tracks = StageCache(), prepared.tracks_for(item.question)
     if tracks is None:
         tracks = worker.preparing.tracks_of(item.clip, clip, item.question)
-    cache.put(tracks_key(clip, options, chosen, detector.name), (tracks, ()))
+    cache.put(tracks_key(clip, options, chosen, detector), (tracks, ()))
     asking: Any = PromptedLM(worker.lm, item.before, item.after)
     *_, last = run(
         lambda: clip,

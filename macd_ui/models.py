@@ -6,9 +6,8 @@ import importlib.util
 import os
 import threading
 import time
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.options import Weights
+from macd_studio.core.recent import Recent
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
@@ -213,8 +213,8 @@ class Models:
 
     def __init__(self, weights: Weights = "as-is", offload: bool = False) -> None:
         self.weights, self.offload = weights, offload
-        self._loaded: OrderedDict[tuple[str, str], Any] = OrderedDict()
-        self._lock, self._loading = threading.Lock(), threading.Lock()
+        self._loaded: defaultdict[str, Recent[str, Any]] = defaultdict(lambda: Recent(MAX_LOADED))
+        self._loading = threading.Lock()
 
     def backbone(self, name: str, progress: Progress | None = None) -> LocalLM:
         """A loaded backbone; progress: updated while it loads."""
@@ -259,24 +259,16 @@ class Models:
 
         One model is loaded at a time; those that are there can be had meanwhile.
         """
-        with suppress(KeyError):
-            return self._use(key)
-        with self._loading:
-            with suppress(KeyError):  # loaded while this one waited
-                return self._use(key)
-            model = load()
-            with self._lock:
-                self._loaded[key] = model
-                same_kind = [k for k in self._loaded if k[0] == key[0]]
-                for old in same_kind[:-MAX_LOADED]:
-                    del self._loaded[old]
+        kind, name = key
+        loaded = self._loaded[kind]
+        if (model := loaded.get(name)) is not None:
             return model
-
-    def _use(self, key: tuple[str, str]) -> Any:
-        """A loaded model, which is now the one used last; raises KeyError."""
-        with self._lock:
-            self._loaded.move_to_end(key)
-            return self._loaded[key]
+        with self._loading:
+            model = loaded.get(name)  # loaded while this one waited
+            if model is None:
+                model = load()
+                loaded.put(name, model)
+            return model
 
 
 def try_out(lm: LocalLM, detector: Detector) -> None:

@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
+from macd_studio.core.recent import Recent
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
@@ -33,7 +34,6 @@ from macd_studio.macd_ui.sites import (
     HOME,
     INDEX,
     File,
-    Recent,
     link_home,
     page_headers,
     site_routes,

@@ -7,13 +7,11 @@ asked for; here they become routes of the app, or a folder that opens from disk.
 from __future__ import annotations
 
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -74,30 +72,6 @@ def page_frame(
 def link_home(address: str) -> str:
     """A link to the page; "" without an address."""
     return f'<a href="{escape(address)}">To the page</a>' if address else ""
-
-
-class Recent(Generic[K, V]):
-    """The values that were used last, at most so many. Safe to share between threads."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._values: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K) -> V | None:
-        """A value, which is now the one used last; None where it is not there."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: K, value: V) -> None:
-        """Adds a value; the one that was not used for longest goes."""
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > self.most:
-                self._values.popitem(last=False)
 
 
 def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, str]:

@@ -64,7 +64,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
         change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
         return np.asarray(np.maximum(change, 0.0), np.float64)
 
-    return context.cache.memoize("measured", mask, measure)
+    return context.cache.memoize("measured", (mask, context.options.choices), measure)
 
 
 def _log_p(row: Row, ids: NDArray[np.int64] | None, alone: bool) -> NDArray[np.float64]:

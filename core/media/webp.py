@@ -7,13 +7,13 @@ import hashlib
 import io
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 from PIL import Image
 
 from macd_studio.core.errors import TraceError
+from macd_studio.core.recent import Recent
 from macd_studio.core.types import Pixels
 
 LOSSLESS_PIXELS = 160 * 160
@@ -24,28 +24,6 @@ KEPT_BYTES = 32 * 2**20
 """Of pictures that stay encoded, as most are asked for again: by the page, then by a file."""
 URI_PREFIX = "data:image/webp;base64,"
 REMEDY = "Save the trace again from the run, or ask for another copy"
-
-
-class _Encoded:
-    """Pictures as they were encoded last, by the digest of their pixels; not the pixels."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.size = most, 0
-        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> bytes | None:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def put(self, key: Hashable, picture: bytes) -> None:
-        with self._lock:
-            self.size += len(picture) - len(self._kept.pop(key, b""))
-            self._kept[key] = picture
-            while self.size > self.most:
-                self.size -= len(self._kept.popitem(last=False)[1])
 
 
 class _Originals:
@@ -79,7 +57,8 @@ class _Originals:
                     self._bytes[key] = kept, uses - 1
 
 
-_encoded = _Encoded(KEPT_BYTES)
+_encoded: Recent[Hashable, bytes] = Recent(KEPT_BYTES, len)
+"""Pictures as they were encoded last, by the digest of their pixels; not the pixels."""
 _originals = _Originals()
 
 

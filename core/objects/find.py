@@ -102,12 +102,16 @@ def _comes_back(seen: Sequence[Glance], i: int) -> bool:
     return any(_colour_change(a, b) < CUT_COLOURS and _alike(a, b) > CUT_SHAPES for a, b in pairs)
 
 
-def tracks_key(clip: Clip, options: RunOptions, chosen: DetectOptions, detector: str) -> Hashable:
+def tracks_key(
+    clip: Clip, options: RunOptions, chosen: DetectOptions, detector: Detector
+) -> Hashable:
     """Under what a StageCache keeps a clip's tracks, with their notes.
 
-    chosen: the detector's options, with the prompt that it is asked. detector: its name.
+    chosen: the detector's options, with the prompt that it is asked. Two files may give a detector
+    one name: its weights tell them apart.
     """
-    return clip.sha256, options.video, chosen, options.track, detector
+    weights = getattr(detector, "weights_hash", "")
+    return clip.sha256, options.video, chosen, options.track, detector.name, weights
 
 
 def prompted(detector: Detector, options: DetectOptions, question: str) -> DetectOptions:

@@ -102,7 +102,9 @@ class MethodContext:
         """The video as it is, read as the ascent wants it."""
         options, reuse = self.options.ascent, self._reuse
         return self.cache.memoize(
-            "base prefill", None, lambda: prefill_base(self.local, self.encoded, options, reuse)
+            "base prefill",
+            self.options.ascent,
+            lambda: prefill_base(self.local, self.encoded, options, reuse),
         )
 
     @property
@@ -152,9 +154,9 @@ class MethodContext:
         They are computed once, and only an ascent that was taken to its end is kept.
         """
         mask_and_ascent = mask, options or self.options.ascent
-        needs: list[Hashable] = [("base prefill", None), ("masks", mask)]
+        needs: list[Hashable] = [("base prefill", self.options.ascent), ("masks", mask)]
         if mask_and_ascent[1].objective != "query":
-            needs.append(("own answer", None))
+            needs.append(("own answer", self.options.decode))
         yield from self.cache.stream(
             "ascent", mask_and_ascent, lambda: self._ascend(*mask_and_ascent), needs
         )
@@ -185,7 +187,7 @@ class MethodContext:
             others = (int(t) for t in first.candidates if t != first.token)
             return OwnAnswer(tuple(tokens) or (first.token,), next(others, first.token))
 
-        return self.cache.memoize("own answer", None, make)
+        return self.cache.memoize("own answer", self.options.decode, make)
 
     def _half_size(self, mask: MaskOptions) -> MaskCompositor:
         """The same masks over frames of half the size."""

@@ -377,7 +377,7 @@ def _tracks(
         run.timed("load detector", began)
         run.warnings += getattr(loaded, "notes", ())
         began = time.monotonic()
-        key = tracks_key(clip, options, chosen, loaded.name)
+        key = tracks_key(clip, options, chosen, loaded)
         kept: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
         if kept is None:
             for seen in look(clip, loaded, chosen, options, cuts):

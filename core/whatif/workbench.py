@@ -170,7 +170,7 @@ class Workbench:
         else:
             before_context = self.context
             self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
-            self.context.cache.put("base prefill", None, before_context.base_prefill)
+            self.context.cache.put("base prefill", self.options.ascent, before_context.base_prefill)
             self._redecoder = Redecoder(self.context)
             levels = None
             if "gradient" not in self.lm.capabilities:

@@ -23,6 +23,7 @@ from typing import Any
 from PIL import Image
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.recent import Recent
 from macd_studio.core.shipped import look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
@@ -34,7 +35,6 @@ from macd_studio.macd_ui.examples import Example, described
 from macd_studio.macd_ui.sites import (
     INDEX,
     File,
-    Recent,
     check_folder,
     link_home,
     page_frame,

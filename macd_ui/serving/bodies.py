@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from macd_studio.core.recent import Recent
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
 from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
@@ -209,8 +210,7 @@ class Compressor:
     """
 
     def __init__(self, most: int = PACKED_HELD) -> None:
-        self._most = most
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._kept: Recent[bytes, bytes] = Recent(most, len)
 
     def compressed(self, send: Send, headers: Headers, take: Callable[[int], None]) -> Send:
         """Sends a text that comes as one piece compressed, where the request takes that.
@@ -249,12 +249,10 @@ class Compressor:
     async def _packed(self, body: bytes) -> bytes:
         """The body compressed, without holding up other requests meanwhile."""
         key = hashlib.sha256(body).digest()
-        packed = self._kept.pop(key, None)
+        packed = self._kept.get(key)
         if packed is None:
             packed = await asyncio.to_thread(gzip.compress, body, 6, mtime=0)
-        self._kept[key] = packed
-        while sum(map(len, self._kept.values())) > self._most:
-            self._kept.popitem(last=False)
+            self._kept.put(key, packed)
         return packed
 
 

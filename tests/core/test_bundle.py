@@ -14,6 +14,7 @@ from PIL import Image
 
 from macd_studio.core.errors import TraceError
 from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
+from macd_studio.core.recent import Recent
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ModelFrames
@@ -328,20 +329,21 @@ def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
 def test_encoded_pictures_stay_within_a_bound_and_without_their_pixels(monkeypatch):
     from macd_studio.core.media import webp
 
-    kept = webp._Encoded(3000)
+    kept = Recent(3000, len)
     monkeypatch.setattr(webp, "_encoded", kept)
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 255, (6, 16, 16, 3), np.uint8)
     first = [webp.encode_picture(frame) for frame in frames]
     sizes = [len(picture) for picture in first]
     assert max(sizes) < 3000 < sum(sizes)
-    assert kept.size == sum(len(z) for z in kept._kept.values()) <= 3000
-    assert list(kept._kept.values()) == first[-len(kept._kept) :]
-    assert all(len(key[0]) == 20 for key in kept._kept)
+    held = list(kept.values())
+    assert sum(map(len, held)) <= 3000
+    assert held == first[-len(held) :]
+    assert all(len(key[0]) == 20 for key in kept._values)
     assert webp.encode_picture(frames[-1]) is first[-1]
     assert webp.encode_picture(frames[0]) == first[0]
     # the same bytes in another shape, or with another loss, are another picture
     assert webp.encode_picture(frames[0].reshape(8, 32, 3)) != first[0]
     large = rng.integers(0, 255, (200, 200, 3), np.uint8)
     assert webp.encode_picture(large, exact=True) != webp.encode_picture(large)
-    assert kept.size <= 3000
+    assert sum(map(len, kept.values())) <= 3000

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from macd_studio.core.recent import Recent
 from macd_studio.macd_ui.models import MAX_LOADED
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.sites import Recent
 from macd_studio.macd_ui.store import Store
 
 SOON_S = 0.2
