@@ -67,3 +67,7 @@ def shipped(name: str) -> Path:
 
 
 _REMEDY = "Check the project out again, or run `python -m toyworld.make_assets manifest`"
+
+
+EMBEDDED = "toyworld"
+"""The name of the embedded backbone, and of the embedded detector."""

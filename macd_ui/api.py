@@ -22,15 +22,16 @@ from macd_studio.core.errors import Cancelled, TraceError, VideoNotFound
 from macd_studio.core.options import ContrastOptions, RunOptions, options_from
 from macd_studio.core.question import clean_question
 from macd_studio.core.repeats import penalised
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import read_beside
-from macd_studio.macd_ui.estimate import work_of, work_of_options
+from macd_studio.macd_ui.estimate import work_of, work_of_spec
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.session import Session
-from macd_studio.macd_ui.settings import EMBEDDED, check_limits
+from macd_studio.macd_ui.settings import check_limits
 from macd_studio.macd_ui.store import Store
 
 VISITOR = "x-macd-visitor"
@@ -147,20 +148,19 @@ def run_call(
     stopped = session.stop.is_set
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
-        planned = work_of_options(options, EMBEDDED, EMBEDDED, methods)
+        spec = RunSpec(question, options, methods)
+        planned = work_of_spec(spec)
         _wait(
             stack.enter_context(store.admission_queue.enter(store.estimator.total(planned))),
             stopped,
         )
         reader = store.readers.slot(session.visitor, stopped)
         clip = read_beside(video, options.video, stopped, reader, store.read_limits)
-        work = work_of(clip, options, EMBEDDED, EMBEDDED, methods)
+        work = work_of(clip, spec)
         ticket = stack.enter_context(store.device_queue.enter(store.estimator.total(work)))
         _wait(ticket, stopped)
         turn = stack.enter_context(store.device_turn(session))
-        for event in zerogpu.run_events(
-            store.models, zerogpu.RunJob(clip, question, options, methods), turn.is_over
-        ):
+        for event in zerogpu.run_events(store.models, zerogpu.RunJob(clip, spec), turn.is_over):
             trace = event.trace
             ticket.update(
                 0.0

@@ -34,11 +34,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.masking.random_masks import place_at_random
-from macd_studio.core.shipped import shipped
+from macd_studio.core.shipped import EMBEDDED, shipped
 from macd_studio.core.types import LOST, Trace, Track
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.words import visible
-from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.sites import File, exit_code, text_file
 from macd_studio.viewer.bundle import JS, bundle
 from macd_studio.viewer.graph import FRAMES, SIDE, WEIGHTS, build

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from macd_studio.core.evidence.records import RANDOM_MASKS
-from macd_studio.core.options import RunOptions
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Clip, Trace
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
@@ -46,43 +46,36 @@ class Work:
     thoughts: int = 1
 
 
-def work_of(
-    clip: Clip, options: RunOptions, backbone: str, detector: str, methods: Sequence[str] = ()
-) -> Work:
+def work_of(clip: Clip, spec: RunSpec) -> Work:
     """The work of a run on a clip."""
     return Work(
         frames=len(clip.frames),
         dense_frames=len(clip.dense_frames) or len(clip.frames),
-        **_settings(options, backbone, detector, methods),
+        **_settings(spec),
     )
 
 
-def work_of_options(
-    options: RunOptions, backbone: str, detector: str, methods: Sequence[str] = ()
-) -> Work:
-    """The most that a run with these options can be, before its clip is read."""
-    return Work(
-        frames=options.video.wanted,
-        dense_frames=options.video.dense_limit,
-        **_settings(options, backbone, detector, methods),
-    )
+def work_of_spec(spec: RunSpec) -> Work:
+    """The most that a run can be, before its clip is read."""
+    video = spec.options.video
+    return Work(frames=video.wanted, dense_frames=video.dense_limit, **_settings(spec))
 
 
 def work_of_trace(trace: Trace) -> Work:
     """The same, of a finished run that is changed by hand; its thought is kept."""
-    settings = _settings(trace.options, trace.backbone.name, trace.detector.name, ())
+    spec = RunSpec(trace.question, trace.options, (), trace.backbone.name, trace.detector.name)
+    settings = _settings(spec)
     return Work(frames=len(trace.frames), **settings | {"max_thought": 0})
 
 
-def _settings(
-    options: RunOptions, backbone: str, detector: str, methods: Sequence[str]
-) -> dict[str, Any]:
+def _settings(spec: RunSpec) -> dict[str, Any]:
+    options = spec.options
     search = options.decode.search
     width = {"beam": options.decode.beams, "vote": options.decode.samples}.get(search, 1)
-    further = tuple(m for m in methods if m not in ("baseline", "macd"))
+    further = tuple(m for m in spec.methods if m not in ("baseline", "macd"))
     return {
-        "backbone": backbone,
-        "detector": detector,
+        "backbone": spec.backbone,
+        "detector": spec.detector,
         "steps": options.ascent.steps,
         "max_tokens": 0 if options.masks_only else options.decode.max_tokens,
         "search": search,

@@ -16,6 +16,7 @@ from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import RunOptions, VideoOptions, options_from
 from macd_studio.core.phrases import prompt_of
 from macd_studio.core.question import clean_question
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import (
     Choice,
@@ -239,34 +240,32 @@ STANDARD_METHODS = ("baseline", "macd")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A clip and a question, as shown or as they would be run. sha256: of the clip's file.
+    """A clip and what is asked of it, as shown or as it would be run. sha256: of the clip's file.
 
-    options, methods, backbone, detector: how; None where that is not compared. methods: beside
-    baseline and MACD. edited: whether it was changed by hand.
+    edited: whether it was changed by hand. whole: whether its methods can be compared; those of a
+    run that was stopped cannot.
     """
 
     clip: str
     sha256: str
-    question: str
-    options: RunOptions | None = None
-    methods: tuple[str, ...] | None = None
-    backbone: str | None = None
-    detector: str | None = None
+    spec: RunSpec
     edited: bool = False
+    whole: bool = True
 
     @property
     def masks_only(self) -> bool:
         """Whether no answer is asked for."""
-        return self.options is not None and self.options.masks_only
+        return self.spec.options.masks_only
 
     @property
     def name(self) -> str:
         """Clip and question for a sentence."""
-        return sentences.run_name(self.clip, self.question)
+        return sentences.run_name(self.clip, self.spec.question)
 
     def same_as(self, other: RunRequest) -> bool:
         """Whether clip and question are the same, whatever the file is called."""
-        return (self.sha256, self.question.strip()) == (other.sha256, other.question.strip())
+        own, others = ((z.sha256, z.spec.question.strip()) for z in (self, other))
+        return own == others
 
 
 def request_of_trace(trace: Trace) -> RunRequest:
@@ -275,20 +274,23 @@ def request_of_trace(trace: Trace) -> RunRequest:
     return RunRequest(
         trace.clip.name,
         trace.clip.sha256,
-        trace.question,
-        trace.options,
-        tuple(m for m in trace.answers if m in METHODS and m not in STANDARD_METHODS)
-        if complete
-        else None,
-        trace.backbone.name,
-        trace.detector.name,
+        RunSpec(
+            trace.question,
+            trace.options,
+            tuple(m for m in trace.answers if m in METHODS and m not in STANDARD_METHODS),
+            trace.backbone.name,
+            trace.detector.name,
+        ),
         bool(trace.edits),
+        complete,
     )
 
 
 def with_models(request: RunRequest, models: tuple[str, str] | None) -> RunRequest:
     """The same with backbone and detector as they were asked for, where that is known."""
-    return request if models is None else replace(request, backbone=models[0], detector=models[1])
+    if models is None:
+        return request
+    return replace(request, spec=replace(request.spec, backbone=models[0], detector=models[1]))
 
 
 def difference(shown: RunRequest | None, requested: RunRequest | None) -> str:
@@ -307,17 +309,14 @@ def difference(shown: RunRequest | None, requested: RunRequest | None) -> str:
 
 def changed_settings(shown: RunRequest, requested: RunRequest) -> list[str]:
     """Models, methods and options of a run that are not those of what is shown, each in words."""
-    changes = []
+    changes, was, wanted = [], shown.spec, requested.spec
     for kind in ("backbone", "detector"):
-        before, after = getattr(shown, kind), getattr(requested, kind)
-        # a trace knows a file by its name alone
-        if None not in (before, after) and Path(before).name != Path(after).name:
+        before, after = getattr(was, kind), getattr(wanted, kind)
+        if Path(before).name != Path(after).name:  # a trace knows a file by its name alone
             changes.append(sentences.setting_changed(kind, before, after))
-    if shown.methods is not None and requested.methods is not None:
-        added = [m for m in requested.methods if m not in shown.methods]
-        left_out = [m for m in shown.methods if m not in requested.methods]
+    if shown.whole and requested.whole:
+        added = [m for m in wanted.methods if m not in was.methods]
+        left_out = [m for m in was.methods if m not in wanted.methods]
         changes += [sentences.method_added(METHODS[name].title) for name in added]
         changes += [sentences.method_left_out(METHODS[name].title) for name in left_out]
-    if shown.options is not None and requested.options is not None:
-        changes += differing(shown.options, requested.options)
-    return changes
+    return changes + differing(was.options, wanted.options)

@@ -20,12 +20,14 @@ from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.phrases import noun_phrases
 from macd_studio.core.question import MAX_LENGTH
+from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.changes import Changes
 from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
-from macd_studio.macd_ui.estimate import STAGES, work_of_options
+from macd_studio.macd_ui.estimate import STAGES, work_of_spec
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.fetching import Fetches
 from macd_studio.macd_ui.forms import form_values, run_options
@@ -43,7 +45,6 @@ from macd_studio.macd_ui.session_view import (
     settings_in,
     settings_of,
 )
-from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
@@ -80,8 +81,9 @@ class FormEvents:
     def cost(self, values: Mapping[str, Any], key: str) -> Updates:
         """What a run of this form would take of its visitor's quota, where there is one."""
         try:
-            job = values["backbone"] or EMBEDDED, values["detector"] or EMBEDDED
-            work = work_of_options(run_options(values), *job, values["methods"] or ())
+            models = values["backbone"] or EMBEDDED, values["detector"] or EMBEDDED
+            methods = tuple(values["methods"] or ())
+            work = work_of_spec(RunSpec("", run_options(values), methods, *models))
         except MacdError:  # the run will say so
             return {"cost": {"text": ""}}
         seconds = zerogpu.declared(work, self.store.estimator.total(work))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.session_view import SessionView, Updates
-from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import status
 

@@ -19,9 +19,10 @@ from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, plan
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.options import Weights
 from macd_studio.core.recent import Recent
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
-from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
+from macd_studio.macd_ui.settings import ServerSettings
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import LocalLM

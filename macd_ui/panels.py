@@ -16,6 +16,7 @@ from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
 from macd_studio.core.phrases import noun_phrases
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number, Text
 from macd_studio.macd_ui import random_clips, sentences
@@ -31,7 +32,7 @@ from macd_studio.macd_ui.forms import (
 from macd_studio.macd_ui.models import first_segmenter
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
-from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
+from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.viewer import bundle
 
 PAGE = Path(__file__).parent / "js" / "page.js"

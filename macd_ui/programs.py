@@ -25,12 +25,12 @@ from macd_studio.core.methods import find_methods
 from macd_studio.core.options import options_from
 from macd_studio.core.question import clean_question
 from macd_studio.core.recent import Recent
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.api import rescored, run_call
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
-from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.store import Store
 
 if TYPE_CHECKING:

@@ -129,6 +129,6 @@ def run_with_detector(
         )
         yield runs.view.show_error(session, error, "form")
         return
-    chosen = {"detector": name, "question": shown.request.question, "tracks": None}
+    chosen = {"detector": name, "question": shown.request.spec.question, "tracks": None}
     yield dict(chosen)
     yield from runs.run({**values, **chosen}, key)

@@ -20,12 +20,13 @@ from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
-from macd_studio.core.options import RunOptions
 from macd_studio.core.question import clean_question
+from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import file_stamp, read_beside
-from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_options, work_of_trace
+from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_spec, work_of_trace
 from macd_studio.macd_ui.forms import RunRequest, run_options
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.queues import Ticket
@@ -43,7 +44,7 @@ from macd_studio.macd_ui.session_view import (
     settings_in,
     tally_of,
 )
-from macd_studio.macd_ui.settings import EMBEDDED, check_limits
+from macd_studio.macd_ui.settings import check_limits
 from macd_studio.macd_ui.traces import StoredTrace
 from macd_studio.viewer import status
 from macd_studio.viewer.payload import can_compare
@@ -69,11 +70,7 @@ class Job:
     """
 
     video: str
-    question: str
-    options: RunOptions
-    methods: tuple[str, ...]
-    backbone: str
-    detector: str
+    spec: RunSpec
     anyway: bool = False
     truth: str = ""
     tracks: str | None = None
@@ -82,18 +79,16 @@ class Job:
 
     def form(self, clip: Clip) -> Form:
         """What the form held when the run was asked for, with the title of its clip."""
-        return Form(None, self.upload, self.question, clip.title, self.backbone)
+        return Form(None, self.upload, self.spec.question, clip.title, self.spec.backbone)
 
     def request(self, clip: Clip) -> RunRequest:
         """What the page shows while the job runs."""
-        return RunRequest(
-            clip.name, clip.sha256, self.question, self.options, self.methods, *self.models
-        )
+        return RunRequest(clip.name, clip.sha256, self.named)
 
     @property
-    def models(self) -> tuple[str, str]:
-        """Backbone and detector, or the file that takes its place, as a note names them."""
-        return self.backbone, Path(self.tracks).name if self.tracks else self.detector
+    def named(self) -> RunSpec:
+        """What is asked for, as a note names it: with the file that takes the detector's place."""
+        return replace(self.spec, detector=Path(self.tracks).name) if self.tracks else self.spec
 
 
 class Runs:
@@ -165,11 +160,13 @@ class Runs:
     def _job(self, session: Session, values: Mapping[str, Any], anyway: bool = False) -> Job:
         job = Job(
             video=self._video(values),
-            question=clean_question(values["question"] or ""),
-            options=run_options(values),
-            methods=tuple(m.name for m in find_methods(values["methods"] or ())),
-            backbone=(values["backbone"] or EMBEDDED).strip(),
-            detector=(values["detector"] or EMBEDDED).strip(),
+            spec=RunSpec(
+                clean_question(values["question"] or ""),
+                run_options(values),
+                tuple(m.name for m in find_methods(values["methods"] or ())),
+                (values["backbone"] or EMBEDDED).strip(),
+                (values["detector"] or EMBEDDED).strip(),
+            ),
             anyway=anyway,
             truth=self._truth(session, values),
             tracks=self._tracks(values),
@@ -177,9 +174,9 @@ class Runs:
             default_detector=session.default_detector,
         )
         settings = self.store.settings
-        settings.check_models(job.backbone, job.detector)
+        settings.check_models(job.spec.backbone, job.spec.detector)
         if settings.shared:
-            check_limits(job.options)
+            check_limits(job.spec.options)
         return job
 
     def _video(self, values: Mapping[str, Any]) -> str:
@@ -217,14 +214,14 @@ class Runs:
         # holds no place in the line: what strangers' files hold may take its time
         placed, times = yield from self._place_tracks(session, job)
         with ExitStack() as stack:
-            planned = work_of_options(job.options, job.backbone, job.detector, job.methods)
+            planned = work_of_spec(job.spec)
             place = stack.enter_context(self.store.admission_queue.enter(estimator.total(planned)))
             yield from self.jobs.wait(session, place)
             # needs neither model nor device, so a bad file is reported before the device is free
             clip = self._read(session, job)
             form = job.form(clip)
-            detector = self.view.fitting_detector(form, job.detector, job.default_detector)
-            job = replace(job, detector=detector)
+            detector = self.view.fitting_detector(form, job.spec.detector, job.default_detector)
+            job = replace(job, spec=replace(job.spec, detector=detector))
             if chosen := self._tell_form(session, form):
                 state = status("video", 1, sentences.READING, running=True)
                 yield chosen | self.view.show_state(session, state)
@@ -233,13 +230,15 @@ class Runs:
                     session, job, ClipFacts.of(clip)
                 )  # other frames were decoded this time
             outside = not job.anyway and self.view.is_outside_toy_world(form)
-            expected = replace(job.options, masks_only=True) if outside else job.options
-            work = work_of(clip, expected, job.backbone, job.detector, job.methods)
+            expected = job.spec
+            if outside:
+                expected = replace(expected, options=replace(expected.options, masks_only=True))
+            work = work_of(clip, expected)
             ticket = stack.enter_context(self.store.device_queue.enter(estimator.total(work)))
             yield from self.jobs.wait(session, ticket, ("video",))
             turn = stack.enter_context(self.store.device_turn(session))
             on_device = zerogpu.RunJob(
-                clip, job.question, job.options, job.methods, job.backbone, job.detector,
+                clip, job.spec,
                 # an example is its operator's choice
                 answer_outside=job.anyway or job.upload is None, tracks=placed,
             )  # fmt: skip
@@ -275,7 +274,7 @@ class Runs:
             trace = replace(event.trace, truth=job.truth)
             if event.stage == "done":
                 self.store.estimator.learn(work, trace)
-                yield self._finished(session, trace, turn, job.models)
+                yield self._finished(session, trace, turn, job.named)
                 yield from self._compare(session, job, turn)
                 return
             left = self.store.estimator.left(work, event.stage, event.fraction, trace)
@@ -309,13 +308,13 @@ class Runs:
         from macd_studio.core.cache import StageCache
 
         session.cache = session.cache or StageCache()
-        key = ("clip", job.video, file_stamp(job.video), job.options.video)
+        key = ("clip", job.video, file_stamp(job.video), job.spec.options.video)
         clip: Clip | None = session.cache.get(key)
         if clip is None:
             stopped, limits = session.stop.is_set, self.store.read_limits
             slot = self.store.readers.slot(session.visitor, stopped)
             session.cache.forget_frames()  # those of the clip before
-            clip = read_beside(job.video, job.options.video, stopped, slot, limits)
+            clip = read_beside(job.video, job.spec.options.video, stopped, slot, limits)
             session.cache.put(key, clip)
         return clip
 
@@ -333,7 +332,7 @@ class Runs:
         try:
             return self._read_tracks(session, job, facts), facts.times
         except SeveralVideos as error:
-            chosen = job.options.track.file_source
+            chosen = job.spec.options.track.file_source
             value = chosen if chosen in error.names else None
             yield {"tracks_source": gr.update(choices=list(error.names), value=value)}
             raise
@@ -344,15 +343,15 @@ class Runs:
         stopped = session.stop.is_set
         limits = PUBLIC_SERVER if self.store.settings.shared else OWN_MACHINE
         with self.store.readers.slot(session.visitor, stopped):
-            return read_tracks(job.tracks, clip, job.options.track, stopped, limits)
+            return read_tracks(job.tracks, clip, job.spec.options.track, stopped, limits)
 
     def _finished(
-        self, session: Session, trace: Trace, turn: DeviceTurn, models: tuple[str, str]
+        self, session: Session, trace: Trace, turn: DeviceTurn, asked: RunSpec
     ) -> Updates:
         done = trace.status == "complete"
         message = sentences.run_ended(trace.status, turn.limit_s if turn.out_of_time else None)
         self.store.stats.count_end("complete" if done else "stopped", trace)
-        session.show(trace, models=models)
+        session.show(trace, models=(asked.backbone, asked.detector))
         state = status("done", 1.0, message, done=STAGES if done else ())
         return joined(self.view.show_trace(session, state), running(False))
 
@@ -372,7 +371,7 @@ class Runs:
             return  # random places for outlines take longer than reading the views
         session.comparing = True
         try:
-            compared = self.jobs.bench(session, trace, job.backbone).measure_controls()
+            compared = self.jobs.bench(session, trace, job.spec.backbone).measure_controls()
             assert compared.controls is not None
             seconds = compared.controls.milliseconds / 1000
             estimator.learn_action(work, "controls", views, seconds)

@@ -15,6 +15,8 @@ from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.truth import is_right
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
@@ -38,7 +40,6 @@ from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.models import detector_for_real_clips, fetchable_detector, offered
 from macd_studio.macd_ui.random_clips import COUNTED_TOO, RandomClip
 from macd_studio.macd_ui.session import Form, Session
-from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import payload, status
 
@@ -225,17 +226,15 @@ class SessionView:
         if video is None or not Path(video).is_file():
             return None
         values = self.opening_values() | form.values
-        return RunRequest(
-            Path(video).name,
-            digest(video),
+        detector = (values["detector"] or EMBEDDED).strip()
+        spec = RunSpec(
             form.question,
             run_options(values),
             tuple(m for m in values["methods"] or () if m in METHODS),
             form.backbone,
-            Path(values["tracks"]).name
-            if values["tracks"]
-            else (values["detector"] or EMBEDDED).strip(),
+            Path(values["tracks"]).name if values["tracks"] else detector,
         )
+        return RunRequest(Path(video).name, digest(video), spec)
 
     def opening_values(self) -> dict[str, Any]:
         """The settings as the page opens: those of its first example."""

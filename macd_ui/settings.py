@@ -24,12 +24,12 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions, Weights, WeightsOptions
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = ("0.0.0.0", "::", "")
-EMBEDDED = "toyworld"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 PRIVATE = tuple(
     ipaddress.ip_network(text)

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.objects.annotations import FoundTracks
-from macd_studio.core.options import RunOptions
+from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
-from macd_studio.macd_ui.settings import EMBEDDED
 
 try:
     import spaces  # before torch, whose CUDA it replaces as long as there is no GPU
@@ -66,11 +66,7 @@ class RunJob:
     """A run in plain values; see `core.run.pipeline.run`. tracks: of a file, placed."""
 
     clip: Clip
-    question: str
-    options: RunOptions
-    methods: tuple[str, ...] = ()
-    backbone: str = EMBEDDED
-    detector: str = EMBEDDED
+    spec: RunSpec
     answer_outside: bool = True
     tracks: FoundTracks | None = None
 
@@ -82,7 +78,7 @@ class RunJob:
     @property
     def work(self) -> Work:
         """What its time depends on."""
-        return work_of(self.clip, self.options, self.backbone, self.detector, self.methods)
+        return work_of(self.clip, self.spec)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +122,11 @@ def run_events(
     loading = Progress()
     return pipeline.run(
         lambda: job.clip,
-        job.question,
-        lambda: models.backbone(job.backbone, loading),
-        lambda: models.detector(job.detector, loading),
-        job.options,
-        methods=job.methods,
+        job.spec.question,
+        lambda: models.backbone(job.spec.backbone, loading),
+        lambda: models.detector(job.spec.detector, loading),
+        job.spec.options,
+        methods=job.spec.methods,
         cache=cache,
         cancelled=stopped,
         loading=loading,
@@ -220,11 +216,11 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
         yield from _lighter(
             run(
                 lambda: job.clip,
-                job.question,
-                lambda: _model("backbone", job.backbone),
-                lambda: _model("detector", job.detector),
-                job.options,
-                methods=job.methods,
+                job.spec.question,
+                lambda: _model("backbone", job.spec.backbone),
+                lambda: _model("detector", job.spec.detector),
+                job.spec.options,
+                methods=job.spec.methods,
                 answer_outside=job.answer_outside,
                 tracks=job.placed(),
             )

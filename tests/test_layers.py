@@ -164,7 +164,7 @@ STAGES: dict[str, set[str]] = {
     "objects.regions": set(),
     "objects.detect_hf": {"checkpoint", "fetching", "library_notes", "hub", "objects", "phrases"},
     "objects.segment": {"objects"},
-    "objects.segment_hf": {"checkpoint", "fetching", "library_notes", "hub", "run", "objects"},
+    "objects.segment_hf": {"checkpoint", "fetching", "library_notes", "hub", "machine", "objects"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),
@@ -353,3 +353,22 @@ def test_no_test_is_in_a_hurry():
         if path.name != "test_layers.py":
             found = [n for n in hurried.findall(path.read_text()) if n != "timeout=2"]
             assert not found, f"{path}: {found}"
+
+
+def test_the_page_of_the_architecture_says_what_is_imported():
+    """docs/architecture.md has a row for each package of core: what it imports of the others."""
+    pattern = r"^\| `core\.(\w+)` \| [^|]+ \| ([^|]+) \|$"
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    told = {
+        name: set(listed.split(", ")) - {"—"} for name, listed in re.findall(pattern, text, re.M)
+    }
+    found = {name: set() for name in told}
+    for path in sources("core"):
+        own = path.relative_to(ROOT / "core").with_suffix("").parts[0]
+        for name in imports(path, typing=False, functions=False):
+            other = name.split(".")[1] if name.startswith("core.") else own
+            if own in told and other in told and other != own:
+                found[own].add(other)
+    assert told == found
+    packages = {p.parent.name for p in (ROOT / "core").glob("*/__init__.py")}
+    assert packages <= set(told)

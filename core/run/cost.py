@@ -1,26 +1,21 @@
-"""What a run takes and depends on: time, memory that is taken and free, versions of libraries.
+"""What pieces of a run take: time, and memory of tensors; and results that several share.
 
 Nested pieces are measured apart: what a method itself costs.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-
-from macd_studio.core.unix import unix
 
 T = TypeVar("T")
 
@@ -278,40 +273,3 @@ class WorkCache:
                 whole.add(cost)
         whole.add(own)
         return whole
-
-
-PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
-    installed = {"python": sys.version.split()[0]}
-    for name in PACKAGES:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            installed[name] = "missing"
-    return installed
-
-
-def peak_memory_mb() -> float:
-    """Peak memory so far: of the GPU if it was used, else of this process."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
-    scale = 2**20 if sys.platform == "darwin" else 2**10
-    resource = unix("resource")
-    most: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(most / scale, 1)
-
-
-def free_gb(where: torch.device) -> float | None:
-    """Memory that is free on a device; None where the system does not say."""
-    if where.type == "cuda":
-        free: int = torch.cuda.mem_get_info(where)[0]
-        return free / 1e9
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = {line.split(":")[0]: line.split()[1] for line in lines}
-    return int(fields["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in fields else None

@@ -190,6 +190,7 @@ def decoded(
     """
     options, own, needs = context.options.decode, Cost(), set(needs)
     built = views.built
+    pictures = _shown_views(context, views.seconds)
     if built is not None:
         own.add(built.cost)
     with context.meter.measure() as spent:
@@ -203,11 +204,12 @@ def decoded(
             own.add(built.cost)
             needs |= context.cache.needs()
             batch.open(built.states)
+            pictures = _shown_views(context, built.seconds)
             continue
         whole = context.cache.whole_cost(own, needs)
         answer = replace(
             event.answer,
-            second_views=_shown_views(context, () if built is None else built.seconds),
+            second_views=pictures,
             ms=round(1000 * (whole.seconds - paid_s), 1),
             total_ms=round(1000 * whole.seconds, 1),
             memory_mb=round((context.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1),

@@ -20,6 +20,7 @@ from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.decoding.answers import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
 from macd_studio.core.library_notes import collecting, collecting_from
+from macd_studio.core.machine import peak_memory_mb, versions
 from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
@@ -33,7 +34,7 @@ from macd_studio.core.phrases import unfound
 from macd_studio.core.question import clean_question
 from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.cost import Meter, peak_memory_mb, versions
+from macd_studio.core.run.cost import Meter
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,

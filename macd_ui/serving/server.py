@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui.settings import (
     ANY_ADDRESS,
-    EMBEDDED,
     ServerSettings,
     data_folder,
     read_settings,

@@ -8,6 +8,7 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.records import Thought
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Answer, Counterfactual, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import STAGES, Estimator, Work, work_of, work_of_trace
@@ -90,10 +91,10 @@ def test_a_thought_is_learned_apart_from_the_answers():
     ahead = estimator.left(work, "detect", 0.0, replace(plain, timings_ms={}))
     past = estimator.left(work, "detect", 0.0, replace(plain, timings_ms={"thought": 4000.0}))
     assert ahead - past == pytest.approx(4)
-    assert work_of(clip(4, 16), RunOptions(), "b", "d").max_thought == 1024
+    assert work_of(clip(4, 16), RunSpec("", RunOptions(), (), "b", "d")).max_thought == 1024
     assert work_of_trace(thinking).max_thought == 0  # a change by hand keeps the thought
     own = RunOptions(decode=DecodeOptions(contrast_thought=True))
-    assert work_of(clip(4, 16), own, "b", "d", ("vcd",)).thoughts == 3
+    assert work_of(clip(4, 16), RunSpec("", own, ("vcd",), "b", "d")).thoughts == 3
 
 
 def test_unlike_runs_are_not_averaged():
@@ -180,7 +181,7 @@ def test_an_action_that_is_none_measures_nothing():
 
 def test_the_work_is_read_off_clip_and_options():
     options = RunOptions(decode=DecodeOptions(search="vote", samples=5))
-    work = work_of(clip(frames=4, dense=8), options, "b", "d", ["macd", "vcd"])
+    work = work_of(clip(frames=4, dense=8), RunSpec("", options, ("macd", "vcd"), "b", "d"))
     assert (work.frames, work.dense_frames, work.width, work.methods) == (4, 8, 5, ("vcd",))
-    assert work_of(clip(dense=0), options, "b", "d").dense_frames == 4
+    assert work_of(clip(dense=0), RunSpec("", options, (), "b", "d")).dense_frames == 4
     assert set(STAGES) >= {"detect", "ascent", "views", "decode"}

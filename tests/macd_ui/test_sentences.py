@@ -9,6 +9,7 @@ import pytest
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.objects.registry import DetectorEntry
 from macd_studio.core.options import RunOptions
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import sentences as say
 from macd_studio.macd_ui.forms import RunRequest, difference
 from macd_studio.viewer import JS
@@ -86,15 +87,16 @@ def test_each_case_has_its_sentence(text, wanted):
 
 
 def test_a_form_is_compared_with_what_is_shown_in_that_order():
-    shown = RunRequest("a.mp4", "1", "why?", RunOptions(), ("vcd",), "A", "/x/old.pt")
-    asked = RunRequest("a.mp4", "1", "why?", RunOptions(seed=3), ("tcd",), "B", "/y/new.pt")
+    options = RunOptions(seed=3)
+    shown = RunRequest("a.mp4", "1", RunSpec("why?", RunOptions(), ("vcd",), "A", "/x/old.pt"))
+    asked = RunRequest("a.mp4", "1", RunSpec("why?", options, ("tcd",), "B", "/y/new.pt"))
     assert difference(shown, asked) == (
         f"{DIFFERS} Run would use backbone B instead of A, detector /y/new.pt instead of /x/old.pt,"
         " also TCD, not VCD, and 1 more."
     )
-    asked = RunRequest("a.mp4", "1", "why?", RunOptions(seed=3), ("vcd",), "A", "/y/old.pt")
+    asked = RunRequest("a.mp4", "1", RunSpec("why?", options, ("vcd",), "A", "/y/old.pt"))
     assert difference(shown, asked) == f"{DIFFERS} Run would use seed 3 instead of 0."
-    other = RunRequest("b.mp4", "2", "")
+    other = RunRequest("b.mp4", "2", RunSpec(""))
     assert difference(shown, other) == (
         "Shown: a.mp4 · “why?”. Run would analyse b.mp4 · no question."
     )

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from macd_studio.core.errors import TraceError
+from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui import session as module
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.session import (
@@ -19,7 +20,7 @@ from macd_studio.macd_ui.session import (
     Session,
     Sessions,
 )
-from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings, VisitorLimits
+from macd_studio.macd_ui.settings import ServerSettings, VisitorLimits
 from tests.small_trace import small_trace
 
 GRACE_S = 60.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from macd_studio.core.records import Edit
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import save
 from macd_studio.macd_ui.examples import examples
@@ -203,9 +204,9 @@ def test_a_run_and_a_change_by_hand_are_compared_with_the_form(handlers, make_vi
 
 
 def test_the_difference_ignores_names_and_blanks():
-    shown = RunRequest("a.mp4", "1", "why?")
+    shown = RunRequest("a.mp4", "1", RunSpec("why?"))
     assert difference(None, shown) == ""
-    assert difference(shown, RunRequest("b.mp4", "1", " why? ")) == ""
-    assert "b.mp4" in difference(shown, RunRequest("b.mp4", "2", "why?"))
-    assert "no question" in difference(shown, RunRequest("a.mp4", "1", ""))
-    assert len(difference(shown, RunRequest("a.mp4", "1", "x" * 2000))) < 300
+    assert difference(shown, RunRequest("b.mp4", "1", RunSpec(" why? "))) == ""
+    assert "b.mp4" in difference(shown, RunRequest("b.mp4", "2", RunSpec("why?")))
+    assert "no question" in difference(shown, RunRequest("a.mp4", "1", RunSpec("")))
+    assert len(difference(shown, RunRequest("a.mp4", "1", RunSpec("x" * 2000)))) < 300

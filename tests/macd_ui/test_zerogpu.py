@@ -15,6 +15,7 @@ import torch
 from macd_studio.core.errors import BackboneNotFound
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.estimate import Work
 from macd_studio.macd_ui.examples import examples
@@ -77,8 +78,8 @@ def clip(make_video):
     return read_clip(make_video(), OPTIONS.video)
 
 
-def job_of(clip, **more):
-    return zerogpu.RunJob(clip, "Is there a dog?", OPTIONS, ("vcd",), **more)
+def job_of(clip, **models):
+    return zerogpu.RunJob(clip, RunSpec("Is there a dog?", OPTIONS, ("vcd",), **models))
 
 
 def never():
@@ -187,7 +188,7 @@ def test_the_stand_in_refuses_what_is_on_a_gpu(fake):
 def test_jobs_are_plain(fake, clip):
     job = job_of(clip)
     again = pickle.loads(pickle.dumps(job))
-    assert again.options == job.options
+    assert again.spec == job.spec
     np.testing.assert_array_equal(again.clip.frames, clip.frames)
 
 
