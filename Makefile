@@ -28,7 +28,8 @@ BIN := $(VENV)/bin
 MCP := .venv-mcp
 PYTHON ?= python3
 ARGS ?=
-WORKERS ?= 2
+# more than the cores: the browser's tests wait for the page much of their time
+WORKERS ?= 3
 export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE

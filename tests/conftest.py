@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -40,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Several workers: a file stays on one, and all browser tests do, which share a server.
+    """Several workers: a file stays on one, and so do halves of the browser tests, which share a
+    server.
 
     Fixtures of a module or of the session are then made once, but for the embedded models.
     """
@@ -48,7 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByServer(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return FIRST[0] if nodeid.startswith(FIRST[0]) else super()._split_scope(nodeid)
+            file: str = super()._split_scope(nodeid)
+            return f"{FIRST[0]}{crc32(file.encode()) % 2}" if file.startswith(FIRST[0]) else file
 
     config.option.loadscopereorder = False  # by number of tests; ours are in order
     return ByServer(config, log)

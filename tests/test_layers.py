@@ -214,6 +214,7 @@ def statements(tree, typing, functions=True):
             yield from statements(node, typing, functions)
 
 
+@cache
 def is_module(name):
     """Of ours: `from core import rules` names one, `from core import Trace` does not."""
     path = ROOT.joinpath(*name.split(".")).with_suffix(".py")

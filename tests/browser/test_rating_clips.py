@@ -16,6 +16,7 @@ __all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_page, capsys):
     """One command makes the study; two raters go through it by keys and clicks."""
     examples, folder = assets() / "examples", tmp_path / "clips"

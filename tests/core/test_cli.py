@@ -210,6 +210,7 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     assert load(out).question == load(source).question
 
 
+@pytest.mark.long
 def test_the_trace_is_saved_even_if_nobody_reads_the_progress(toy_mp4, tmp_path):
     """As in `… --out clip.macd 2>&1 | head -1`."""
     out = tmp_path / "toy.macd"

@@ -255,6 +255,7 @@ def test_what_is_not_in_the_trace_is_refused(options, said, toyworld):
         macd.evidence(macd.load(EXAMPLE), backbone=toyworld, **options)
 
 
+@pytest.mark.long
 def test_the_command_prints_and_saves_it(tmp_path, capsys):
     out = tmp_path / "new.macd"
     words = ["evidence", str(EXAMPLE), "--token", "1", "--against", "none", "--kinds", "attention",

@@ -27,10 +27,7 @@ QUESTION = "Is there a dog in the video?"
 # one of each structure; the others are run by `make test-all`
 SAMPLED = {
     "llava_onevision",
-    "video_llama_3",
     "qwen3_5",
-    "glm4v_moe",
-    "exaone4_5",
     "molmo2",
     "llava",
 }
@@ -48,7 +45,7 @@ def test_a_family_keeps_the_contract_as_the_docs_say(name):
     assert "| yes |" in row(name)
 
 
-@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"qwen3_5", "exaone4_5"}))
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"qwen3_5"}))
 def test_a_state_can_be_cropped_joined_and_selected(name):
     """A recurrent state and a sliding window too, which cannot be cropped, only read again."""
     lm = universal(name)
@@ -109,7 +106,7 @@ def test_it_equals_the_family_s_own_code(name):
     assert (exact - found).abs().max() <= 1e-3 * exact.abs().max()
 
 
-@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision", "idefics3"}))
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision"}))
 def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     """Trace, compare, change, evidence, save and reopen, with the weights of a folder."""
     model, processor = parts(name)

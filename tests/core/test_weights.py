@@ -95,6 +95,7 @@ def differences(lm, encoded, step):
 
 
 @installed
+@pytest.mark.long
 def test_the_gradient_through_nf4_is_the_central_differences(models, toy_clip):
     lm = models("nf4")
     encoded = lm.encode(toy_clip, QUESTION)

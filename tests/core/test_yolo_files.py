@@ -12,6 +12,7 @@ from macd_studio.core.errors import DetectorError
 from macd_studio.core.objects.detect import Yolo, load_detector
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.shipped import shipped
+from tests.samples import sampled
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (2, 64, 64, 3), np.uint8)
 OPTIONS = DetectOptions(confidence=0.01, low=0.01, image_size=64)
@@ -70,7 +71,7 @@ def test_other_weights_have_another_hash(tmp_path):
     assert Yolo("a", shipped("detector.pt")).weights_hash != load_detector(own).weights_hash
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", sampled([1, 3], [3]))
 def test_detecting_leaves_threads_as_they_are(threads):
     """In a fresh process: ultralytics chooses when it is imported and when it first computes."""
     code = f"""

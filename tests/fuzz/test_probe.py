@@ -20,7 +20,7 @@ from tests.core.test_video_exactness import remux
 from tests.core.test_video_limits import children
 from tests.patience import PATIENCE_S
 
-CASES = int(os.environ.get("MACD_FUZZ_PROBE_CASES", "12"))
+CASES = int(os.environ.get("MACD_FUZZ_PROBE_CASES", "6"))
 SEED = 20261122
 KINDS = ("mp4", "mkv", "webm", "avi", "gif", "ts")
 LIMITS = ReadLimits(2**30, seconds=PATIENCE_S, exact_seconds=PATIENCE_S / 2)

@@ -153,6 +153,7 @@ def test_random_headers_before_a_bomb(random, size, method, alike):
     check(content)
 
 
+@pytest.mark.long
 def test_a_case_that_takes_too_much_memory_fails():
     @cases(st.just(0))
     def target(_):

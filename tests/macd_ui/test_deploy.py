@@ -140,6 +140,7 @@ def test_a_static_space_holds_one_model_for_gallery_and_course(tmp_path, monkeyp
     assert planned.notes == ()
 
 
+@pytest.mark.long
 def test_a_static_space_without_the_model_says_what_is_missing(capsys):
     words = ["--space", "owner/name", "--static", "--dry-run"]
     assert main([*words, "--traces", str(SHIPPED / "frames.macd")]) == 0

@@ -227,6 +227,7 @@ def test_the_expected_time_of_a_search_is_that_of_the_views_it_may_read(handlers
     )
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch, make_video):
     """The page's own jobs: the run, then everything that is asked of a token of its answer."""

@@ -291,7 +291,7 @@ def test_objects_are_downloaded_in_every_format(handlers, store):
     page, found = handlers.view.first_paint()["files"]["page"], handlers.view.examples
     trace = handlers.view.first[1]
     for what in ("tracks", "levels"):
-        for format in WRITERS:
+        for format in WRITERS if what == "tracks" else ["coco"]:
             answer = get(store, page.replace(".html", f".{what}-{format}"), found)
             assert answer.status_code == 200, format
             assert answer.content == exported(trace, format, what)

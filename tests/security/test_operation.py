@@ -26,6 +26,7 @@ def listen(visitor, event, told):
         told.append(message)
 
 
+@pytest.mark.long
 def test_those_far_from_the_device_wait_without_their_clips():
     """They are told a place, may leave, and run in turn."""
     with serving() as server:
@@ -179,6 +180,7 @@ def next_run(server):
     return words(visitor.send("run", video=clip(visitor), question="is it?"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tabs", [2, pytest.param(200, marks=pytest.mark.long)])
 def test_tabs_that_are_closed_leave_nothing(tabs):
     with serving() as server:
