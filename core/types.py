@@ -36,6 +36,7 @@ from macd_studio.core.description import (
     apart,
     stored,
 )
+from macd_studio.core.evidence.choices import ChoiceMap
 from macd_studio.core.evidence.records import (
     MAX_ENOUGH,
     MAX_EVIDENCE,
@@ -429,6 +430,9 @@ class Trace(Stored):
         Rows(Evidence, MAX_EVIDENCE, "evidence{}_"), "where the evidence for a token lies", ()
     )
     enough: tuple[Enough, ...] = stored(Rows(Enough, MAX_ENOUGH), "what is enough for a token", ())
+    choice_map: ChoiceMap | None = stored(
+        Maybe(Row(ChoiceMap)), "what every subset of the objects does; null until measured", None
+    )
     answers: dict[str, Answer] = stored(
         Rows(Answer, 100, "answer{}_", by="method"), "by method", dict, needed=True
     )
@@ -438,11 +442,9 @@ class Trace(Stored):
         needed=True,
     )  # fmt: skip
     warnings: tuple[str, ...] = stored(
-        Exactly(TEXT, 0, 1000),
-        "what was repaired, left out, or must be known to read the result",
-        (),
-        needed=True,
-    )
+        Exactly(TEXT, 0, 1000), "what was repaired, left out, or must be known to read the result",
+        (), needed=True,
+    )  # fmt: skip
     seed: int = stored(rules_of(RunOptions)["seed"], "the seed", 0, needed=True)
     shared: dict[str, int] = stored(
         ByName(COUNT), "how many further methods each piece of work served", dict, needed=True
@@ -475,7 +477,8 @@ class Trace(Stored):
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""
-        return replace(self, occlusion=None, controls=None, evidence=(), enough=())
+        none: dict[str, Any] = {"occlusion": None, "controls": None, "choice_map": None}
+        return replace(self, **none, evidence=(), enough=())
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""

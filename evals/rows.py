@@ -24,8 +24,8 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = tuple(
-    "macd.py masking decoding objects rules.py views.py context.py methods.py answering.py"
-    " backbones question.py ../evals/answer.py ../evals/prompting.py".split()
+    "macd.py masking decoding objects rules.py views.py run/context.py methods.py run/order.py"
+    " backbones question.py rows.py ../evals/answer.py ../evals/prompting.py".split()
 )
 
 

@@ -1,0 +1,156 @@
+"""The choice map: every subset of a trace's objects, decoded, so that MACD's choice has a rank.
+
+Up to `MOST_OBJECTS` objects; of more those with the largest measured effects. Each subset is masked
+at level 1, once with MACD's frame mask and once without it where it has one. A view is read once
+for all tokens up to the one where MACD's answer parts from the baseline's; where a subset makes the
+answer leave the baseline, it is decoded to its end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from macd_studio.core.backbones.base import Forced
+from macd_studio.core.decoding.answers import find_answer
+from macd_studio.core.decoding.views import score_rows
+from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset
+from macd_studio.core.masking.measured import measured_changes
+from macd_studio.core.methods import masked_answer
+from macd_studio.core.repeats import repeats_of
+from macd_studio.core.rules import Linear
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.types import Trace
+from macd_studio.core.whatif.constant import first_divergence
+
+BATCH = 8
+"""Views that are read together."""
+
+
+def views_of_map(trace: Trace) -> int:
+    """How many views the map of a trace reads, its answers not counted."""
+    layers = 1 + _has_frames(trace)
+    return layers << min(len(trace.tracks), MOST_OBJECTS)
+
+
+def _has_frames(trace: Trace) -> bool:
+    levels = trace.counterfactual
+    return levels is not None and bool(np.any(levels.frame_level))
+
+
+def measure_choices(
+    context: MethodContext, trace: Trace, stopped: Callable[[], bool] = lambda: False
+) -> Generator[tuple[int, int], None, ChoiceMap]:
+    """Reads every subset in batches; yields how many views were read, of how many.
+
+    stopped: asked between batches. Raises Cancelled; OptionError where the answer was not decoded
+    greedily, where there is no object, and where there is no answer to compare with.
+    """
+    began = time.perf_counter()
+    objects, left_out = _objects(context, trace)
+    tokens = _tokens(trace)
+    levels = trace.counterfactual
+    assert levels is not None
+    ids = [t.id for t in trace.tracks]
+    sets = [
+        (chosen, frames)
+        for frames in ((False, True) if _has_frames(trace) else (False,))
+        for size in range(len(objects) + 1)
+        for chosen in combinations(objects, size)
+    ]
+    masks, none = context.masks(context.options.mask), np.zeros_like(levels.frame_level)
+
+    def video(chosen: Sequence[int], frames: bool) -> Tensor:
+        level = np.array([float(i in chosen) for i in ids])
+        return context.composite(masks, level, levels.frame_level if frames else none)
+
+    own = context.composite(masks, levels.level, levels.frame_level)
+    wanted: list[tuple[tuple[int, ...], bool]] = [*sets]
+    videos = [video(chosen, frames) for chosen, frames in sets] + [own]
+    masked = tuple(i for i, level in zip(ids, levels.level, strict=True) if level > 0)
+    wanted.append((masked, _has_frames(trace)))
+    lm, base = context.lm, context.base
+    plain = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
+    found: list[Subset] = []
+    for at in range(0, len(videos), BATCH):
+        if stopped():
+            raise Cancelled("stopped while subsets were read", "What was there before is kept")
+        batch = torch.stack(videos[at : at + BATCH])
+        read = lm.forced(context.encoded, batch, tokens, base)
+        for n in range(len(batch)):
+            chosen, frames = wanted[at + n]
+            found.append(_subset(context, plain, read, n, tokens, chosen, frames, batch[n]))
+        yield min(at + BATCH, len(sets)), len(sets)
+    spent = round(1000 * (time.perf_counter() - began), 1)
+    return ChoiceMap(len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent)
+
+
+def _subset(
+    context: MethodContext,
+    plain: Forced,
+    read: Forced,
+    n: int,
+    tokens: Sequence[int],
+    chosen: Sequence[int],
+    frames: bool,
+    video: Tensor,
+) -> Subset:
+    """What the n-th view that was read does to the baseline's tokens."""
+    lm, rule = context.lm, Linear(context.options.contrast)
+    prompt = lm.prompt_of(context.base)
+    margin, left = -np.inf, tokens[-1]
+    for index, token in enumerate(tokens):
+        (own,) = plain.rows(index, ())
+        ids = np.arange(len(own.values)) if own.ids is None else own.ids
+        other = read.rows(index, () if own.ids is None else ids.tolist())[n].among(ids)
+        repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
+        scored = score_rows(rule, own, [other], index, repeats)
+        place = int(np.flatnonzero(ids == token)[0])
+        rest = np.delete(scored.scores, place)
+        lead = float(rest.max() - scored.scores[place])
+        if lead > margin:
+            margin = lead
+        if lead > 0:
+            left = scored.choose(int(scored.scores.argmax()))
+            break
+    flips = margin > 0
+    answer = None
+    if flips:
+        view = context.prefill(video)
+        greedy = replace(context.options.decode, search="greedy")
+        answer = find_answer(lm, "subset", context.base, [view], rule, greedy).text
+    told = float(margin) if np.isfinite(margin) else None
+    return Subset(tuple(chosen), frames, flips, told, lm.token_text(left), answer)
+
+
+def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids of the objects whose subsets are read, in the trace's order, and of the others."""
+    ids = [t.id for t in trace.tracks]
+    if not ids:
+        raise OptionError("there is no object to choose", "Add one, or run another clip")
+    if len(ids) <= MOST_OBJECTS:
+        return tuple(ids), ()
+    strongest = np.argsort(-measured_changes(context), kind="stable")[:MOST_OBJECTS]
+    kept = sorted(int(k) for k in strongest)
+    return tuple(ids[k] for k in kept), tuple(i for k, i in enumerate(ids) if k not in kept)
+
+
+def _tokens(trace: Trace) -> list[int]:
+    """The baseline's tokens up to the one where MACD's answer parts from it, else the first."""
+    if trace.options.decode.search != "greedy":
+        raise OptionError(
+            "subsets are compared for greedy answers only", "Choose the greedy search"
+        )
+    baseline, macd = trace.answers["baseline"], trace.answers.get(masked_answer(trace))
+    if macd is None or not macd.tokens or not baseline.tokens:
+        raise OptionError("there is no answer to compare with", "Run the clip again")
+    parts = first_divergence(baseline, macd)
+    last = 0 if parts is None else min(parts, len(baseline.tokens) - 1)
+    return [step.token for step in baseline.tokens[: last + 1]]
