@@ -212,6 +212,39 @@ def enough(
     return add_enough(trace, _backbone(backbone, device, Progress(), held), chosen)
 
 
+def choices(
+    trace: Trace,
+    /,
+    *,
+    backbone: str | Path | LocalLM = "toyworld",
+    device: str = "auto",
+    weights: Weights = "as-is",
+    offload: bool = False,
+    hash_weights: bool = False,
+) -> Trace:
+    """Masks every subset of the objects and says what MACD's contrast answers then.
+
+    Args:
+        trace: a finished one, from `trace`, `compare` or `load`.
+        backbone, device, weights, offload, hash_weights: as for `evidence`.
+
+    Returns:
+        The trace with the result in `.choice_map`: a subset a row, MACD's own levels among them.
+
+    Raises:
+        MacdError: for a trace without objects or of another search than the greedy one; for a
+            model that did not make the trace.
+    """
+    held = WeightsOptions(weights, offload, hash_weights)
+    _check_measurable(trace, backbone, device)
+    from macd_studio.core.whatif.workbench import Workbench
+
+    bench = Workbench(trace, _backbone(backbone, device, Progress(), held))
+    for _ in bench.choice_events():
+        pass
+    return bench.trace
+
+
 def _check_measurable(trace: Trace, backbone: str | Path | LocalLM, device: str) -> None:
     """Raises a MacdError for what can be refused before torch is imported."""
     check_changeable(trace)

@@ -430,9 +430,7 @@ class Trace(Stored):
         Rows(Evidence, MAX_EVIDENCE, "evidence{}_"), "where the evidence for a token lies", ()
     )
     enough: tuple[Enough, ...] = stored(Rows(Enough, MAX_ENOUGH), "what is enough for a token", ())
-    choice_map: ChoiceMap | None = stored(
-        Maybe(Row(ChoiceMap)), "what every subset of the objects does; null until measured", None
-    )
+    choice_map: ChoiceMap | None = stored(Maybe(Row(ChoiceMap)), "what every subset does", None)
     answers: dict[str, Answer] = stored(
         Rows(Answer, 100, "answer{}_", by="method"), "by method", dict, needed=True
     )
@@ -477,8 +475,7 @@ class Trace(Stored):
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""
-        none: dict[str, Any] = {"occlusion": None, "controls": None, "choice_map": None}
-        return replace(self, **none, evidence=(), enough=())
+        return replace(self, occlusion=None, controls=None, choice_map=None, evidence=(), enough=())
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""

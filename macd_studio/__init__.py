@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from macd_studio.core.door import compare, enough, evidence, trace
+    from macd_studio.core.door import choices, compare, enough, evidence, trace
     from macd_studio.core.errors import MacdError
     from macd_studio.core.generate import decoder, wrap
     from macd_studio.core.objects.export import export_tracks
@@ -38,6 +38,7 @@ __all__ = [
     "RunOptions",
     "Trace",
     "__version__",
+    "choices",
     "compare",
     "decoder",
     "enough",
@@ -54,6 +55,7 @@ _PLACES = {
     "MacdError": "errors",
     "RunOptions": "options",
     "Trace": "types",
+    "choices": "door",
     "compare": "door",
     "decoder": "generate",
     "enough": "door",

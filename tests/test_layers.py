@@ -70,7 +70,7 @@ LAZY_IMPORTS = {
 HEAVY = {"torch", "transformers", "ultralytics"}
 BASICS = {
     "types", "description", "records", "errors", "options", "validation", "words", "view_records",
-    "evidence", "evidence.records", "recent", "repeats", "rows", "unix",
+    "evidence", "evidence.choices", "evidence.records", "recent", "repeats", "rows", "unix",
 }  # fmt: skip
 WITHOUT_TORCH = {
     *BASICS,

@@ -15,6 +15,7 @@ from typing import Any
 
 from macd_studio.commands import need_checkout
 from macd_studio.core import description as of
+from macd_studio.core.evidence.choices import ChoiceMap, Subset
 from macd_studio.core.evidence.records import ControlOutcome, ControlReport, OcclusionReport
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.traces.summary import TOKEN_OTHERWISE
@@ -54,6 +55,9 @@ IN_SUMMARY: dict[str, type] = {
     "occlusion.": OcclusionReport,
     "controls.": ControlReport,
     "controls.outcomes[].": ControlOutcome,
+    "choice_map.": ChoiceMap,
+    "choice_map.subsets[].": Subset,
+    "choice_map.own.": Subset,
     "answers.macd.": Answer,
     "answers.macd.tokens[].": TokenStep,
 }

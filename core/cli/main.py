@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.cli import evidence, render
+from macd_studio.core.cli import choices, evidence, render
 from macd_studio.core.cli.flags import (
     add_device,
     add_edit_flags,
@@ -48,6 +48,7 @@ from macd_studio.core.validation import shown
 from macd_studio.core.views import VIEWS
 from macd_studio.core.whatif.edits import check_changeable, read_edits
 from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.core.whatif.verdict import verdict_of
 from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             render.render(_show(args), args)
         else:
             commands = {
-                "show": _show, "edit": _edit, "evidence": _evidence, "enough": _evidence
+                "show": _show, "edit": _edit, "evidence": _evidence, "enough": _evidence,
+                "choices": _choices, "verdict": _choices,
             }  # fmt: skip
             trace = commands.get(args.command, _trace)(args)
             if args.command != "show" and args.out:  # the reader of the pipe may stop early
@@ -85,6 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 evidence.print_evidence(trace, args.json)
             elif args.command == "enough":
                 evidence.print_enough(trace, args.json)
+            elif args.command == "choices":
+                choices.print_choices(trace, args.json)
+            elif args.command == "verdict":
+                choices.print_verdict(trace)
             else:
                 _print(trace, args)
         sys.stdout.flush()
@@ -151,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON object")
     evidence.add_evidence(commands)
     evidence.add_enough(commands)
+    choices.add_choices(commands)
     render.add_render(commands)
     _add_export(commands)
     _add_plan(commands)
@@ -334,6 +341,19 @@ def _evidence(args: argparse.Namespace) -> Trace:
     if isinstance(options, EnoughOptions):
         return evidence.run_enough(trace, options, backbone, args.device, held)
     return evidence.run_evidence(trace, options, backbone, args.device, held)
+
+
+def _choices(args: argparse.Namespace) -> Trace:
+    """The trace with its choice map, and for a verdict with its controls; what is there stays."""
+    _check_out(args.out)
+    check_device(args.device)
+    trace, verdict = _show(args), args.command == "verdict"
+    if verdict and ((trace.choice_map and trace.controls) or not verdict_of(trace).missing):
+        return trace
+    backbone = _backbone_of(trace, args.backbone)
+    check_backbone(backbone)
+    check_changeable(trace)
+    return choices.run_choices(trace, backbone, args.device, weights_of(args), verdict)
 
 
 def _backbone_of(trace: Trace, named: str | None) -> str:

@@ -21,11 +21,12 @@ from macd_studio.core.truth import OUTSIDE
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from macd_studio.core.whatif.constant import first_difference, stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand
+from macd_studio.core.whatif.verdict import verdict_of
 from macd_studio.core.words import count, visible
 
 _OTHERWISE = (
     "mask", "model_frames", "steps", "counterfactual", "occlusion", "controls", "evidence",
-    "enough", "answers", "tracks",
+    "enough", "answers", "tracks", "choice_map",
 )  # fmt: skip
 """Fields of a trace that the summary holds in another form."""
 HASH_SHOWN = 12
@@ -62,6 +63,8 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "query_loss": _losses(trace),
         "occlusion": _occlusion(trace),
         "controls": _controls(trace),
+        "choice_map": trace.choice_map and as_row(trace.choice_map),
+        "verdict": _verdict(trace),
         "badge": OUTSIDE if trace.outside_domain else "",
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "enough": [evidence.enough_as_json(one, trace) for one in trace.enough],
@@ -124,6 +127,12 @@ def _controls(trace: Trace) -> dict[str, Any] | None:
         return None
     same, draws = report.random()
     return as_row(report) | {"random_same": same, "random": draws}
+
+
+def _verdict(trace: Trace) -> dict[str, Any]:
+    """Whether the choice of masks matters, as far as it was measured."""
+    found = verdict_of(trace)
+    return asdict(found) | {"rule": found.rule}
 
 
 def _occlusion(trace: Trace) -> dict[str, Any] | None:

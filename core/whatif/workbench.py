@@ -34,6 +34,7 @@ from macd_studio.core.run.order import (
 from macd_studio.core.run.pipeline import Event
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
+from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.edits import (
     MAX_EDITS,
@@ -237,6 +238,23 @@ class Workbench:
         )
         self.trace = replace(trace, controls=report)
         return self.trace
+
+    def choice_events(
+        self, stopped: Callable[[], bool] = lambda: False
+    ) -> Generator[Event, None, None]:
+        """The choice map in batches; the last event holds the trace with it.
+
+        stopped: asked between batches. Raises Cancelled and what `measure_choices` raises.
+        """
+        measuring = measure_choices(self.context, self.trace, stopped)
+        while True:
+            try:
+                done, of = next(measuring)
+            except StopIteration as end:
+                self.trace = replace(self.trace, choice_map=end.value)
+                break
+            yield Event("views", done / of, f"{done} of {of}", self.trace)
+        yield Event("done", 1.0, "complete", self.trace)
 
     def measure_occlusion(self) -> Trace:
         """The trace with its occlusion report; see `core.whatif.occlusion`."""

@@ -70,6 +70,8 @@ def test_the_json_is_as_documented(traced, capsys):
     )
     edited = json.loads(capsys.readouterr().out)
     assert edited["options"]["edits"] == [label]
+    assert main(["choices", str(traced[0]), "--json"]) == 0
+    subsets = json.loads(capsys.readouterr().out)
     text = (ROOT / "docs" / "json-schema.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_\[\].]+)`", text, re.M))
     documented = {key for key in documented if not key.startswith(("evidence[]", "enough[]"))}
@@ -80,6 +82,10 @@ def test_the_json_is_as_documented(traced, capsys):
         ("query_loss", found["query_loss"]),
         ("occlusion", edited["occlusion"]),
         ("occlusion.objects[]", edited["occlusion"]["objects"][0]),
+        ("choice_map", subsets),
+        ("choice_map.subsets[]", subsets["subsets"][0]),
+        ("choice_map.own", subsets["own"]),
+        ("verdict", found["verdict"]),
         ("controls", edited["controls"]),
         ("controls.outcomes[]", edited["controls"]["outcomes"][0]),
         ("answers.macd", found["answers"]["macd"]),

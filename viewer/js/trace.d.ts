@@ -114,6 +114,22 @@ export interface BackboneRecord {
   lacks?: string[];
 }
 
+/** Every subset of up to six objects at level 1, and MACD's own levels among them. */
+export interface ChoiceMap {
+  /** the token that is read, from 0: where MACD's answer parts, else 0 */
+  index: number;
+  /** ids of the objects whose subsets were read */
+  objects: number[];
+  /** ids of the others, whose measured effects are smaller; they are never masked */
+  left_out: number[];
+  /** without frame mask first, by number of objects */
+  subsets: Subset[];
+  /** MACD's own levels, 0.75 among them; its objects are those > 0 */
+  own: Subset;
+  /** what the map took */
+  milliseconds: number;
+}
+
 /** The analysed file. */
 export interface ClipRecord {
   /** of the file */
@@ -428,6 +444,22 @@ export interface Stroke {
   erase: boolean;
 }
 
+/** Some objects fully masked, and what MACD's contrast then answers. */
+export interface Subset {
+  /** ids of the objects that are masked */
+  objects: number[];
+  /** whether the frame groups are masked as MACD masks them */
+  frames: boolean;
+  /** whether the answer leaves the baseline's up to the read token */
+  flips: boolean;
+  /** how far the best other token's score leads the baseline's token, where it leads most; above 0 where the answer flips, null where the cut leaves no other token */
+  margin: number | null;
+  /** the token where it leaves the baseline, else the read one */
+  token: string;
+  /** the whole answer where it flips; null elsewhere */
+  answer: string | null;
+}
+
 /** The number whose evidence is looked for: a token's logit, or how far it leads another's. */
 export interface Target {
   /** the method whose tokens come before it */
@@ -500,6 +532,8 @@ export interface Trace {
   evidence: Evidence[];
   /** what is enough for a token */
   enough: Enough[];
+  /** what every subset does */
+  choice_map: ChoiceMap | null;
   /** by method */
   answers: Record<string, Answer>;
   /** milliseconds by stage */

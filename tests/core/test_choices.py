@@ -1,0 +1,229 @@
+"""The choice map against views that are read one by one, and the verdicts that rest on it."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import macd_studio as macd
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load, pack, save, unpack
+from macd_studio.core.whatif.choices import measure_choices, views_of_map
+from macd_studio.core.whatif.edits import read_edit
+from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of
+from macd_studio.core.whatif.workbench import Workbench
+from tests.fakes import BoxDetector, clip
+from tests.families import tiny
+from tests.universal_models import universal
+
+EXAMPLES = assets() / "examples"
+QUESTION = "Is there a dog in the video?"
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def mapped(trace, lm):
+    bench = Workbench(trace, lm)
+    for _ in bench.choice_events():
+        pass
+    return bench
+
+
+@pytest.fixture(scope="module")
+def repaired(toyworld):
+    return mapped(load(EXAMPLES / "repaired.macd"), toyworld)
+
+
+def margin_alone(bench, chosen, frames):
+    """The baseline's first token against the best other one, from one view read by itself."""
+    context, trace = bench.context, bench.trace
+    level = np.array([float(t.id in chosen) for t in trace.tracks])
+    frame_level = trace.counterfactual.frame_level * frames
+    video = context.composite(context.masks(context.options.mask), level, frame_level)
+    base, other = (
+        np.asarray(context.lm.next_rows(context.lm.prefill(context.encoded, v))[0].values, float)
+        for v in (context.encoded.video, video)
+    )
+    contrast = trace.options.contrast
+    scores = (1 + contrast.alpha) * base - contrast.alpha * other
+    scores[base < base.max() + np.log(contrast.beta)] = -np.inf
+    token = trace.answers["baseline"].tokens[0].token
+    lead = float(np.delete(scores, token).max() - scores[token])
+    return lead if np.isfinite(lead) else None
+
+
+def check(bench):
+    found, ids = bench.trace.choice_map, [t.id for t in bench.trace.tracks]
+    framed = bool(bench.trace.counterfactual.frame_level.any())
+    assert len(found.subsets) == (1 + framed) << len(ids) == views_of_map(bench.trace)
+    for frames in (False, True)[: 1 + framed]:
+        expected = [c for n in range(len(ids) + 1) for c in combinations(ids, n)]
+        assert [s.objects for s in found.layer(frames)] == expected
+    for one in found.subsets:
+        alone = margin_alone(bench, one.objects, one.frames)
+        assert (one.margin is None) == (alone is None)
+        assert one.margin is None or one.margin == pytest.approx(alone, abs=1e-4)
+        assert one.flips == (one.margin is not None and one.margin > 0)
+        assert (one.answer is not None) == one.flips
+
+
+def test_every_subset_is_that_of_a_view_by_itself(repaired):
+    assert repaired.trace.choice_map.index == 0
+    check(repaired)
+    flips = sum(s.flips for s in repaired.trace.choice_map.layer(True))
+    assert flips == 7
+
+
+def test_a_subset_is_what_a_change_by_hand_gives(repaired, toyworld):
+    trace = repaired.trace
+    for chosen in ((), (trace.tracks[1].id,)):
+        bench = Workbench(trace, toyworld)
+        for track in trace.tracks:
+            edit = {"kind": "level", "track": track.id, "level": float(track.id in chosen)}
+            list(bench.change(read_edit(edit, bench.trace)))
+        one = trace.choice_map.of(chosen, True)
+        assert bench.trace.answers["macd"].text == one.answer
+        assert bench.trace.choice_map is None  # it stood on other levels
+
+
+def test_macd_s_own_levels_are_its_answer(repaired):
+    own, macd_answer = repaired.trace.choice_map.own, repaired.trace.answers["macd"]
+    assert own.answer == macd_answer.text
+    assert own.token == macd_answer.tokens[0].text
+    levels = repaired.trace.counterfactual.level
+    masked = [t.id for t, level in zip(repaired.trace.tracks, levels, strict=True) if level > 0]
+    assert list(own.objects) == masked
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava_onevision"])
+def test_other_models_have_the_same_map_as_views_by_themselves(name):
+    lm = tiny(name) if name == "qwen2_5_vl" else universal(name)
+    boxes = BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)), ("cup", 0.8, (0.5, 0.5, 0.9, 0.9))))
+    trace = macd.trace(
+        clip(4, 96), QUESTION, backbone=lm, detector=boxes, decode={"max_tokens": 2},
+        ascent={"steps": 1}, contrast={"alpha": 3.0, "beta": 0.01},
+    )  # fmt: skip
+    bench = mapped(trace, lm)
+    if bench.trace.choice_map.index == 0:
+        check(bench)
+    assert len(bench.trace.choice_map.objects) == 2
+
+
+def test_of_many_objects_those_with_the_largest_effects_are_read(toyworld):
+    trace = load(EXAMPLES / "repaired.macd")
+    first = trace.tracks[0]
+    many = tuple(replace(first, id=10 + n, boxes=first.boxes * (0.2 + 0.1 * n)) for n in range(8))
+    levels = replace(trace.counterfactual, **{
+        name: np.ones(8) for name in ("strength", "margin", "level")
+    })  # fmt: skip
+    bench = mapped(replace(trace, tracks=many, steps=(), counterfactual=levels), toyworld)
+    found = bench.trace.choice_map
+    assert (len(found.objects), len(found.left_out)) == (6, 2)
+    assert len(found.layer(False)) == 64
+    assert sorted((*found.objects, *found.left_out)) == list(range(10, 18))
+
+
+def test_it_is_stopped_between_batches_and_needs_objects(toyworld):
+    trace = load(EXAMPLES / "repaired.macd")
+    bench = Workbench(trace, toyworld)
+    stop = []
+    measuring = measure_choices(bench.context, trace, lambda: bool(stop))
+    assert next(measuring) == (8, 16)
+    stop.append(1)
+    with pytest.raises(Cancelled):
+        next(measuring)
+    bare = Workbench(replace(trace, tracks=()), toyworld)
+    with pytest.raises(OptionError, match="no object"):
+        next(bare.choice_events())
+
+
+def test_it_is_kept_in_the_file(repaired, tmp_path):
+    again = unpack(pack(repaired.trace))
+    assert again.choice_map == repaired.trace.choice_map
+    path = save(repaired.trace, tmp_path / "run.macd")
+    assert load(path).choice_map.of((), True).flips
+    assert repaired.trace.to_dict()["choice_map"]["subsets"][0]["objects"] == []
+
+
+def subset(objects, margin, frames=False):
+    flips = margin is not None and margin > 0
+    return Subset(objects, frames, flips, margin, "a", "b" if flips else None)
+
+
+def test_places_are_by_margin_and_what_the_cut_forbids_is_last():
+    layer = [subset((1,), 2.0), subset((2,), None), subset((3,), -1.0), subset((), 2.0)]
+    assert [rank(one, layer) for one in layer] == [1, 4, 3, 1]
+    found = ChoiceMap(0, (1, 2, 3), (), tuple(layer), layer[0], 1.0)
+    assert found.of([1], False) is layer[0]
+    assert found.of([1, 2], False) is None
+
+
+SAID = {
+    "repaired": "a constant does it", "harmed": "any damage does it",
+    "question-prior": "any damage does it", "unchanged": "no change", "frames": "undecided",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_shipped_examples_have_the_verdict_that_their_figures_give(name, toyworld):
+    trace = mapped(load(EXAMPLES / f"{name}.macd"), toyworld).trace
+    found = verdict_of(trace)
+    assert found.name == SAID[name]
+    assert not found.missing
+    text = as_text(trace)
+    assert f"verdict: {found.name}. {RULES[found.name]}" in text
+    if name != "unchanged":
+        same, draws = trace.controls.random()
+        layer = trace.choice_map.layer(bool(trace.counterfactual.frame_level.any()))
+        flips = sum(s.flips for s in layer)
+        assert f"{flips} of {len(layer)} subsets" in text
+        assert f"{same} of {draws} random masks" in text
+
+
+def test_a_choice_that_matters_is_called_so(repaired):
+    """Few subsets do it, MACD's among the best of them; few random masks; a large constant."""
+    trace = repaired.trace
+    full = tuple(
+        t.id for t, z in zip(trace.tracks, trace.counterfactual.level, strict=True) if z >= 1
+    )
+    margins = dict.fromkeys((s.objects for s in trace.choice_map.layer(True)), -1.0) | {full: 2.0}
+    subsets = tuple(subset(objects, margin, True) for objects, margin in margins.items())
+    few = replace(trace.choice_map, subsets=subsets)
+    outcomes = tuple(replace(o, same=False) for o in trace.controls.outcomes)
+    controls = replace(trace.controls, outcomes=outcomes)
+    step = trace.answers["baseline"].tokens[0]
+    token = trace.answers["macd"].tokens[0].token
+    base = np.where(step.candidates == token, step.base - 2, step.base).astype(np.float32)
+    plain = replace(trace.answers["baseline"], tokens=(
+        replace(step, base=base), *trace.answers["baseline"].tokens[1:],
+    ))  # fmt: skip
+    made = replace(
+        trace, choice_map=few, controls=controls, answers=trace.answers | {"baseline": plain}
+    )
+    assert verdict_of(made).name == "choice matters"
+    for worse in (
+        replace(few, subsets=tuple(replace(s, flips=True) for s in subsets)),
+        replace(few, subsets=tuple(replace(s, flips=False, margin=-1.0) for s in subsets)),
+    ):
+        assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
+    assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
+    assert verdict_of(replace(made, choice_map=None)).name == "undecided"
+
+
+def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
+    file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
+    assert main(["choices", file, "--out", out]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("4 of 4 subsets with MACD's frame mask change the answer")
+    assert map_as_text(load(out)) in told
+    assert main(["verdict", out]) == 0  # nothing is left to measure
+    assert "any damage does it" in capsys.readouterr().out
+
+
+def test_the_page_states_the_rules_as_they_are():
+    text = (assets().parent / "docs" / "verdict.md").read_text()
+    for name, rule in RULES.items():
+        assert f"| {name} | {rule} |" in text
