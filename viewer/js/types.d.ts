@@ -109,7 +109,7 @@ export interface Status {
   where: string;
 }
 
-export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups" | "truth" | "shared" | "seed" | "warnings" | "controls" | "thought"> {
+export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups" | "truth" | "shared" | "seed" | "warnings" | "controls" | "choice_map" | "thought"> {
   run: string;
   clip: string;
   /** The model that made it. */
