@@ -58,6 +58,7 @@ def test_the_printed_example_runs_as_it_stands(server, toy_mp4, tmp_path, monkey
     assert [t["was"] for t in names["tokens"]] == [t.text for t in made.answers["macd"].tokens]
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_told(client, tmp_path, toy_mp4):
     broken = tmp_path / "broken.macd"
     broken.write_bytes(b"no trace")

@@ -269,6 +269,7 @@ OF_TIME = re.compile(
 """Of what is said of a run, words that have no sense where a picture was asked about."""
 
 
+@pytest.mark.long
 def test_an_uploaded_picture_is_masked_and_answered_and_nothing_speaks_of_time(page, tmp_path):
     """It is no drawing of the toy world, so masks come first, and an answer on request."""
     path = tmp_path / "street.png"

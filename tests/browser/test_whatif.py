@@ -128,6 +128,7 @@ def segment_at(page, x, y):
     assert page.locator(".mv-object").count() == before + 1
 
 
+@pytest.mark.long
 def test_a_click_finds_an_object_and_follows_it(page, tmp_path):
     """By colour, as no weights are there; named, masked, undone, saved, and told where it fails."""
     page.wait_for_selector(".mv-token")

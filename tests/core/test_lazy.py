@@ -102,7 +102,7 @@ def test_answers_are_the_same(name, search, monkeypatch):
     rng = np.random.default_rng([len(name), len(search)])
     pairs = ["bpq", "bqs", "brq"] if name == "mean-views" else ["bq", "bp", "br"]
     opened = []
-    for seed in range(24):
+    for seed in range(12):
         monkeypatch.setattr(batches, "PATIENCE", 1 + seed % 3)
         lm = CountingLM(seed, spread=float(rng.choice([1.0, 2.5, 6.0])))
         head = "raw" if name in ("linear", "mean-views") and seed % 4 == 0 else "probability"

@@ -83,7 +83,7 @@ def test_a_program_cannot_use_the_pages_events(store):
     assert set(store.sessions._by_key) == before
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.long)])
 def test_invented_hashes_make_no_sessions_or_folders(count):
     with serving(grace_s=3600) as store:
         folders = sorted(store.folder.path.rglob("*"))
