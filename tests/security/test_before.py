@@ -9,11 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from macd_studio.core.beside import MakeLimits
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.objects.exporting import ExportLimits, export_beside
+from macd_studio.core.objects.exporting import export_beside
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
+from macd_studio.viewer import standalone
+from macd_studio.viewer.exporting import page_beside
 from tests.core.test_bundle import content, rebuilt, trace  # noqa: F401 - fixtures
 from tests.patience import PATIENCE_S
 from tests.security.test_trace_bomb import OPENED
@@ -180,8 +183,23 @@ def test_an_export_beside_the_server_is_the_same(trace, content):  # noqa: F811
 
 def test_an_export_ends_at_its_clock_and_when_nobody_waits(content):  # noqa: F811
     with pytest.raises(OptionError, match="takes more than 1 MB"):
-        export_beside(content, "png", "tracks", limits=ExportLimits(memory_bytes=10**6))
+        export_beside(content, "png", "tracks", limits=MakeLimits(memory_bytes=10**6))
     with pytest.raises(Cancelled):
         export_beside(content, "png", "tracks", lambda: True)
     with pytest.raises(OptionError, match="ask for another copy"):
         export_beside(b"PK no trace", "png", "tracks")
+
+
+def test_a_page_beside_the_server_is_the_same(trace, content):  # noqa: F811
+    from macd_studio.core.traces.bundle import unpack
+
+    assert page_beside(content) == standalone(unpack(content)).encode()
+
+
+def test_a_page_ends_at_its_clock_and_when_nobody_waits(content):  # noqa: F811
+    with pytest.raises(OptionError, match=r"takes more than 600 MB of memory or 0\.001 s"):
+        page_beside(content, limits=MakeLimits(seconds=0.001))
+    with pytest.raises(Cancelled):
+        page_beside(content, lambda: True)
+    with pytest.raises(OptionError):
+        page_beside(b"PK no trace")
