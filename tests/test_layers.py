@@ -114,6 +114,7 @@ WITHOUT_TORCH = {
     "traces.summary",
     "traces.reproduce",
     "objects.registry",
+    "beside",
     "bounded",
     "objects.annotations",
     "objects.outlines",

@@ -18,6 +18,7 @@ from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
 from macd_studio.viewer import standalone
 from macd_studio.viewer.exporting import page_beside
 from tests.core.test_bundle import content, rebuilt, trace  # noqa: F401 - fixtures
+from tests.opening import EXAMPLE
 from tests.patience import PATIENCE_S
 from tests.security.test_trace_bomb import OPENED
 
@@ -182,8 +183,10 @@ def test_an_export_beside_the_server_is_the_same(trace, content):  # noqa: F811
 
 
 def test_an_export_ends_at_its_clock_and_when_nobody_waits(content):  # noqa: F811
-    with pytest.raises(OptionError, match="takes more than 1 MB"):
-        export_beside(content, "png", "tracks", limits=MakeLimits(memory_bytes=10**6))
+    with pytest.raises(OptionError, match="memory"):
+        export_beside(EXAMPLE.read_bytes(), "png", "tracks", limits=MakeLimits(memory_bytes=10**6))
+    with pytest.raises(OptionError, match=r"takes more than 600 MB of memory or 0\.001 s"):
+        export_beside(content, "png", "tracks", limits=MakeLimits(seconds=0.001))
     with pytest.raises(Cancelled):
         export_beside(content, "png", "tracks", lambda: True)
     with pytest.raises(OptionError, match="ask for another copy"):
