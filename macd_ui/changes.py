@@ -74,7 +74,7 @@ class Changes:
                 changed = self._changed(session)
             yield changed
             return
-        if what not in PLACES:
+        if not isinstance(what, str) or what not in PLACES:
             raise NO_CHANGE
         if what == "point":
             self.store.settings.check_segmenter(segmenter)
