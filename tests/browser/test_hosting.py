@@ -129,10 +129,10 @@ def test_a_rating_behind_a_proxy(name, way, place, new_page, tmp_path_factory):
     url, port = place(name, path)
     with Study(path) as study:
         (code,) = study.invite(1)
-        before = study.row("SELECT count(*) AS n FROM events WHERE kind = 'rating'")["n"]
+        before = study.row("SELECT count(*) AS n FROM events WHERE kind = 'rate'")["n"]
     with proxying(url, way, port):
         new_page.goto(f"http://{HUB}:{port}{PREFIX}/rate#{code}")
         rate_item(new_page, begin(new_page), (4, 2))
         saved(new_page)
     with Study(path, write=False) as study:
-        assert study.row("SELECT count(*) AS n FROM events WHERE kind = 'rating'")["n"] > before
+        assert study.row("SELECT count(*) AS n FROM events WHERE kind = 'rate'")["n"] > before
