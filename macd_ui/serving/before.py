@@ -65,7 +65,7 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("viewer.exporting.page_beside",), "a trace as one page of HTML",
-        "39 megapixels of noise", 175, 7.6, WRITER,
+        "everything that a file may hold", 477, 7.6, WRITER,
     ),
     Computed(
         ("core.objects.exporting.export_beside",), "objects and masks of a trace, six formats",
