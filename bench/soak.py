@@ -1,9 +1,9 @@
 """Many visitors of one server: what it keeps of them. `python -m bench.soak --runs 1000`.
 
-Runs, stops, changes by hand and opened traces, each by a visitor who comes and goes. Memory,
-descriptors, threads, child processes and temporary bytes are read from /proc and the server's
-folder when all visitors are gone. Ends with 1 if any has grown by more than 5 % since the first
-reading (threads: by more than two), or if an event failed.
+Runs, stops, changes by hand, opened traces and files of tracks, some of which are to be refused,
+each by a visitor who comes and goes. Memory, descriptors, threads, child processes and temporary
+bytes are read from /proc and the server's folder when all visitors are gone. Ends with 1 if any has
+grown by more than 5 % since the first reading (threads: by more than two), or if an event failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 from bench.server import ROOT, serving_process
 from bench.visitor import EventFailed, Visitor
+from macd_studio.macd_ui.examples import examples as page_examples
 
 RESULTS = ROOT / "bench" / "results" / "soak.json"
 MARKS = (100, 500, 1000)
@@ -110,14 +115,42 @@ def drawn_clips(folder: Path) -> list[Path]:
     return paths
 
 
-def visit(url: str, seed: int, clips: Sequence[Path], traces: Sequence[Path]) -> Counter[str]:
+@dataclass(frozen=True)
+class Material:
+    """What visitors bring: clips, saved traces, the objects of each trace, and files of objects
+    that no run may take.
+    """
+
+    clips: Sequence[Path]
+    traces: Sequence[Path]
+    tracks: Sequence[Path] = ()
+    refused: Sequence[Path] = ()
+
+
+def track_files(traces: Sequence[Path], folder: Path) -> Material:
+    """The objects of each trace as a file, and files that are to be refused, made here."""
+    from macd_studio.core.objects.export import exported
+    from macd_studio.core.traces.bundle import load
+
+    tracks = [folder / f"{path.stem}.json" for path in traces]
+    for path, trace in zip(tracks, traces, strict=True):
+        path.write_bytes(exported(load(trace), "json", "tracks"))
+    noise = np.random.default_rng(0).integers(0, 2**16, (360, 640), dtype=np.uint16)
+    Image.fromarray(noise).save(folder / "m_1.png")
+    (folder / "gt.txt").write_text(f"{'9' * 400},1,10,10,50,50,1,1,1\n")
+    (folder / "half.json").write_bytes(tracks[0].read_bytes()[:200])
+    refused = [folder / name for name in ("m_1.png", "gt.txt", "half.json")]
+    return Material((), traces, tracks, refused)
+
+
+def visit(url: str, seed: int, material: Material) -> Counter[str]:
     """One visitor with one run; how often each event was fired and what failed."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
     try:
         with Visitor(url, rng) as visitor:
             for what in ("choose", "run", "change", "open", "change"):
-                _do(what, visitor, rng, clips, traces, done)
+                _do(what, visitor, rng, material, done)
     except Exception as error:  # the others go on; the failure is counted and told
         done["failed"] += 1
         print(f"visitor {seed}: {type(error).__name__}: {error}", file=sys.stderr)
@@ -128,14 +161,21 @@ def _do(
     what: str,
     visitor: Visitor,
     rng: random.Random,
-    clips: Sequence[Path],
-    traces: Sequence[Path],
+    material: Material,
     done: Counter[str],
 ) -> None:
+    clips, traces = material.clips, material.traces
     if what == "choose" and rng.random() < 0.5:
-        visitor.fill(rng.randrange(len(traces)), elem_id="example")
+        number = rng.randrange(len(traces))
+        visitor.fill(number, elem_id="example")
         visitor.event("choose")
         done["example chosen"] += 1
+        if material.tracks and rng.random() < 0.5:
+            bad = rng.random() < 0.4
+            path = rng.choice(material.refused) if bad else material.tracks[number]
+            visitor.fill(visitor.upload(path), elem_id="tracks")
+            visitor.brings_refused = bad
+            done["refused tracks uploaded" if bad else "tracks uploaded"] += 1
     elif what == "choose":
         visitor.fill(visitor.upload(rng.choice(clips)), elem_id="video")
         visitor.event("upload")
@@ -175,7 +215,10 @@ def _run(visitor: Visitor, rng: random.Random, done: Counter[str]) -> None:
 
     state = visitor.event("run", on_progress=progress).get("status", {})
     done["run"] += 1
-    if state.get("error") and not blank:
+    to_refuse = blank or visitor.brings_refused
+    if to_refuse and not state.get("error") and not stop_after:
+        raise EventFailed(f"run: it took what is to be refused, and ended at {state}")
+    if state.get("error") and not to_refuse:
         raise EventFailed(f"run: {state['error']}")
     done["run refused"] += bool(state.get("error"))
     if not state.get("error") and not stop_after and state.get("stage") != "done":
@@ -196,12 +239,13 @@ def soak(runs: int, marks: Sequence[int], seed: int, at_once: int) -> dict[str, 
         folder.mkdir()
         own.mkdir()
         clips = [*sorted(examples.glob("*.mp4")), *drawn_clips(own)]
-        traces = [t for t in sorted(examples.glob("*.macd")) if t.with_suffix(".mp4").exists()]
+        traces = [one.trace for one in page_examples() if one.trace is not None]  # by number
+        material = replace(track_files(traces, own), clips=clips)
         where = {"TMPDIR": str(folder), "GRADIO_TEMP_DIR": "", "MACD_GRACE_S": str(GRACE_S)}
         with serving_process(**where) as (server, url):
 
             def send(number: int) -> None:
-                counted = visit(url, seed * 1_000_003 + number, clips, traces)
+                counted = visit(url, seed * 1_000_003 + number, material)
                 with lock:
                     done.update(counted)
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 from gradio_client.utils import apply_diff
@@ -40,6 +41,14 @@ def read_messages(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line.removeprefix("data:"))
 
 
+def lines_of(answer: httpx.Response) -> Iterator[str]:
+    """Split at line feeds only: an answer may hold Unicode's other line separators."""
+    rest = b""
+    for chunk in answer.iter_bytes():
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode("utf-8") for line in whole)
+
+
 class Outputs:
     """The latest outputs of one event: the first answer comes whole, later ones as changes."""
 
@@ -68,19 +77,28 @@ class Visitor:
 
     The form's values are kept by component, as the page keeps them; cookies as a browser does.
     address: the one of this machine that the requests come from, such as 127.0.0.9. behind: the
-    address that a proxy names, whose request this is.
+    address that a proxy names, whose request this is. host: what a browser would call the server,
+    which is asked at `url` all the same.
     """
 
     def __init__(
-        self, url: str, rng: random.Random, address: str | None = None, behind: str | None = None
+        self,
+        url: str,
+        rng: random.Random,
+        address: str | None = None,
+        behind: str | None = None,
+        host: str | None = None,
     ) -> None:
         self.url, self.address, self.behind = url.rstrip("/"), address, behind
+        self.host = host
         self.hash = "".join(rng.choices(HASH_LETTERS, k=11))
-        self.run_id = ""
+        self.run_id, self.brings_refused = "", False
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        headers = {"Origin": self.url, "Referer": f"{self.url}/"}
+        place = urlsplit(self.url)
+        host = self.host or place.netloc
+        headers = {"Origin": f"{place.scheme}://{host}", "Referer": f"{self.url}/", "Host": host}
         if self.behind is not None:
             headers["X-Forwarded-For"] = self.behind
         way = httpx.HTTPTransport(local_address=self.address)
@@ -160,7 +178,7 @@ class Visitor:
         stream = self.http.stream("GET", f"/{API}/queue/data", params={"session_hash": self.hash})
         with stream as answers:
             answers.raise_for_status()
-            for message in read_messages(answers.iter_lines()):
+            for message in read_messages(lines_of(answers)):
                 if message["msg"] == "close_stream":
                     break
                 if message.get("event_id") != number:

@@ -66,13 +66,13 @@ class Changes:
         what = action.get("do")
         start = self._on_show(session, action.get("run"))
         if what in ("undo", "redo"):
-            with self.store.open_in_turn(session.visitor):  # it may have to be read from its file
+            with self.store.open_for(session):  # it may have to be read from its file
                 _check_on_show(session, start)
                 session.undo() if what == "undo" else session.redo()
                 changed = self._changed(session)
             yield changed
             return
-        if what not in PLACES:
+        if not isinstance(what, str) or what not in PLACES:
             raise NO_CHANGE
         if what == "point":
             self.store.settings.check_segmenter(segmenter)
@@ -107,7 +107,7 @@ class Changes:
 
         start: the run that it was asked of. Raises Cancelled once another one is on show.
         """
-        with self.store.open_in_turn(session.visitor):
+        with self.store.open_for(session):
             edit, plain, expected = self._checked(start.get(), action)
         self.store.rebalance(session)  # the trace is read again when its turn comes
         with ExitStack() as stack:

@@ -15,12 +15,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.shipped import document_style
-from macd_studio.macd_ui.sites import HOME, link_home, page_frame
+from macd_studio.macd_ui.sites import (
+    HOME,
+    INDEX,
+    TEXT_ALONE,
+    File,
+    link_home,
+    page_frame,
+    site_routes,
+    text_file,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -35,8 +42,7 @@ BESIDE = "source/"
 KINDS = {".png": "image/png", ".svg": "image/svg+xml", ".json": "application/json",
          ".gz": "application/gzip"}  # fmt: skip
 """Media types of files that are no pages; others are plain text."""
-UNKNOWN = "There is no such document. /docs/page.md is about the page."
-POLICY = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
+UNKNOWN = "There is no such document here. A checkout has its documentation at /docs/."
 _COMMENT = re.compile(r"(?P<code>^```.*?^```|`[^`\n]+`)|<!--.*?-->", re.S | re.M)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -49,21 +55,20 @@ def has_docs() -> bool:
 
 
 def routes() -> list[Route]:
-    """The route, for `launch(app_kwargs={"routes": ...})`."""
+    """The routes, for `launch(app_kwargs={"routes": ...})`; /docs/ lists what there is."""
+    headers = {"Content-Security-Policy": TEXT_ALONE, "X-Content-Type-Options": "nosniff"}
 
-    def document(request: Request) -> Response:
-        path = request.path_params["path"]
+    def find(path: str) -> File | None:
         file = documents().get(path)
+        if path == INDEX and has_docs():
+            return text_file(_index(), "html")
         if file is None or not file.is_file():
-            return PlainTextResponse(UNKNOWN, 404)
-        headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+            return None
         if file.suffix == ".md":
-            page = _page(path, file.stat().st_mtime_ns)
-            return Response(page, media_type="text/html", headers=headers)
-        kind = KINDS.get(file.suffix, "text/plain")
-        return Response(file.read_bytes(), media_type=kind, headers=headers)
+            return text_file(_page(path, file.stat().st_mtime_ns), "html")
+        return File(file.read_bytes(), KINDS.get(file.suffix, "text/plain"))
 
-    return [Route("/docs/{path:path}", document, methods=["GET"])]
+    return site_routes("docs", find, UNKNOWN, lambda path: headers)
 
 
 @lru_cache(maxsize=1)
@@ -94,18 +99,28 @@ def title_of(file: Path) -> str:
     return heading[1].replace("`", "").replace("*", "") if heading else file.stem
 
 
+def _items(path: str) -> str:
+    """Links to the texts of docs/ itself, from the page at `path`; these link to what is deeper."""
+    texts = [(title_of(f), p) for p, f in documents().items() if f.suffix == ".md" and "/" not in p]
+    here = {path: ' aria-current="page"'}
+    return "\n".join(
+        f'<li><a href="{escape(_relative(p, path))}"{here.get(p, "")}>{escape(title)}</a></li>'
+        for title, p in sorted(texts)
+    )
+
+
+def _index() -> str:
+    body = (
+        f"<nav>{link_home(HOME)}</nav><main>\n<h1>Documentation</h1>\n"
+        f"<ul>\n{_items(INDEX)}\n</ul>\n</main>"
+    )
+    return page_frame("Documentation", body, inline_style=document_style("46rem"))
+
+
 @lru_cache(maxsize=64)
 def _page(path: str, changed_ns: int) -> str:
     """The page of a text. changed_ns: when its file was changed last; a newer one is read again."""
     file = documents()[path]
-    titles = {p: title_of(f) for p, f in documents().items() if f.suffix == ".md"}
-    # those of docs/ itself; what lies deeper is linked from them
-    listed = sorted((title, p) for p, title in titles.items() if "/" not in p)
-    here = {path: ' aria-current="page"'}
-    items = "\n".join(
-        f'<li><a href="{escape(_relative(p, path))}"{here.get(p, "")}>{escape(title)}</a></li>'
-        for title, p in listed
-    )
     parser = _parser()
     environment: dict[str, Any] = {}
     tokens = parser.parse(plain_markdown(file.read_text(encoding="utf-8")), environment)
@@ -121,9 +136,9 @@ def _page(path: str, changed_ns: int) -> str:
     text = text.replace("<pre>", '<pre tabindex="0">')
     body = (
         f"<nav>{link_home(_relative(HOME, path))}\n<details><summary>All documents</summary><ul>\n"
-        f"{items}\n</ul></details></nav><main>\n{text}\n</main>"
+        f"{_items(path)}\n</ul></details></nav><main>\n{text}\n</main>"
     )
-    return page_frame(titles[path], body, inline_style=document_style("46rem") + STYLE)
+    return page_frame(title_of(file), body, inline_style=document_style("46rem") + STYLE)
 
 
 def plain_markdown(text: str) -> str:

@@ -32,6 +32,7 @@ from macd_studio.macd_ui.settings import is_loopback
 from macd_studio.macd_ui.store import Store
 from macd_studio.macd_ui.traces import StoredTrace
 from macd_studio.viewer import standalone
+from macd_studio.viewer.exporting import page_beside
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
@@ -95,17 +96,19 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         cookie = read_cookie(request.headers.get("cookie"))
         run = request.query_params.get("run")
         visitor = request.scope.get(Framework.VISITOR, "")
+        ended = partial(is_over, request.path_params["token"])
         try:
-            with store.open_in_turn(visitor):
+            with store.open_in_turn(visitor, ended):
                 stored = find(request.path_params["token"], stem, cookie)
                 if stored is None or run not in (None, stored.run):
                     return PlainTextResponse(GONE, 404)
                 if kind == "macd":
                     content = stored.content()
+                elif kind == "html" and store.settings.shared:
+                    content = page_beside(stored.content(), ended)
                 elif kind == "html":
                     content = standalone(stored.read()).encode("utf-8")
                 elif store.settings.shared:
-                    ended = partial(is_over, request.path_params["token"])
                     content = export_beside(stored.content(), *EXPORTS[kind], ended)
                 else:
                     content = exported(stored.read(), *EXPORTS[kind])

@@ -356,7 +356,7 @@ class FormEvents:
         if session.current is None or not unfolded:
             return plot(session, self.view.first[1] if self.view.first else None)
         try:
-            with self.store.open_in_turn(session.visitor):
+            with self.store.open_in_turn(session.visitor, lambda: session.gone):
                 updates = plot(session, session.trace)
                 self.store.rebalance(session)
         except MacdError:  # the trace is gone; what is done with it next says so

@@ -73,7 +73,7 @@ NO_COOKIE = (
 log = logging.getLogger(__name__)
 
 
-class Page(gr.Blocks):
+class Page(upstream.ChangedBlocks):
     """Every event that fails says why, which Gradio itself answers by null.
 
     shared: whether others than the person who started the server use it.
@@ -350,6 +350,7 @@ def launch_options(store: Store) -> dict[str, Any]:
 
     return {
         "theme": theme,
+        "root_path": store.settings.place.address,
         "css": CSS.read_text(encoding="utf-8") + style(),
         "auth": checker(auth, store.logins) if auth else None,
         "mcp_server": store.settings.mcp,

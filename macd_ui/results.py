@@ -44,6 +44,10 @@ from macd_studio.viewer.export import LINKED
 Report = dict[str, Any]
 RESULTS = "results"
 UNKNOWN = "There is no such page of the results. /results shows the report."
+NO_RESULTS = (
+    "This server shows no results. `python -m evals run … --out FOLDER` makes a report, and"
+    " `python app.py --results FOLDER` shows it here."
+)
 PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
 """Policy of the report's own pages, which hold tables and drawings only."""
 KEY = re.compile(r"[0-9a-f]{20}")
@@ -200,9 +204,9 @@ def _with_links(page: str, links: str) -> str:
 
 
 def routes(settings: ServerSettings) -> list[Route]:
-    """The routes; none where the server was started without a folder of results."""
+    """The routes; without a folder of results they say how to get some."""
     if settings.results is None:
-        return []
+        return site_routes(RESULTS, lambda path: None, NO_RESULTS, lambda path: {})
     site = ResultsSite(Path(settings.results))
     plain, viewer = (page_headers(settings, policy) for policy in (PLAIN, LINKED))
 

@@ -26,6 +26,7 @@ from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions, Weights, WeightsOptions
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
+from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -90,6 +91,7 @@ class ServerSettings:
     kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
     max_megabytes: of the largest file that is taken; None: see `largest_mb`.
     visitors_per_address: how many people one address stands for, as that of a school does.
+    place: the address of the page, where a proxy shows it below a path or by another host.
     """
 
     host: str = "127.0.0.1"
@@ -118,6 +120,7 @@ class ServerSettings:
     offload: bool = False
     max_megabytes: float | None = None
     visitors_per_address: int = 1
+    place: Place = ANYWHERE
 
     @property
     def largest_mb(self) -> float:
@@ -242,6 +245,13 @@ def _people(text: str) -> int:
     return number
 
 
+def _place(text: str) -> Place:
+    try:
+        return read_place(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _megabytes(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 1e7:
@@ -275,6 +285,10 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
         " X-Forwarded-For, -Host and -Proto are believed; repeatable (default:"
         " MACD_TRUSTED_PROXIES, separated by commas; on a Space: private networks)",
         action="append", type=_network_of)
+    add("--root-path", "ADDRESS", env.get("GRADIO_ROOT_PATH", ""), "the page's address as a browser"
+        " shows it, or its path, where a proxy shows it below a path or by another host:"
+        " https://hub.example/user/ada/proxy/7860; allows that host and its pages (default:"
+        " GRADIO_ROOT_PATH)", type=_place)
     add("--visitors-per-address", "N", env.get("MACD_VISITORS_PER_ADDRESS") or None, "how many"
         " people one address stands for, as that of a school does: it has so many times the limits"
         " of a visitor (default: MACD_VISITORS_PER_ADDRESS, else 1)", type=_people)
@@ -361,6 +375,8 @@ def read_settings(
     if args.public and (args.max_megabytes or 0) > SHARED_FILE_MB:
         parser.error(f"a public page takes files of at most {SHARED_FILE_MB:g} MB")
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
+    if args.root_path.host:
+        hosts.append(args.root_path.host)
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
     elif args.group is not None:
@@ -378,6 +394,7 @@ def read_settings(
         study_login=args.study is not None and args.study_login,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,
+        place=args.root_path,
         visitors_per_address=args.visitors_per_address or args.group or 1,
         gpu_quota=space and _is_true(env.get("SPACES_ZERO_GPU")),
     )

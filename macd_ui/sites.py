@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.shipped import document_style
 from macd_studio.core.words import visible
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.viewer.export import COMPUTING, LINKED
@@ -25,6 +26,8 @@ from macd_studio.viewer.export import COMPUTING, LINKED
 INDEX = "index.html"
 HOME = "../"
 """From the index of a site to the page."""
+TEXT_ALONE = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
+"""Policy of pages of text and pictures."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -92,6 +95,21 @@ def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, st
     }
 
 
+def missing_page(words: str, path: str) -> Response:
+    """What is answered where there is nothing: why, and links to what there is.
+
+    path: below a site's name, "" for the site itself; a server may lie below a prefix.
+    """
+    up = "../" * (path.count("/") + 1)
+    links = {"The page": up, "Course": f"{up}learn/", "Gallery": f"{up}gallery/"}
+    links |= {"Documentation": f"{up}docs/"}
+    items = "".join(f'<li><a href="{where}">{name}</a></li>' for name, where in links.items())
+    body = f"<main><h1>There is nothing here</h1><p>{escape(words)}</p><ul>{items}</ul></main>"
+    page = page_frame("Nothing here", body, inline_style=document_style("46rem"))
+    headers = {"Content-Security-Policy": TEXT_ALONE, "X-Content-Type-Options": "nosniff"}
+    return Response(page, 404, headers, "text/html")
+
+
 def site_routes(
     name: str,
     find: Callable[[str], File | Response | None],
@@ -108,9 +126,9 @@ def site_routes(
         try:
             found = find(path)
         except MacdError as error:
-            return PlainTextResponse(str(error), 404)
+            return missing_page(str(error), request.path_params.get("path", ""))
         if found is None:
-            return PlainTextResponse(unknown, 404)
+            return missing_page(unknown, request.path_params.get("path", ""))
         if isinstance(found, Response):
             return found
         return Response(found.content, media_type=found.media_type, headers=headers(path))

@@ -8,12 +8,13 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.errors import Cancelled
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.clips import ReaderPool
@@ -128,12 +129,22 @@ class Store:
                     self.quota.add_read_s(visitor, time.monotonic() - ticket.began_at)
 
     @contextmanager
-    def open_in_turn(self, visitor: str) -> Iterator[None]:
-        """Waits until a trace may be read, for callers that nobody can tell their place."""
+    def open_in_turn(
+        self, visitor: str, ended: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Waits until a trace may be read, for callers that nobody can tell their place.
+
+        ended: whether nobody waits for it any more; raises Cancelled then.
+        """
         with self.place_to_open(visitor) as ticket:
-            while not ticket.wait(1.0):
-                pass
+            while not ticket.wait(1.0, ended):
+                if ended():
+                    raise Cancelled("nobody waits for this trace any more", "Ask for it again")
             yield
+
+    def open_for(self, session: Session) -> AbstractContextManager[None]:
+        """The same for a job of a session, which leaves the line on Stop and with its tab."""
+        return self.open_in_turn(session.visitor, lambda: session.gone or session.stop.is_set())
 
     @contextmanager
     def device_turn(self, session: Session) -> Iterator[DeviceTurn]:

@@ -69,9 +69,9 @@ def is_study_path(path: str) -> bool:
 
 
 class StudySite:
-    """The routes of one study. cookie_flags: of the organiser's cookie, such as "SameSite=Lax"."""
+    """The routes of one study. cookie_flags: of the organiser's cookie."""
 
-    def __init__(self, study: Study, cookie_flags: str = "SameSite=Lax") -> None:
+    def __init__(self, study: Study, cookie_flags: str = "Path=/; SameSite=Lax") -> None:
         self.study, self.cookie_flags = study, cookie_flags
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self._progress: tuple[tuple[int, int, int], dict[str, Any]] | None = None
@@ -231,7 +231,7 @@ class StudySite:
                 self._sessions.popitem(last=False)
         answer = _json({"study": self.study.id})
         answer.headers.append(
-            "set-cookie", f"{ORGANISER_COOKIE}={session}; Path=/; HttpOnly; {self.cookie_flags}"
+            "set-cookie", f"{ORGANISER_COOKIE}={session}; HttpOnly; {self.cookie_flags}"
         )
         return answer
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from bench.visitor import lines_of
 from tests.patience import PATIENCE_S
 
 API = "/gradio_api"
@@ -84,7 +85,7 @@ class Visitor:
         """The lines of this tab's stream."""
         where = f"{API}/queue/data?session_hash={self.hash}"
         with self.http.stream("GET", where) as answer:
-            yield _lines(answer)
+            yield lines_of(answer)
 
     def call(self, name: str, *data: Any) -> tuple[str, Any]:
         """A named endpoint as documented for curl; the last event and its data."""
@@ -94,7 +95,7 @@ class Visitor:
         where = f"{API}/call/{name}/{answer.json()['event_id']}"
         last = ("", None)
         with self.http.stream("GET", where) as stream:
-            for line in _lines(stream):
+            for line in lines_of(stream):
                 if line.startswith("event: "):
                     last = (line[7:], None)
                 elif line.startswith("data: "):
@@ -129,14 +130,6 @@ class Visitor:
         """Closes that connection, as a browser does with its tab."""
         self._stream.__exit__(None, None, None)
         self._beat.close()
-
-
-def _lines(answer: httpx.Response) -> Iterator[str]:
-    """Split at line feeds only: an answer may hold Unicode's other line separators."""
-    rest = b""
-    for chunk in answer.iter_bytes():
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode("utf-8") for line in whole)
 
 
 def words(messages: list[dict[str, Any]]) -> str:

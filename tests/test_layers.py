@@ -112,6 +112,7 @@ WITHOUT_TORCH = {
     "traces.summary",
     "traces.reproduce",
     "objects.registry",
+    "beside",
     "bounded",
     "objects.annotations",
     "objects.outlines",

@@ -64,15 +64,15 @@ COMPUTED: tuple[Computed, ...] = (
         "50,000 points; more are not drawn", 52, 2.3, PLACE,
     ),
     Computed(
-        ("viewer.standalone",), "a trace as one page of HTML", "39 megapixels of noise", 175, 7.6,
-        PLACE,
+        ("viewer.exporting.page_beside",), "a trace as one page of HTML",
+        "everything that a file may hold", 477, 7.6, WRITER,
     ),
     Computed(
         ("core.objects.exporting.export_beside",), "objects and masks of a trace, six formats",
         "masks of every object on every frame", 600, 10, WRITER,
     ),
     Computed(
-        ("core.objects.export.exported",), "the same on one's own machine",
+        ("core.objects.export.exported", "viewer.standalone"), "both on one's own machine",
         "none: it is the user's", 0, 0, "only where nobody else uses the server",
     ),
     Computed(

@@ -22,7 +22,7 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import ExitStack
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -88,7 +88,7 @@ from macd_studio.ratings.web import is_study_path
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-RATE = "/rate"
+RATE, ORGANISE = "/rate", "/organise"
 FILE = f"{API}/file="
 PROGRESS = f"{API}/upload_progress"
 LOGOUT = "/logout"
@@ -101,6 +101,10 @@ UPLOAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 WRONG_FIELDS = (
     "The request lacks a field that this address needs, or a field has a wrong type."
     " /gradio_api/openapi.json describes them."
+)
+NOTHING_HERE = (
+    "There is nothing here. The page is at /. Where a proxy shows this server below a path, whoever"
+    " runs it can name its address: --root-path ADDRESS."
 )
 log = logging.getLogger(__name__)
 CSP = "; ".join((
@@ -164,12 +168,13 @@ class Gate:
                 for name, value in (self._study_headers if study else self._headers).items():
                     headers.setdefault(name, value)
                 if cookie is not None:
-                    headers.append("set-cookie", set_cookie(cookie, self.settings.space))
+                    headers.append("set-cookie", self._cookie(cookie))
                 message["headers"] = headers.raw
             await send(message)
 
         try:
             headers = believed(scope, self.settings)
+            self._enter(scope)
             door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
             if known is None and scope["path"] == "/" and scope["method"] == "GET":
@@ -183,6 +188,21 @@ class Gate:
             if not started:  # else the connection is closed, as nothing else can be said
                 refused = refused or Refusal(500, unforeseen(self.settings.shared))
                 await _response(scope, refused)(scope, receive, answer)
+
+    def _cookie(self, value: str) -> str:
+        return set_cookie(value, self.settings.space, self.settings.place.path)
+
+    def _enter(self, scope: Scope) -> None:
+        """Takes the path of the page's place off the request's, whether the proxy did so or not."""
+        place = self.settings.place
+        path = place.below(scope["path"])
+        scope["root_path"] = ""  # of the page's address alone the app knows
+        if path is None:
+            raise Refusal(308, "The page is one step below.", f"{place.path}/")
+        if path in (f"{RATE}/", f"{ORGANISE}/"):  # whose own addresses are relative
+            raise Refusal(308, "The page is one step above.", f"{place.path}{path[:-1]}")
+        if path != scope["path"]:
+            scope["path"], scope["raw_path"] = path, quote(path).encode()
 
     def _open(self, scope: Scope, headers: Headers) -> Door:
         """The route of a request that may be answered: of a known host, to whom it is open."""
@@ -208,17 +228,17 @@ class Gate:
         site = self.store.site
         if site is not None and path.rstrip("/") not in (HEALTH, STARTUP):
             if not is_study_path(path) and not site.knows_organiser(headers.get("cookie")):
-                elsewhere = RATE if path == "/" else ""
+                elsewhere = f"{self.settings.place.path}{RATE}" if path == "/" else ""
                 raise Refusal(404, "There is nothing here. Raters start at /rate.", elsewhere)
         door = self._doors.find(scope["method"], path)
         if door is None:
-            raise Refusal(404, "There is nothing here. The page is at /.")
+            raise Refusal(404, NOTHING_HERE)
         return door
 
     def _own_origin(self, origin: str, host: str) -> bool:
         """Whether a page of this origin is ours: the host it is asked for by, or an allowed one."""
-        place = urlsplit(origin)
-        if place.netloc.lower() == host.lower():
+        place, own = urlsplit(origin), self.settings.place.origin
+        if place.netloc.lower() == host.lower() or (own and origin.lower() == own):
             return True
         name = host_name(place.netloc)
         return place.scheme == "https" and name in self.settings.hosts
@@ -424,7 +444,7 @@ def _explained(error: BaseException) -> Refusal | None:
 def _response(scope: Scope, refused: Refusal) -> Response:
     """Text for people and uploads; for scripts an object, as Gradio's own refusals are."""
     if refused.elsewhere:
-        return RedirectResponse(refused.elsewhere, 303)
+        return RedirectResponse(refused.elsewhere, 303 if refused.status == 404 else 308)
     path = scope["path"].rstrip("/")
     if path == "/config" or (path.startswith(API) and path != f"{API}/upload"):
         body = {"error": refused.words, "detail": refused.words}

@@ -31,10 +31,12 @@ def new_cookie() -> str:
     return secrets.token_urlsafe(32)
 
 
-def set_cookie(value: str, space: bool) -> str:
-    """The Set-Cookie header. space: the page is a frame of another site's page."""
+def set_cookie(value: str, space: bool, path: str = "") -> str:
+    """The Set-Cookie header. space: the page is a frame of another site's page. path: of the page,
+    as other servers may share its host.
+    """
     where = "SameSite=None; Secure; Partitioned" if space else "SameSite=Lax"
-    return f"{COOKIE}={value}; Path=/; HttpOnly; {where}"
+    return f"{COOKIE}={value}; Path={path or '/'}; HttpOnly; {where}"
 
 
 def read_cookie(header: str | None) -> str | None:

@@ -118,6 +118,7 @@ BESIDE = (
     _get("/gallery", 1, packed=True),
     _get("/gallery/{path:path}", 20, packed=True),
     _get("/t/{hash}", 1),
+    _get("/docs", 1, packed=True),
     _get("/docs/{path:path}", 20, packed=True),
     _get("/source.zip", 20),
     _get("/results", 1, packed=True),

@@ -35,7 +35,7 @@ def open_site(settings: ServerSettings) -> StudySite | None:
         return None
     flags = "SameSite=None; Secure; Partitioned" if settings.space else "SameSite=Lax"
     study = Study(settings.study)
-    site = StudySite(study, flags)
+    site = StudySite(study, f"Path={settings.place.path or '/'}; {flags}")
     if settings.study_dataset is not None:
         folder = Path(tempfile.mkdtemp(prefix="macd-study-"))
         site.mirror = mirror_to_hub(study, settings.study_dataset, folder)

@@ -71,14 +71,14 @@ function revokeButton(rater) {
   const button = make("button", rater.revoked ? "Let in again" : "Revoke");
   button.type = "button";
   button.addEventListener("click", () => attempt(async () => {
-    await askJson(code, "/organise/api/revoke", { rater: rater.rater, restore: rater.revoked });
+    await askJson(code, "organise/api/revoke", { rater: rater.rater, restore: rater.revoked });
     await refresh();
   }));
   return button;
 }
 
 async function refresh() {
-  const now = await askJson(code, "/organise/api/state");
+  const now = await askJson(code, "organise/api/state");
   const study = now.study;
   part("state").textContent = study.state;
   part("summary").textContent = `${study.items} items, ${study.design} design, arms ${study.arms.join(", ")}; `
@@ -109,7 +109,7 @@ async function refresh() {
 
 /** @param {string} what @param {string} format */
 async function download(what, format) {
-  const answer = await ask(code, `/organise/api/${what}?format=${format}`);
+  const answer = await ask(code, `organise/api/${what}?format=${format}`);
   const link = make("a");
   link.href = URL.createObjectURL(await answer.blob());
   link.download = `${what === "report" ? "report" : "events"}.${format}`;
@@ -118,7 +118,7 @@ async function download(what, format) {
 }
 
 async function enter() {
-  await askJson(code, "/organise/api/enter", {});
+  await askJson(code, "organise/api/enter", {});
   sessionStorage.setItem(CODE, code);
   await refresh();
 }
@@ -131,7 +131,7 @@ for (const [words, what, format] of FILES) {
 }
 document.querySelectorAll("[data-state]").forEach((button) => {
   button.addEventListener("click", () => attempt(async () => {
-    await askJson(code, "/organise/api/control", { state: button.getAttribute("data-state") });
+    await askJson(code, "organise/api/control", { state: button.getAttribute("data-state") });
     await refresh();
   }));
 });
@@ -139,10 +139,10 @@ part("invite-form").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(async () => {
     const count = Number(byId("how-many", HTMLSelectElement).value);
-    const { codes } = await askJson(code, "/organise/api/invite", { count });
+    const { codes } = await askJson(code, "organise/api/invite", { count });
     const links = part("links");
     links.hidden = false;
-    links.textContent = codes.map((/** @type {string} */ c) => `${location.origin}/rate#${c}`).join("\n");
+    links.textContent = codes.map((/** @type {string} */ c) => `${new URL("rate", location.href)}#${c}`).join("\n");
     await refresh();
   });
 });

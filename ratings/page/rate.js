@@ -29,7 +29,7 @@ class RatingPage {
     this.consented = session.consented;
     this.queue = new Queue(
       `${session.study}:${session.rater}`,
-      (events) => askJson(code, "/rate/api/events", { events }),
+      (events) => askJson(code, "rate/api/events", { events }),
       (reply, failure) => this.onQueue(reply, failure),
     );
     this.player = new Player();
@@ -241,9 +241,9 @@ class RatingPage {
   async fetchItem(task) {
     const names = ["clip", ...task.ratings.keys()];
     const [item, ...clips] = await Promise.all([
-      askJson(this.code, `/rate/api/item/${task.id}`),
+      askJson(this.code, `rate/api/item/${task.id}`),
       ...names.map(async (which) => {
-        const answer = await ask(this.code, `/rate/api/media/${task.id}/${which}`);
+        const answer = await ask(this.code, `rate/api/media/${task.id}/${which}`);
         return unpack(await answer.arrayBuffer());
       }),
     ]);
@@ -411,7 +411,7 @@ function banner(words) {
 /** @param {string} code */
 async function enter(code) {
   try {
-    const session = await askJson(code, "/rate/api/session");
+    const session = await askJson(code, "rate/api/session");
     sessionStorage.setItem(CODE, code);
     banner("");
     new RatingPage(code, session).proceed();
@@ -441,7 +441,7 @@ addEventListener("hashchange", () => location.reload());
 async function enterSignedIn() {
   show("enter");
   try {
-    enter((await askJson("", "/rate/hub/code")).code);
+    enter((await askJson("", "rate/hub/code")).code);
   } catch (error) {
     const failed = error instanceof Failed ? error : new Failed(0, String(error));
     part("hub").hidden = failed.status !== 401;

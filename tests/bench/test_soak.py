@@ -9,9 +9,15 @@ from collections import Counter
 import httpx
 import pytest
 
-from bench.soak import FIGURES, grown, reading, visit
+from bench.soak import FIGURES, Material, grown, reading, track_files, visit
 from bench.tabs import memory_mb
 from bench.visitor import EventFailed, Outputs, Visitor, read_config, read_messages
+from macd_studio.core.errors import MacdError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.reading import read_tracks
+from macd_studio.core.traces.bundle import load
+from macd_studio.macd_ui.examples import examples
 
 
 def test_growth_is_told_by_name():
@@ -57,7 +63,7 @@ def test_changes_are_laid_over_the_first_outputs():
 
 
 def test_a_visitor_who_fails_is_counted(tmp_path):
-    assert visit("http://127.0.0.1:9", 1, [], []) == Counter(failed=1)
+    assert visit("http://127.0.0.1:9", 1, Material((), ())) == Counter(failed=1)
 
 
 def answering(request):
@@ -70,6 +76,19 @@ def answering(request):
         return httpx.Response(200, json={"event_id": "e"})
     text = 'data: {"msg": "process_completed", "event_id": "e", "success": false, "output": {}}\n\n'
     return httpx.Response(200, text=text)
+
+
+def test_the_files_of_tracks_are_taken_or_refused(tmp_path):
+    """What the soak run calls refused is, and the others fit the clips of their traces."""
+    traces = [one.trace for one in examples() if one.trace is not None][:1]
+    made = track_files(traces, tmp_path)
+    trace = load(traces[0])
+    clip = ClipFacts.of(read_clip(str(traces[0].with_suffix(".mp4")), trace.options.video))
+    found = read_tracks(str(made.tracks[0]), clip, trace.options.track)
+    assert len(found.tracks) == len(trace.tracks)
+    for path in made.refused:
+        with pytest.raises(MacdError):
+            read_tracks(str(path), clip, trace.options.track)
 
 
 def test_an_event_that_fails_ends_the_visit(monkeypatch):

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from bench.soak import QUESTIONS, visit
+from bench.soak import QUESTIONS, Material, visit
 from bench.visitor import Visitor
 from macd_studio.macd_ui.examples import examples
 
@@ -34,7 +34,8 @@ def test_a_visitor_runs_changes_and_opens(server, toy_mp4):
 @pytest.mark.long
 def test_what_visitors_do_is_counted(server, toy_mp4):
     done = sum(
-        (visit(server, seed, [toy_mp4], [examples()[0].trace]) for seed in (6, 8)), Counter()
+        (visit(server, seed, Material([toy_mp4], [examples()[0].trace])) for seed in (6, 8)),
+        Counter(),
     )
     assert done["run"] == 2
     assert not done["failed"]

@@ -99,6 +99,17 @@ def test_what_is_not_a_document_is_not_given_away(client):
         assert client.get(f"/docs/{path}").status_code == 404
 
 
+def test_the_folder_itself_lists_the_documents(client, monkeypatch):
+    for path in ("/docs", "/docs/"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert '<li><a href="trace-format.md">The .macd file</a>' in page.text
+    missing = client.get("/docs/training/nothing.md")
+    assert (missing.status_code, 'href="../../learn/"' in missing.text) == (404, True)
+    monkeypatch.setattr(documents, "has_docs", lambda: False)
+    assert 'href="../learn/"' in client.get("/docs/").text
+
+
 def test_a_link_to_what_is_not_installed_is_text(monkeypatch):
     notices = "source/THIRD_PARTY_NOTICES.md"
     known = {p: f for p, f in documents.documents().items() if p != notices}

@@ -206,7 +206,13 @@ def test_a_report_over_drawn_clips_is_shown_too():
 
 
 def test_the_folder_is_that_of_the_server_s_settings(tmp_path):
-    assert results.routes(ServerSettings()) == []
+    without = TestClient(Starlette(routes=results.routes(ServerSettings())))
+    for path, up in (("/results", "../"), ("/results/", "../"), ("/results/t/x", "../../")):
+        page = without.get(path)
+        assert page.status_code == 404
+        assert "python -m evals run" in page.text
+        assert all(f'href="{up}{where}"' in page.text for where in ("", "learn/", "docs/"))
+        assert "script-src" not in page.headers["content-security-policy"]
     assert read_settings([], {}).results is None
     assert read_settings([], {"MACD_RESULTS": str(tmp_path)}).results == str(tmp_path)
     assert read_settings(["--results", str(tmp_path)], {}).results == str(tmp_path)

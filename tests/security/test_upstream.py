@@ -8,15 +8,22 @@ import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
+import gradio as gr
 import gradio.queueing
 import gradio.route_utils
 import gradio.routes
 import httpx
 import pytest
 from gradio.server_messages import ProcessGeneratingMessage
+from gradio.state_holder import SessionState
 
 from macd_studio.macd_ui.serving import upstream
-from macd_studio.macd_ui.serving.upstream import SOURCE, BoundedProgress, OneFileParser
+from macd_studio.macd_ui.serving.upstream import (
+    SOURCE,
+    BoundedProgress,
+    ChangedBlocks,
+    OneFileParser,
+)
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 
@@ -239,3 +246,49 @@ def test_upstream_keeps_every_message():
         upstreams(upstream.BoundedQueue): 3 * upstream.MOST_UNREAD,
         upstream.BoundedQueue: 1,
     }
+
+
+def test_what_an_answer_leaves_as_it_is_is_not_made_anew(monkeypatch):
+    """Gradio makes every output of an event anew at each of its answers."""
+    made, make = [], gr.Textbox.__init__
+
+    def noted(self, *given, **named):
+        made.append(1)
+        make(self, *given, **named)
+
+    def answers(kind):
+        with kind() as page:
+            first, *others = (gr.Textbox() for _ in range(5))
+            gr.Button().click(lambda: None, None, [first, *others])
+        (event,) = page.fns.values()
+        made.clear()
+        monkeypatch.setattr(gr.Textbox, "__init__", noted)
+        with ThreadPoolExecutor(1) as thread:
+            given = {first: "new", others[0]: gr.update(label="b"), others[1]: gr.skip()}
+            answer = page.postprocess_data(event, given, SessionState(page))
+            return thread.submit(asyncio.run, answer).result(), len(made)
+
+    (theirs, their_count), (ours, our_count) = map(answers, (gr.Blocks, ChangedBlocks))
+    skipped = {"__type__": "update"}
+    assert theirs == ours == ["new", {"label": "b", "__type__": "update"}, *3 * [skipped]]
+    assert (their_count, our_count) == (4, 1)
+
+
+def test_answers_of_other_kinds_are_as_they_were():
+    with ChangedBlocks() as page:
+        boxes = [gr.Textbox() for _ in range(2)]
+        gr.Button().click(lambda: None, None, boxes)
+    (event,) = page.fns.values()
+
+    def answered(given):
+        with ThreadPoolExecutor(1) as thread:
+            answer = page.postprocess_data(event, given, SessionState(page))
+            return thread.submit(asyncio.run, answer).result()
+
+    skipped = {"__type__": "update"}
+    assert answered(["a", "b"]) == ["a", "b"]
+    assert answered(gr.skip()) == [skipped, skipped]
+    assert answered({boxes[0]: gr.skip()}) == [skipped, skipped]
+    assert answered({boxes[1]: None}) == [skipped, None]
+    with pytest.raises(ValueError, match="no output of its event"):
+        answered({gr.Textbox(render=False): "a"})

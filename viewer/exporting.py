@@ -1,0 +1,24 @@
+"""A trace as a page of its own, made by a process with bounded memory and time.
+
+`viewer.standalone` does the same in this process, where the trace is one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from macd_studio.core.beside import BESIDE, MakeLimits, made_beside
+
+REMEDY = "Save the trace, and open it on a page of your own machine: python app.py"
+
+
+def page_beside(
+    content: bytes,
+    cancelled: Callable[[], bool] = lambda: False,
+    limits: MakeLimits = BESIDE,
+) -> bytes:
+    """The same bytes as `standalone` of the trace in `content`, the content of its file.
+
+    cancelled, limits, errors: as `beside.made_beside`.
+    """
+    return made_beside("macd_studio.viewer.export_worker", {}, content, REMEDY, cancelled, limits)
