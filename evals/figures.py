@@ -50,6 +50,7 @@ TITLES = {
     "constant": "Constant for each option, the likeliest",
     "constant-accurate": "Constant for each option, the most accurate",
     "constant-ceiling": "Constant fitted to the very clips it is judged on",
+    "random-mask": "Random places, half a size away",
     "oracle": "Oracle: the asked object masked",
     "removed": "Drawn without the asked object",
 }

@@ -60,9 +60,17 @@ from macd_studio.evals.stats import (
 )
 
 Name = str
-METHODS = ("vcd", "macd", "macd-measured", "random-mask", "random-average-4", "mask-all")
-ALL, RANDOM = "mask-all", "random-mask"
-REFERENCES = (ALL, RANDOM, "random-average-4")
+METHODS = (
+    "vcd",
+    "macd",
+    "macd-measured",
+    "random-place",
+    "random-objects",
+    "random-average-4",
+    "mask-all",
+)
+ALL, PLACES = "mask-all", ("random-place", "random-mask")
+REFERENCES = (ALL, *PLACES, "random-objects", "random-average-4")
 """Methods that choose no objects: a choice is worth what it gains over them."""
 CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
 """Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
@@ -209,7 +217,7 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     }
     if ORACLE in figures and ALL in figures:
         oracle = figures[ORACLE]
-        over = [oracle["over"][z]["delta"] for z in (ALL, RANDOM) if z in oracle["over"]]
+        over = [oracle["over"][z]["delta"] for z in (ALL, *PLACES) if z in oracle["over"]]
         comparison["can_judge_selection"] = can_judge_selection(
             oracle["delta"], over, [figures[z]["delta"] for z in (CONSTANT, ACCURATE)]
         )

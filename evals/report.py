@@ -63,7 +63,7 @@ def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     return percent(figures["auroc"])
 
 
-README_METHODS = ("baseline", "yes-bias", "random-mask", "vcd", "macd")
+README_METHODS = ("baseline", "yes-bias", "random-place", "random-mask", "vcd", "macd")
 
 
 def readme_tables(report: Report) -> str:
@@ -405,6 +405,8 @@ SHOWN_BY_LEVEL = (
     "vcd",
     "macd",
     "macd-measured",
+    "random-place",
+    "random-objects",
     "random-mask",
     "mask-all",
 )

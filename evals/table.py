@@ -49,8 +49,17 @@ Answers = Mapping[tuple[str, str], Row]
 Bools = NDArray[np.bool_]
 
 JUDGED = ("macd", "macd-measured")
-RIVALS = ("yes-bias", "random-mask", "mask-all", "reversed", "vcd")
-"""What each of JUDGED is compared with; each rival is compared with the constant, too."""
+RIVALS = (
+    "yes-bias",
+    "random-place",
+    "random-objects",
+    "random-mask",
+    "mask-all",
+    "reversed",
+    "vcd",
+)
+"""What each of JUDGED is compared with; each rival is compared with the constant, too. Rows from
+before `random-place` hold `random-mask` instead."""
 
 HELPS_FROM = 0.01
 """The gain from which constants are said to help a regime's questions."""

@@ -88,15 +88,16 @@ class ControlMask:
     tries: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for an answer's view; `placement_warnings` reads them."""
-        return {
+        """Plain values for an answer's view; `placement_warnings` reads those of a placement."""
+        values: dict[str, Any] = {
             "control": self.control,
             "area_ratio": round(self.area_ratio, 5),
             "overlap": round(self.overlap, 5),
-            "scale": round(self.scale, 5),
-            "unmoved": list(self.unmoved),
-            "tries": self.tries,
         }
+        if self.control == OBJECTS:
+            return values
+        placed = {"scale": round(self.scale, 5), "unmoved": list(self.unmoved), "tries": self.tries}
+        return values | placed
 
 
 def draw_control(name: str, hidden: Hidden, seed: int) -> ControlMask | None:
@@ -133,7 +134,7 @@ def random_objects(hidden: Hidden, seed: int) -> ControlMask:
 def permuted(hidden: Hidden, level: Levels, frame_level: Levels) -> ControlMask:
     """The control with these levels on MACD's own tracks and groups."""
     other = replace(hidden, level=level, frame_level=frame_level)
-    ratio, overlap = _compared(hidden.mask(), other.mask())
+    ratio, overlap = compare_masks(hidden.mask(), other.mask())
     return ControlMask(OBJECTS, hidden.tracks, level, frame_level, ratio, overlap)
 
 
@@ -170,15 +171,15 @@ def _placed(name: str, hidden: Hidden, seed: int, anywhere: bool) -> ControlMask
         hidden.options, seed, anywhere=anywhere,
     )  # fmt: skip
     other = replace(hidden, tracks=placed.tracks, frame_level=placed.frame_level)
-    ratio, overlap = _compared(hidden.mask(), other.mask())
+    ratio, overlap = compare_masks(hidden.mask(), other.mask())
     return ControlMask(
         name, placed.tracks, hidden.level, placed.frame_level, ratio, overlap, placed.scale,
         () if anywhere else placed.unmoved, placed.tries,
     )  # fmt: skip
 
 
-def _compared(own: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[float, float]:
-    """Area ratio and overlap of two masks (T, H, W)."""
+def compare_masks(own: NDArray[np.float32], other: NDArray[np.float32]) -> tuple[float, float]:
+    """Area ratio and overlap of another mask with MACD's own, both (T, H, W); see `ControlMask`."""
     area = float(own.sum(dtype=np.float64))
     if area == 0:
         return (1.0 if not other.any() else math.inf), 0.0

@@ -22,12 +22,15 @@ TOLERANCE = 0.01
 """How far the hidden area may be from the original one, as a share of it."""
 SCALES = 0.8, 1.25
 """How far boxes may be scaled where no placement found has the same area."""
+SCALES_ANYWHERE = 0.5, 2.0
+"""The same where any place will do and placements are not chosen by their area."""
 TRIES = 100
 """Placements drawn before boxes are scaled."""
 
 _PATHS = 512  # paths drawn for each object, of which a placement takes one
 _COARSE = 96  # long side in pixels at which placements are compared before they are measured
 _COARSE_TOLERANCE = 0.004
+_ANYWHERE = 25  # placements that are scaled where any place will do
 _MEASURED = 6  # placements that are scaled, the best ones first
 _STEPS = 8  # measurements for one scale
 
@@ -113,11 +116,12 @@ def place_at_random(
 
     def scaled_result(placed: tuple[Track, ...], order: Float64Array) -> None:
         scale, ratio = _matching_scale(
-            lambda s: _ratio(hidden(_scaled(placed, s), order, size), target)
+            lambda s: _ratio(hidden(_scaled(placed, s), order, size), target),
+            SCALES_ANYWHERE if anywhere else SCALES,
         )
         result(_scaled(placed, scale), order, ratio, scale)
 
-    for _ in range(_MEASURED if anywhere else 0):
+    for _ in range(_ANYWHERE if anywhere else 0):
         placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
         order = rng.permutation(frame_levels)
         drawn.append((0.0, placed, order))
@@ -215,8 +219,13 @@ def is_moved(before: Track, after: Track) -> bool:
 
 
 def placement_warnings(placement: Mapping[str, Any]) -> list[str]:
-    """What a reader of the control must know, from `RandomPlacement.as_dict`; else nothing."""
-    warnings = []
+    """What a reader of a placed control must know, from `as_dict`; nothing where all is well.
+
+    A control that places nothing, as one of other objects, states its area and promises none.
+    """
+    warnings: list[str] = []
+    if "scale" not in placement:
+        return warnings
     name = placement.get("control", "random-mask")
     if abs(placement["area_ratio"] - 1) > TOLERANCE:
         warnings.append(
@@ -298,14 +307,18 @@ def _placed(track: Track, centre: Float64Array, scale: float) -> Track:
     return replace(track, boxes=boxes)
 
 
-def _matching_scale(ratio_at: Callable[[float], float]) -> tuple[float, float]:
-    """The scale within `SCALES` at which the ratio is 1, and the ratio there; else the nearest.
+def _matching_scale(
+    ratio_at: Callable[[float], float], scales: tuple[float, float]
+) -> tuple[float, float]:
+    """The scale within `scales` at which the ratio is 1, and the ratio there; else the nearest.
 
     The ratio is continuous in the scale, so a sign change encloses a root: false position, and
     bisection where that hardly moves.
     """
     measured = {1.0: ratio_at(1.0)}
-    other = SCALES[0] if measured[1.0] > 1 else SCALES[1]
+    if abs(measured[1.0] - 1) <= TOLERANCE / 10:
+        return 1.0, measured[1.0]
+    other = scales[0] if measured[1.0] > 1 else scales[1]
     measured[other] = ratio_at(other)
     low, high = sorted(measured)
     if (measured[low] - 1) * (measured[high] - 1) <= 0:

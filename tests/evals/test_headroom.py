@@ -10,7 +10,7 @@ import pytest
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import word_tokens
-from macd_studio.core.views import RANDOM_MASKS, find_view
+from macd_studio.core.views import RANDOM_PLACES, find_view
 from macd_studio.evals import first_token
 from macd_studio.evals.answer import PendingAnswer, answer_clip, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
@@ -198,7 +198,7 @@ def test_option_logits_are_those_of_the_views(benchmark, toyworld, item):
     np.testing.assert_allclose(found[REMOVED], removed.tolist(), atol=1e-3)
     options = replace(RunOptions(), seed=item_seed(item.id))
     context = MethodContext(toyworld, context.encoded, tracks, options)
-    views = [find_view(name)(context).state.logits[0, ids] for name in RANDOM_MASKS[:2]]
+    views = [find_view(name)(context).state.logits[0, ids] for name in RANDOM_PLACES[:2]]
     np.testing.assert_allclose(found["random-average-2"], (sum(views) / 2).tolist(), atol=1e-3)
 
 
