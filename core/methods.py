@@ -112,6 +112,7 @@ METHODS: dict[str, Method] = {
         Method("sid", "SID", "sid"),
         Method("tcd", "TCD", "tcd"),
         Method("macd-fixed", "MACD, no mask training", "macd-fixed"),
+        Method("macd-fixed-frames", "MACD, no mask training, frame mask", "macd-fixed-frames"),
         Method("macd-object", "MACD, no frame mask", "macd-object"),
         Method(
             "macd-object-subsampled", "MACD, no frame mask, fewer frames", "macd-object-subsampled"

@@ -129,6 +129,13 @@ def macd_fixed(context: MethodContext) -> SecondView:
     return fixed_view(context, np.full(len(context.tracks), context.options.ascent.r0))
 
 
+def macd_fixed_frames(context: MethodContext) -> SecondView:
+    """The other reading of "No Mask Training": every object and every frame group at r0."""
+    r0, k, g = context.options.ascent.r0, len(context.tracks), len(context.encoded.groups)
+    fixed = replace(no_masks(), level=np.full(k, r0), frame_level=np.full(g, r0))
+    return masked_view(context, fixed, context.options.mask)
+
+
 def macd_object(context: MethodContext) -> SecondView:
     """The paper's ablation "No Frame-level Mask": objects alone."""
     return trained_view(context, replace(context.options.mask, frame_mask="off"))
@@ -193,14 +200,9 @@ def reversed_signs(context: MethodContext) -> SecondView:
 def hidden_by(context: MethodContext, counterfactual: Counterfactual) -> Hidden:
     """What the counterfactual's levels hide of the context's clip: the input of every control."""
     x0, y0, x1, y1 = context.encoded.frames.content
-    return Hidden(
-        tuple(context.tracks),
-        counterfactual.level,
-        counterfactual.frame_level,
-        context.encoded.groups,
-        (y1 - y0, x1 - x0),
-        context.options.mask,
-    )
+    levels = counterfactual.level, counterfactual.frame_level
+    size, mask = (y1 - y0, x1 - x0), context.options.mask
+    return Hidden(tuple(context.tracks), *levels, context.encoded.groups, size, mask)
 
 
 def control_view(context: MethodContext, draw_mask: DrawControl, draw: int = 0) -> SecondView:
@@ -464,6 +466,7 @@ RANDOM_PLACES = (PLACE, *(f"{PLACE}-{draw}" for draw in range(2, 9)))
 OF_OBJECTS: dict[str, BuildView] = {
     "macd": macd,
     "macd-fixed": macd_fixed,
+    "macd-fixed-frames": macd_fixed_frames,
     "macd-object": macd_object,
     "macd-object-subsampled": macd_object_subsampled,
     "macd-continuous": macd_continuous,

@@ -156,7 +156,7 @@ def missing(rows: Sequence[Masks]) -> str:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """A table, and a sentence on the clips that lack a control."""
+    """A table, then a sentence on the clips that lack a control."""
     lines = []
     for kind, figures in report["kinds"].items():
         for name, one in figures.items():

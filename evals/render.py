@@ -21,9 +21,11 @@ from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
 from macd_studio.evals.commands.detectors import markdown as detectors_table
+from macd_studio.evals.control_masks import markdown as controls_table
 from macd_studio.evals.figures import Report, area, change, logits, percent, points, survives, table
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
+from macd_studio.evals.one_mask import markdown as one_mask_tables
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import bars_table, spread, spread_table
 
@@ -106,6 +108,16 @@ KINDS: dict[str, Callable[..., str]] = {
     "crossed-over": lambda r, regime, method, other: gain_text(
         _crossed(r, "crossed", regime, method)["over"][other]
     ),
+    "judges": lambda r, regime: (
+        "can" if r["crossed"]["regimes"][regime]["can_judge_selection"] else "cannot"
+    ),
+    "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
+    "one-mask-n": lambda r: str(r["one_mask"]["n"]),
+    "one-mask": lambda r, name: change(r["one_mask"]["cross_fitted"]["gain"][name]["delta"]),
+    "one-mask-over": lambda r, name: change(
+        r["one_mask"]["cross_fitted"]["macd_over"][name]["delta"]
+    ),
+    "controls-table": lambda r: controls_table(r["controls"]),
     "search-table": lambda r: search_table(r["search"]),
     "captions-table": lambda r: captions_table(r["captions"]),
     "captions": lambda r, what: str(r["captions"][what]),
@@ -140,6 +152,12 @@ SECTIONS = {
     "crossed-n": "crossed",
     "crossed": "crossed",
     "crossed-over": "crossed",
+    "judges": "crossed",
+    "one-mask-table": "one_mask",
+    "one-mask-n": "one_mask",
+    "one-mask": "one_mask",
+    "one-mask-over": "one_mask",
+    "controls-table": "controls",
     "search-table": "search",
     "captions-table": "captions",
     "captions": "captions",
@@ -202,6 +220,8 @@ def rendered(text: str, report: Report) -> str:
 BESIDE = {
     "crossed": "crossed.json",
     "search": "search.json",
+    "one_mask": "one-mask.json",
+    "controls": "controls.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

@@ -31,10 +31,10 @@ from tests.families import tiny
 from tests.samples import sampled
 
 KNOWN = (
-    "baseline macd vcd sid tcd macd-fixed macd-object macd-object-subsampled noise-global "
-    "noise-object noise-frame macd-continuous macd-swept random-place random-objects mask-all "
-    "reversed blank head-only prompt-bias yes-bias olm always-yes"
-    " macd-answer macd-margin macd-measured"
+    "baseline macd vcd sid tcd macd-fixed macd-fixed-frames macd-object "
+    "macd-object-subsampled noise-global noise-object noise-frame macd-continuous macd-swept "
+    "random-place random-objects mask-all reversed blank head-only prompt-bias yes-bias olm "
+    "always-yes macd-answer macd-margin macd-measured"
 ).split()
 
 
@@ -117,6 +117,10 @@ def test_levels_of_the_controls():
     assert list(turned.level) == [swap[x] for x in macd.level]
     assert a_view(case, "mask-all").level == (1.0, 1.0)
     assert a_view(case, "macd-fixed").level == (0.75, 0.75)
+    assert a_view(case, "macd-fixed").frame_level == ()
+    kept = a_view(case, "macd-fixed-frames")
+    assert kept.level == (0.75, 0.75)
+    assert kept.frame_level == (0.75,) * len(macd.frame_level)
     moved = a_view(case, "random-place")
     assert moved.level == macd.level
     assert sorted(moved.frame_level) == sorted(macd.frame_level)
