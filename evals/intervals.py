@@ -91,12 +91,13 @@ def share_interval(hits: Array, cluster: Clusters) -> Interval:
     return share, low, high
 
 
-def difference_interval(difference: Array, cluster: Clusters) -> Interval:
+def difference_interval(difference: Array, cluster: Clusters, tail: float = TAIL) -> Interval:
     """Mean of a paired difference, (N,) in [−1, 1], with Tango's score interval; NaN for N = 0.
 
     Tango (1998, Statistics in Medicine 17, 891-908), with a continuity correction of half a
     question, at the effective number of questions. Where a difference may be a fraction, as one of
-    mean outcomes, its variance may be less than that of −1, 0 and 1, and counts as it is.
+    mean outcomes, its variance may be less than that of −1, 0 and 1, and counts as it is. tail: the
+    chance beyond each end, .025 for 95 %.
 
     >>> [round(x, 3) for x in difference_interval(np.repeat([1, 0, -1], [9, 88, 3]), range(100))]
     [0.06, -0.015, 0.144]
@@ -112,12 +113,12 @@ def difference_interval(difference: Array, cluster: Clusters) -> Interval:
     effective = effective_questions(
         sums - sizes * mean, sizes, events > 0, independent, 1.0 if whole else 0.0
     )
-    return mean, *_tango(gained * effective / n, lost * effective / n, effective)
+    return mean, *_tango(gained * effective / n, lost * effective / n, effective, tail)
 
 
-def _tango(gained: float, lost: float, n: float) -> tuple[float, float]:
+def _tango(gained: float, lost: float, n: float, tail: float) -> tuple[float, float]:
     """Both ends, where the score with its continuity correction is at the normal quantile."""
-    z, mean = float(norm.ppf(1 - TAIL)), (gained - lost) / n
+    z, mean = float(norm.ppf(1 - tail)), (gained - lost) / n
 
     def over(d: float) -> float:
         """How far the score at a true difference of d lies beyond the quantile."""
