@@ -64,7 +64,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class ControlDraws:
-    """One item. video, macd: logits of its options; level: MACD's own of the objects."""
+    """One item. video, macd: logits of its options; level: MACD's own of the objects.
+
+    seed: of the drawing of the clips, as `--seed` gives it.
+    """
 
     item: str
     video: list[float]
@@ -72,6 +75,7 @@ class ControlDraws:
     level: list[float]
     places: list[Draw]
     objects: list[Draw]
+    seed: int = 0
 
     @staticmethod
     def of(values: dict[str, Any]) -> ControlDraws:
@@ -194,7 +198,8 @@ def _read(args: argparse.Namespace) -> int:
         with path.open("a", encoding="utf-8") as file:
             for done, item in enumerate(missing):
                 clip, tracks = prepare(item)
-                rows[item.id] = read_draws(lm, clip, tracks, item, setting.options)
+                row = read_draws(lm, clip, tracks, item, setting.options)
+                rows[item.id] = replace(row, seed=args.seed)
                 file.write(json.dumps(asdict(rows[item.id])) + "\n")
                 file.flush()
                 if done % 50 == 49:

@@ -34,6 +34,7 @@ from macd_studio.evals.control_draws import PLACES, ControlDraws, stored
 from macd_studio.evals.figures import interval_text, points, table
 from macd_studio.evals.first_token import contrasted
 from macd_studio.evals.intervals import Interval, difference_interval
+from macd_studio.evals.rows import seeded
 from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import sign_flip
 from macd_studio.parts import ROOT
@@ -321,9 +322,12 @@ def _points(interval: Interval) -> str:
 
 def truths(rows: Sequence[ControlDraws]) -> list[int]:
     """Index of the right option of each row. Raises OptionError for a row of no question."""
-    benchmark = find_benchmark("toyworld-crossed")
+    drawings = {
+        seed: seeded(find_benchmark("toyworld-crossed"), seed) for seed in {r.seed for r in rows}
+    }
     found = []
     for row in rows:
+        benchmark = drawings[row.seed]
         key, _, which = row.item.rpartition("/")
         try:
             item = benchmark.item(key, int(which))  # type: ignore[attr-defined]

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from macd_studio.core.errors import OptionError
 from macd_studio.evals import one_mask
 from macd_studio.evals.answer import GRID
+from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, pack_draws, stored
 from macd_studio.evals.first_token import contrasted
 from macd_studio.evals.intervals import difference_interval
@@ -28,6 +30,7 @@ from macd_studio.evals.one_mask import (
     truths,
     tuned_interval,
 )
+from macd_studio.evals.rows import seeded
 
 FOLDER = one_mask.FOLDER
 
@@ -157,6 +160,19 @@ def test_the_command_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     pack_draws(path, rows[:5])
     assert main(["--draws", str(path)]) == 2
     assert "no draws of both splits" in capsys.readouterr().err
+
+
+def test_the_right_answers_are_those_of_the_drawing():
+    """Asked of each row's own seed, whatever a design makes of it."""
+    rows = [ControlDraws(f"test/options/{i}/0", [], [], [], [], [], seed)
+            for seed in (0, 1) for i in range(40)]  # fmt: skip
+    found = truths(rows)
+    for seed, own in ((0, found[:40]), (1, found[40:])):
+        benchmark = seeded(find_benchmark("toyworld-crossed"), seed)
+        items = [benchmark.item(f"test/options/{i}") for i in range(40)]
+        assert own == [i.options.index(i.truth) for i in items]
+    with pytest.raises(OptionError, match="no question"):
+        truths([ControlDraws("test/nothing/0/0", [], [], [], [], [])])
 
 
 @pytest.mark.long
