@@ -42,6 +42,9 @@ def test_the_likeliest_constants_are_a_minimum_and_sum_to_0():
     # a word that is never right goes down, and not without end
     never = likely_constants(scores[truth != 3], truth[truth != 3], weights[truth != 3], range(4))
     assert -15 < never[3] < min(never[k] for k in range(3))
+    few = scores[truth != 3], truth[truth != 3]
+    for step in (-0.05, 0.05):  # how far is the ridge's choice alone
+        assert loss(*few, never | {3: never[3] + step}) > loss(*few, never)
     assert likely_constants(scores, np.full(60, -1), weights, [0]) == {0: 0.0}
 
 

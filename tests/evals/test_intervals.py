@@ -13,6 +13,7 @@ from macd_studio.evals.intervals import (
     auroc_interval,
     auroc_parts,
     difference_interval,
+    effective_questions,
     share_interval,
 )
 from macd_studio.evals.metrics import auroc
@@ -39,6 +40,22 @@ def test_questions_that_always_go_together_count_as_one_clip():
     hits[0] = 0
     low = share_interval(hits, clips)[1]
     assert low < binomtest(39, 40).proportion_ci(0.95, method="exact").low
+
+
+def test_the_effective_number_of_questions_by_its_definition():
+    """Two of twenty clips hold an event: half a clip of ten alike questions is added to them."""
+    sizes, n, clips = np.full(20, 10.0), 200, 20
+    hits = np.zeros((20, 10))
+    hits[0, :3], hits[1, 0] = 1, 1
+    share = hits.mean()
+    influence = hits.sum(1) - 10 * share
+    between = (influence**2).sum() * clips / (clips - 1)
+    seen = between / (n * share * (1 - share))
+    expected = (2 * seen + 0.5 * 10) / 2.5
+    freedom = (t.ppf(0.975, n - 1) / t.ppf(0.975, clips - 1)) ** 2
+    made = effective_questions(influence, sizes, hits.any(1), share * (1 - share))
+    assert made == pytest.approx(n / expected * freedom)
+    assert expected > seen > 1
 
 
 def test_clips_of_other_sizes_count_by_their_sizes():

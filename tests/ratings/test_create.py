@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.controls import MOST_OVERLAP
+from macd_studio.core.masking.controls import MOST_OVERLAP, ControlMask
 from macd_studio.core.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, RANDOM, TOLERANCE, coverage, draw
@@ -58,6 +58,17 @@ def test_an_item_whose_area_cannot_be_matched_is_left_out(monkeypatch, tmp_path)
     monkeypatch.setattr(arms, "draw_control", lambda *_: None)
     with pytest.raises(OptionError, match="no place beside MACD's mask"):
         make_study(tmp_path, 1)
+
+
+def test_an_elsewhere_is_measured_on_what_raters_see(monkeypatch):
+    def on_macd(name, hidden, seed):
+        return ControlMask(name, hidden.tracks, hidden.level, hidden.frame_level, 1.0, 0.0)
+
+    monkeypatch.setattr(arms, "draw_control", on_macd)
+    with pytest.raises(arms.NoMask, match="no place beside MACD's mask"):
+        ARMS[RANDOM](source(0), np.random.default_rng(0))
+    made = ARMS["random-place"](source(0), np.random.default_rng(0))
+    assert made.details["overlap"] == pytest.approx(1)
 
 
 def test_an_elsewhere_hides_little_of_what_macd_hides():
