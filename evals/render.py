@@ -26,12 +26,13 @@ from macd_studio.evals.figures import Report, area, change, logits, percent, poi
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
 from macd_studio.evals.one_mask import markdown as one_mask_tables
+from macd_studio.evals.registered import markdown as registered_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import bars_table, spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
-PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md")
+PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md", "docs/registration.md")
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
 
@@ -117,6 +118,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "one-mask-over": lambda r, name: change(
         r["one_mask"]["cross_fitted"]["macd_over"][name]["delta"]
     ),
+    "agreement-table": lambda r: registered_table(r["agreement"], r["agreement"]["against"]),
     "controls-table": lambda r: controls_table(r["controls"]),
     "search-table": lambda r: search_table(r["search"]),
     "captions-table": lambda r: captions_table(r["captions"]),
@@ -157,6 +159,7 @@ SECTIONS = {
     "one-mask-n": "one_mask",
     "one-mask": "one_mask",
     "one-mask-over": "one_mask",
+    "agreement-table": "agreement",
     "controls-table": "controls",
     "search-table": "search",
     "captions-table": "captions",
@@ -222,6 +225,7 @@ BESIDE = {
     "search": "search.json",
     "one_mask": "one-mask.json",
     "controls": "controls.json",
+    "agreement": "agreement.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

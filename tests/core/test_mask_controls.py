@@ -86,7 +86,7 @@ def test_a_random_place_is_anywhere_whatever_macd_hides():
 
 
 def test_every_place_is_as_likely():
-    """Twenty thousand paths: none of the places near to MACD's own, or far from it, is preferred."""
+    """Of twenty thousand paths none prefers a place near to MACD's own, or far from it."""
     boxes = a_track(1, (0.15, 0.2)).boxes
     paths = [_paths(boxes, np.random.default_rng(seed), anywhere=True) for seed in range(40)]
     middles = np.concatenate(paths)[:, 0]

@@ -77,3 +77,14 @@ def test_the_registration_says_what_is_computed():
     assert tuple(chosen) == registered.REGISTERED_PAIR
     assert np.isclose(registered.BOUND, 0.02)
     assert "inside ± 2" in text
+
+
+def test_the_published_agreement_follows_from_both_draws():
+    told = json.loads((FOLDER / "agreement.json").read_text())
+    fresh, committed = (
+        registered._read(FOLDER / name) for name in ("draws-fresh.jsonl.gz", "draws.jsonl.gz")
+    )
+    again = json.loads(json.dumps(fresh | {"against": committed,
+                                           "agreement": agreement(fresh, committed)}))  # fmt: skip
+    assert again == told
+    assert told["n"] >= 240
