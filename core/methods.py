@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
-from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEW_NEEDS, VIEWS, find_view
+from macd_studio.core.views import OF_THE_CLIP, RANDOM_PLACES, VIEW_NEEDS, VIEWS, find_view
 
 if TYPE_CHECKING:
     from macd_studio.core.run.context import MethodContext
@@ -127,6 +127,7 @@ METHODS: dict[str, Method] = {
         Method("sid", "SID", "sid"),
         Method("tcd", "TCD", "tcd"),
         Method("macd-fixed", "MACD, no mask training", "macd-fixed"),
+        Method("macd-fixed-frames", "MACD, no mask training, frame mask", "macd-fixed-frames"),
         Method("macd-object", "MACD, no frame mask", "macd-object"),
         Method(
             "macd-object-subsampled", "MACD, no frame mask, fewer frames", "macd-object-subsampled"
@@ -139,12 +140,13 @@ METHODS: dict[str, Method] = {
         Method("noise-global", "Trained noise, whole clip", "noise-global"),
         Method("noise-object", "Trained noise, objects", "noise-object"),
         Method("noise-frame", "Trained noise, frames", "noise-frame"),
-        Method("random-mask", "Random places, same area", "random-mask"),
+        Method("random-place", "Random places, same area", "random-place"),
+        Method("random-objects", "Random objects, same levels", "random-objects"),
         *(
             Method(
                 f"random-average-{n}",
-                f"Average of {n} random masks",
-                VIEW_MARK.join(RANDOM_MASKS[:n]),
+                f"Average of {n} random places",
+                VIEW_MARK.join(RANDOM_PLACES[:n]),
                 "mean-views",
             )
             for n in (2, 4, 8)
@@ -160,7 +162,7 @@ METHODS: dict[str, Method] = {
     )
 }
 
-FORMER_NAMES = {"output-bias": "yes-bias"}
+FORMER_NAMES = {"output-bias": "yes-bias", "random-mask": "random-place"}
 """Names that methods had in an earlier version, still understood."""
 
 

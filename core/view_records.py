@@ -23,7 +23,9 @@ from macd_studio.core.validation import Flag, Many, Maybe, Number, Rule, rules_o
 
 _REALS, _FRAMES = Exactly(REAL), Exactly(FRAME)
 _PLACEMENT: dict[str, Rule] = {
+    "control": NAME,
     "area_ratio": REAL,
+    "overlap": REAL,
     "scale": REAL,
     "unmoved": Many(COUNT),
     "tries": COUNT,
@@ -68,7 +70,7 @@ class MaskedView(View):
         None,
     )
     random: Mapping[str, Any] | None = stored(
-        Table(_PLACEMENT), "how a random placement came out, see `core.masking.random_masks`", None
+        Table(_PLACEMENT), "how a control's mask came out, see `core.masking.controls`", None
     )
     frames: tuple[int, ...] | None = stored(_FRAMES, "those left in, if not all", None)
 

@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import no_masks
+from macd_studio.core.masking.controls import (
+    OBJECTS,
+    PLACE,
+    ControlMask,
+    Hidden,
+    random_objects,
+    random_place,
+)
 from macd_studio.core.masking.measured import (
     measured_changes,
     measured_counterfactual,
     measured_levels,
 )
-from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import Counterfactual, Track
 from macd_studio.core.view_records import (
@@ -65,6 +72,7 @@ class SecondView:
         return () if self.state is None else (self.state,)
 
 
+DrawControl = Callable[[Hidden, int], ControlMask]
 BuildView = Callable[["MethodContext"], SecondView]
 
 
@@ -123,6 +131,13 @@ def macd(context: MethodContext) -> SecondView:
 def macd_fixed(context: MethodContext) -> SecondView:
     """The paper's ablation "No Mask Training": every object at r0, no frame mask."""
     return fixed_view(context, np.full(len(context.tracks), context.options.ascent.r0))
+
+
+def macd_fixed_frames(context: MethodContext) -> SecondView:
+    """The other reading of "No Mask Training": every object and every frame group at r0."""
+    r0, k, g = context.options.ascent.r0, len(context.tracks), len(context.encoded.groups)
+    fixed = replace(no_masks(), level=np.full(k, r0), frame_level=np.full(g, r0))
+    return masked_view(context, fixed, context.options.mask)
 
 
 def macd_object(context: MethodContext) -> SecondView:
@@ -186,26 +201,18 @@ def reversed_signs(context: MethodContext) -> SecondView:
     return masked_view(context, context.counterfactual(mask, reverse=True), mask)
 
 
-def place_randomly(
-    context: MethodContext, counterfactual: Counterfactual, seed: int
-) -> RandomPlacement:
-    """Random places of the context's tracks that hide as much as the counterfactual's levels."""
+def hidden_by(context: MethodContext, counterfactual: Counterfactual) -> Hidden:
+    """What the counterfactual's levels hide of the context's clip: the input of every control."""
     x0, y0, x1, y1 = context.encoded.frames.content
-    return place_at_random(
-        context.tracks,
-        counterfactual.level,
-        counterfactual.frame_level,
-        context.encoded.groups,
-        (y1 - y0, x1 - x0),
-        context.options.mask,
-        seed,
-    )
+    levels = counterfactual.level, counterfactual.frame_level
+    size, mask = (y1 - y0, x1 - x0), context.options.mask
+    return Hidden(tuple(context.tracks), *levels, context.encoded.groups, size, mask)
 
 
-def random_mask(context: MethodContext, draw: int = 0) -> SecondView:
-    """A control: MACD's masks, of the same levels and area, moved to random places and frames.
+def control_view(context: MethodContext, draw_mask: DrawControl, draw: int = 0) -> SecondView:
+    """A control: the video behind another mask than MACD's, see `core.masking.controls`.
 
-    The record says how well that could be done; see `core.masking.random_masks`.
+    draw: the first is 0. The record holds the mask, its area and how much it shares with MACD's.
     """
     mask = context.options.mask
     if "gradient" in context.lm.capabilities:
@@ -215,21 +222,21 @@ def random_mask(context: MethodContext, draw: int = 0) -> SecondView:
     seed = context.options.seed
     if draw:  # a stream of its own for each further draw
         seed = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
-    placed = place_randomly(context, counterfactual, seed)
-    moved = replace(counterfactual, frame_level=placed.frame_level)
-    view = masked_view(context, moved, mask, placed.tracks)
+    drawn = draw_mask(hidden_by(context, counterfactual), seed)
+    moved = replace(counterfactual, level=drawn.level, frame_level=drawn.frame_level)
+    view = masked_view(context, moved, mask, drawn.tracks)
     boxes = tuple(
-        tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in placed.tracks
+        tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in drawn.tracks
     )
     assert isinstance(view.record, MaskedView)
-    return replace(view, record=replace(view.record, boxes=boxes, random=placed.as_dict()))
+    return replace(view, record=replace(view.record, boxes=boxes, random=drawn.as_dict()))
 
 
-def _another_draw(draw: int) -> BuildView:
+def _control(draw_mask: DrawControl, draw: int) -> BuildView:
     def view(context: MethodContext) -> SecondView:
-        return random_mask(context, draw)
+        return control_view(context, draw_mask, draw)
 
-    view.__doc__ = f"A control: draw {draw + 1} of MACD's masks at random places and frames."
+    view.__doc__ = (draw_mask.__doc__ or "").split("\n")[0]
     return view
 
 
@@ -386,9 +393,13 @@ OF_THE_CLIP: dict[str, BuildView] = {
 }
 """Views that are the same whatever objects were found."""
 
+RANDOM_PLACES = (PLACE, *(f"{PLACE}-{draw}" for draw in range(2, 9)))
+"""Draws of the same control, independent of each other."""
+
 OF_OBJECTS: dict[str, BuildView] = {
     "macd": macd,
     "macd-fixed": macd_fixed,
+    "macd-fixed-frames": macd_fixed_frames,
     "macd-object": macd_object,
     "macd-object-subsampled": macd_object_subsampled,
     "macd-continuous": macd_continuous,
@@ -397,16 +408,13 @@ OF_OBJECTS: dict[str, BuildView] = {
     "macd-margin": macd_margin,
     "macd-measured": macd_measured,
     "noise-object": noise_object,
-    "random-mask": random_mask,
-    **{f"random-mask-{draw + 1}": _another_draw(draw) for draw in range(1, 8)},
+    **{name: _control(random_place, draw) for draw, name in enumerate(RANDOM_PLACES)},
+    OBJECTS: _control(random_objects, 0),
     "mask-all": mask_all,
     "keep-only": keep_only,
     "reversed": reversed_signs,
 }
 """Views that depend on the objects that were found."""
-
-RANDOM_MASKS = tuple(name for name in OF_OBJECTS if name.startswith("random-mask"))
-"""Draws of the same control, independent of each other."""
 
 VIEWS = OF_THE_CLIP | OF_OBJECTS
 

@@ -45,7 +45,8 @@ DEFAULT_METHODS = (
     "macd-swept",
     "macd-measured",
     "mask-all",
-    "random-mask",
+    "random-place",
+    "random-objects",
     "reversed",
     "blank",
     "head-only",
@@ -54,7 +55,7 @@ QUICK = {"n": 216, "split": 288}
 """Questions over all regimes: to see it work, and to choose α, β and the constants by more than
 chance, in two minutes on two cores with three methods.
 """
-QUICK_METHODS = ("baseline", "vcd", "macd", "random-mask", "mask-all")
+QUICK_METHODS = ("baseline", "vcd", "macd", "random-place", "mask-all")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.special import logsumexp
 
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.metrics import normalised
@@ -26,7 +27,6 @@ MAGNITUDES = (0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5
 DELTAS = tuple(sign * m for m in MAGNITUDES for sign in (-1.0, 1.0))
 """What a constant is chosen from: as many values as there are pairs of α and β."""
 
-ROUNDS = 2
 FAR = 50.0
 """How far below the others a word scores that was not among the stored ones."""
 
@@ -104,8 +104,9 @@ def tune(items: Sequence[Item], baseline: Mapping[str, Row]) -> Constants:
     """Constants with the best mean over regimes of the share of right answers.
 
     The criterion by which α and β are chosen, on the same questions and with a grid of the same
-    size: δ on "yes" by trying DELTAS, those of other words one after the other, twice. Of equals
-    the smallest. baseline: item id → row of plain decoding.
+    size: see `accurate_constants`, for "yes" alone and for the other words together.
+
+    baseline: item id → row of plain decoding.
     """
     asked = [i for i in items if takes_constant(i, baseline.get(i.id))]
     counts = Counter(i.regime for i in asked)
@@ -122,7 +123,7 @@ def tune(items: Sequence[Item], baseline: Mapping[str, Row]) -> Constants:
         kept = np.array([words.index(w) if w in words else -1 for w in first])
         free = [k for k, w in enumerate(words) if (w == "yes" if yes_no else w in truths)]
         weights = np.array([1 / counts[i.regime] for i in group])
-        chosen = coordinates(scores, truth, weights, free, kept)
+        chosen = accurate_constants(scores, truth, weights, free, kept)
         constants |= {words[k]: c for k, c in chosen.items() if c}
     return constants
 
@@ -150,36 +151,140 @@ def best(scores: Floats, kept: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(stays, kept, scores.argmax(1))
 
 
-def coordinates(
+RIDGE = 1e-3
+"""Of `likely_constants`: half of it times Σ c² is added to the mean loss in nats. It decides only
+how far constants go of words that are always right or never; 0 would send them to infinity."""
+
+
+def likely_constants(
+    scores: Floats, truth: NDArray[np.int64], weights: Floats, free: Sequence[int]
+) -> dict[int, float]:
+    """The constant of each free word under which the right words are likeliest.
+
+    Intercepts of a multinomial logistic regression whose only other term is the model's own score:
+    the weighted mean of −log softmax(scores + c)[truth] plus RIDGE/2·Σ c². It is convex, so there
+    is one answer and no order of search; where every word is free the constants sum to 0. scores,
+    truth, weights: as in `accurate_constants`; rows whose right word is no column are left out.
+
+    >>> c = likely_constants(np.zeros((4, 2)), np.array([0, 0, 0, 1]), np.ones(4), [0, 1])
+    >>> [round(c[k], 2) for k in (0, 1)]  # ±log(3)/2, but for the ridge
+    [0.55, -0.55]
+    """
+    known = truth >= 0
+    scores, truth, weights = scores[known], truth[known], weights[known]
+    if not len(truth) or not free:
+        return dict.fromkeys(free, 0.0)
+    weights, columns = weights / weights.sum(), list(free)
+    right = np.zeros_like(scores)
+    right[np.arange(len(truth)), truth] = 1
+
+    def loss(c: Floats) -> tuple[float, Floats]:
+        moved = scores.copy()
+        moved[:, columns] += c
+        log = moved - logsumexp(moved, axis=1, keepdims=True)
+        excess = (np.exp(log) - right)[:, columns]
+        value = -float(weights @ log[np.arange(len(truth)), truth]) + RIDGE / 2 * float(c @ c)
+        return value, weights @ excess + RIDGE * c
+
+    found = minimize(loss, np.zeros(len(columns)), jac=True, method="BFGS", tol=1e-9)
+    return dict(zip(columns, found.x.tolist(), strict=True))
+
+
+def accurate_constants(
     scores: Floats,
     truth: NDArray[np.int64],
     weights: Floats,
     free: Sequence[int],
     kept: NDArray[np.int64],
 ) -> dict[int, float]:
-    """The constant of each free word, chosen one at a time with the others held.
+    """The constants, of 0 and DELTAS, with which most answers are right; of equals the smallest.
 
     scores: (N, W), -inf where a word cannot be answered; truth: (N,) index of the right word;
     weights: (N,); kept: (N,) index of the word that is answered without constants, or -1: equal
-    scores are decided as by `best`. Of constants that get equally much the one closest to 0.
+    scores are decided as by `best`. From 0 and from `likely_constants`, the best change of any one
+    word is made until none is better, so that the order of the words decides nothing. Equals are
+    decided by the smallest Σ (c − mean)² and then by the likelihood.
     """
-    chosen = dict.fromkeys(free, 0.0)
-    now = scores.copy()
     tried = np.array(sorted({0.0, *DELTAS}, key=abs))
-    for _ in range(ROUNDS if len(free) > 1 else 1):
-        for k in free:
-            rest = now.copy()
-            rest[:, k] = -np.inf
-            other = best(rest, np.where(kept == k, -1, kept))
-            highest = rest[np.arange(len(rest)), other][:, None]
-            moved = scores[:, k, None] + tried
-            first = (kept == k) | ((kept != other) & (k < other))
-            wins = (moved > highest) | ((moved == highest) & first[:, None])
-            right = np.where(wins, (truth == k)[:, None], (truth == other)[:, None])
-            share = (weights[:, None] * right).sum(0).round(9)
-            chosen[k] = float(tried[int(share.argmax())])
-            now[:, k] = scores[:, k] + chosen[k]
-    return chosen
+    likely = likely_constants(scores, truth, weights, free)
+    near = {k: float(tried[np.abs(tried - c).argmin()]) for k, c in likely.items()}
+    ends = [
+        _climb(scores, truth, weights, start, kept, tried)
+        for start in (dict.fromkeys(free, 0.0), near)
+    ]
+    return max(ends, key=lambda end: end[0])[1]
+
+
+Merit = tuple[float, float, float]
+"""share right, −Σ (c − mean)², mean log-likelihood"""
+
+
+def _climb(
+    scores: Floats,
+    truth: NDArray[np.int64],
+    weights: Floats,
+    start: dict[int, float],
+    kept: NDArray[np.int64],
+    tried: Floats,
+) -> tuple[Merit, dict[int, float]]:
+    now = dict(start)
+    merit = _merit(scores, truth, weights, now, kept)
+    while True:
+        moved: list[tuple[Merit, dict[int, float]]] = []
+        for k in now:
+            shares = _shares(scores, truth, weights, now, k, kept, tried)
+            top = shares.max()
+            if top < merit[0]:
+                continue
+            for c in tried[shares == top].tolist():
+                other = now | {k: c}
+                moved.append((_merit(scores, truth, weights, other, kept), other))
+        best_of = max(moved, key=lambda m: m[0], default=(merit, now))
+        if best_of[0] <= merit:
+            return merit, now
+        merit, now = best_of
+
+
+def _merit(
+    scores: Floats,
+    truth: NDArray[np.int64],
+    weights: Floats,
+    constants: Mapping[int, float],
+    kept: NDArray[np.int64],
+) -> Merit:
+    moved = scores.copy()
+    for k, c in constants.items():
+        moved[:, k] += c
+    share = float((weights * (best(moved, kept) == truth)).sum())
+    values = np.array(list(constants.values()))
+    off = values - values.mean() if len(values) > 1 else values
+    known = truth >= 0
+    log = moved[known] - logsumexp(moved[known], axis=1, keepdims=True)
+    likely = float(weights[known] @ log[np.arange(known.sum()), truth[known]])
+    return round(share, 9), -round(float(off @ off), 9), round(likely, 9)
+
+
+def _shares(
+    scores: Floats,
+    truth: NDArray[np.int64],
+    weights: Floats,
+    constants: Mapping[int, float],
+    k: int,
+    kept: NDArray[np.int64],
+    tried: Floats,
+) -> Floats:
+    """(len(tried),) weighted share right for each constant of word k, the others as they are."""
+    rest = scores.copy()
+    for other, c in constants.items():
+        rest[:, other] += c
+    rest[:, k] = -np.inf
+    second = best(rest, np.where(kept == k, -1, kept))
+    highest = rest[np.arange(len(rest)), second][:, None]
+    moved = scores[:, k, None] + tried
+    first = (kept == k) | ((kept != second) & (k < second))
+    wins = (moved > highest) | ((moved == highest) & first[:, None])
+    right = np.where(wins, (truth == k)[:, None], (truth == second)[:, None])
+    return np.asarray((weights[:, None] * right).sum(0).round(9))
 
 
 def same_counts(rows: Sequence[Row], firsts: Sequence[str]) -> tuple[list[str], float | None]:
@@ -220,18 +325,23 @@ def constant_like(
     """The constant on "yes" that does what a method does, and what remains beyond the best one.
 
     truth: (N,) whether yes is right; margins: (N,) score of yes less that of no at the baseline's
-    first token; accuracy: the method's, in [0, 1]. delta: the smallest change of the margin with
-    which the baseline gets at least as much, None where there is none; best: what the best constant
-    gets, in percent; beyond: the method's lead over it, in points. The constant is fitted to the
-    questions it is judged on, which favours it.
+    first token, NaN where there is none: such a question is right under no constant. accuracy: the
+    method's, in [0, 1]. delta: the smallest change of the margin with which the baseline gets at
+    least as much (it answers yes above 0, so a rise must be larger than this by any amount), None
+    where there is none; best: what the best constant gets, in percent; beyond: the method's lead
+    over it, in points; all None without questions. The constant is fitted to the questions it is
+    judged on, which favours it.
 
     >>> truth, margins = np.array([True, True, False]), np.array([-1.0, 2.0, -3.0])
     >>> constant_like(truth, margins, 1.0)
-    {'delta': 2.0, 'best': 100.0, 'beyond': 0.0}
+    {'delta': 1.0, 'best': 100.0, 'beyond': 0.0}
     """
-    edges = np.unique(-margins)
-    steps = np.concatenate([[edges[0] - 1], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1], [0.0]])
-    shares = np.array([((margins + d > 0) == truth).mean() for d in steps])
+    if not len(truth):
+        return {"delta": None, "best": None, "beyond": None}
+    edges = np.unique(-margins[np.isfinite(margins)])
+    steps = np.unique(np.concatenate([[0.0], edges, np.nextafter(edges, np.inf)]))
+    known = np.isfinite(margins)
+    shares = np.array([(((margins + d > 0) == truth) & known).mean() for d in steps])
     enough = np.flatnonzero(shares >= accuracy - 1e-12)
     delta = float(steps[enough[np.argmin(np.abs(steps[enough]))]]) if len(enough) else None
     best = float(shares.max())

@@ -47,7 +47,10 @@ def title(method: str) -> str:
 
 TITLES = {
     "yes-bias": "Tuned constant",
-    "constant": "Constant for each option",
+    "constant": "Constant for each option, the likeliest",
+    "constant-accurate": "Constant for each option, the most accurate",
+    "constant-ceiling": "Constant fitted to the very clips it is judged on",
+    "random-mask": "Random places, half a size away",
     "oracle": "Oracle: the asked object masked",
     "removed": "Drawn without the asked object",
 }

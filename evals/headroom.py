@@ -33,7 +33,7 @@ from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.constant import best, coordinates
+from macd_studio.evals.constant import accurate_constants, best, likely_constants
 from macd_studio.evals.figures import change, interval_text, survives, table, title
 from macd_studio.evals.first_token import (
     ORACLE,
@@ -48,23 +48,33 @@ from macd_studio.evals.first_token import (
     stack,
     stored_logits,
 )
+from macd_studio.evals.intervals import Interval
 from macd_studio.evals.rows import Setting, row_key
 from macd_studio.evals.stats import (
     COULD_DIFFER,
-    Interval,
+    clustered_share,
     could_differ,
     holm,
     mean_difference,
     sign_flip,
-    wilson,
 )
 
 Name = str
-METHODS = ("vcd", "macd", "macd-measured", "random-mask", "random-average-4", "mask-all")
-ALL, RANDOM = "mask-all", "random-mask"
-REFERENCES = (ALL, RANDOM, "random-average-4")
+METHODS = (
+    "vcd",
+    "macd",
+    "macd-measured",
+    "random-place",
+    "random-objects",
+    "random-average-4",
+    "mask-all",
+)
+ALL, PLACES = "mask-all", ("random-place", "random-mask")
+REFERENCES = (ALL, *PLACES, "random-objects", "random-average-4")
 """Methods that choose no objects: a choice is worth what it gains over them."""
-CONSTANT = "constant"
+CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
+"""Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
+the most accurate ones of the very clips they are judged on, which no constant can beat by much."""
 
 OVER_BASELINE, OVER_REFERENCE, BY_CONSTANT = 0.10, 0.04, 0.01
 """Shares of right answers that make headroom, see `can_judge_selection`."""
@@ -72,16 +82,19 @@ EQUAL = ((1.0, 0.1), (3.0, 0.1))
 """α and β at which all methods are compared alike, beside those tuned for each."""
 
 
-def can_judge_selection(oracle: Interval, over: Sequence[Interval], constant: Interval) -> bool:
+def can_judge_selection(
+    oracle: Interval, over: Sequence[Interval], constants: Sequence[Interval]
+) -> bool:
     """Whether a regime has headroom for a choice of objects.
 
     oracle: its gain over the baseline, at least 10 points; over: over hiding every object, and over
-    random places, at least 4 each; constant: what the best constant per option gains, at most 1,
+    random places, at least 4 each; constants: what tuned constants per option gain, each at most 1,
     its interval holds 0. The other intervals must leave out zero.
     """
     gains = oracle[0] >= OVER_BASELINE and all(z[0] >= OVER_REFERENCE for z in over)
     apart = oracle[1] > 0 and all(z[1] > 0 for z in over)
-    return bool(gains and apart and constant[0] <= BY_CONSTANT and constant[1] <= 0 <= constant[2])
+    idle = all(z[0] <= BY_CONSTANT and z[1] <= 0 <= z[2] for z in constants)
+    return bool(gains and apart and idle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,30 +167,35 @@ def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
     return max(GRID, key=lambda c: (answers.hits(method, c).sum(), -c[0], c[1]))
 
 
-def tune_constants(answers: Answers) -> dict[Name, float]:
-    """A constant for each option, see `evals.constant.coordinates`."""
+def tune_constants(answers: Answers, how: Callable[..., dict[int, float]]) -> dict[Name, float]:
+    """A constant for each option. how: `likely_constants`, or `accurate_constants`."""
     weights = np.ones(len(answers.items))
-    constants = coordinates(
-        answers.by_name,
-        answers.name_of_truth,
-        weights,
-        range(len(answers.names)),
-        answers.name_of_answer,
-    )
+    free = range(len(answers.names))
+    more = [answers.name_of_answer] if how is accurate_constants else []
+    constants = how(answers.by_name, answers.name_of_truth, weights, free, *more)
     return {answers.names[k]: constant for k, constant in constants.items()}
+
+
+def constant_hits(choose: Answers, test: Answers) -> dict[str, NDArray[np.bool_]]:
+    """Whether each answer is right with the constants of CONSTANTS: (N,) by name."""
+    tuned = {
+        CONSTANT: tune_constants(choose, likely_constants),
+        ACCURATE: tune_constants(choose, accurate_constants),
+        CEILING: tune_constants(test, accurate_constants),
+    }
+    return {name: test.hits_with(constants) for name, constants in tuned.items()}
 
 
 def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str, Any]:
     """Figures of one regime: each method against the baseline and against hiding everything."""
     clips = [i.clip for i in test.items]
     base = stack(test.rows, VIDEO).argmax(1) == test.truth
-    constant = test.hits_with(tune_constants(choose))
-    hits = {VIDEO: base, CONSTANT: constant}
+    hits = {VIDEO: base, **constant_hits(choose, test)}
     figures: dict[str, Any] = {}
     contrasts = {m: tune_contrast(choose, m) for m in methods}
     hits |= {m: test.hits(m, contrasts[m]) for m in methods}
     for name, right in hits.items():
-        figures[name] = {"right": wilson(int(right.sum()), len(right))}
+        figures[name] = {"right": clustered_share(right, clips)}
         if name != VIDEO:
             figures[name] |= _compared(base, right, clips)
         if name in contrasts:
@@ -199,9 +217,9 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     }
     if ORACLE in figures and ALL in figures:
         oracle = figures[ORACLE]
-        over = [oracle["over"][z]["delta"] for z in (ALL, RANDOM) if z in oracle["over"]]
+        over = [oracle["over"][z]["delta"] for z in (ALL, *PLACES) if z in oracle["over"]]
         comparison["can_judge_selection"] = can_judge_selection(
-            oracle["delta"], over, figures[CONSTANT]["delta"]
+            oracle["delta"], over, [figures[z]["delta"] for z in (CONSTANT, ACCURATE)]
         )
     return comparison
 
@@ -224,7 +242,7 @@ def adjust(regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     choices: list[dict[str, Any]] = []
     for part in regimes.values():
         for name, figures in part["methods"].items():
-            if name not in (VIDEO, CONSTANT, *TRUTHS):
+            if name not in (VIDEO, *CONSTANTS, *TRUTHS):
                 gains.append(figures)
                 choices += [] if name in REFERENCES else figures["over"].values()
     families = {"gains": gains, "choices": choices}
@@ -304,7 +322,7 @@ def markdown(report: dict[str, Any]) -> str:
 
     report: as `run` writes it.
     """
-    methods = [VIDEO, CONSTANT, *report["methods"]]
+    methods = [VIDEO, *CONSTANTS, *report["methods"]]
     references = [z for z in REFERENCES if z in report["methods"]]
     gains, paired, equal = [], [], []
     for regime, part in report["regimes"].items():
@@ -312,7 +330,7 @@ def markdown(report: dict[str, Any]) -> str:
         judged = part.get("can_judge_selection")
         verdict = "" if judged is None else ", can judge a choice" if judged else ", cannot"
         name = f"{regime} ({part['balance']}{verdict})"
-        for method in methods:
+        for method in (m for m in methods if m in figures):
             one = figures[method]
             reads = f"{one['reads']:.1f}" if "reads" in one else "–"
             contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
@@ -359,7 +377,7 @@ def gain_text(figures: Mapping[str, Any] | None) -> str:
 def _family(tests: int, what: str) -> str:
     return (
         f"Bold: significant after Holm's correction over the table's {tests} {what} in which at"
-        f" least {COULD_DIFFER} clips differ; neither the constant nor what knows the truth is"
+        f" least {COULD_DIFFER} clips differ; neither the constants nor what knows the truth is"
         " tested."
     )
 

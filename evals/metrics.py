@@ -129,7 +129,8 @@ BINS = 10
 def calibration(probability: Sequence[float], hit: Sequence[bool]) -> dict[str, Any]:
     """Expected calibration error over BINS equal bins of p(answer), and what each bin holds.
 
-    probability: (N,) in [0, 1], of the answer that was given; hit: (N,) whether it is right. ece:
+    probability: (N,) in [0, 1], of the answer that was given, left out where it is not finite; hit:
+    (N,) whether it is right. A probability on an edge belongs to the bin above it. ece:
     Σ share of the bin·|share right − mean probability| (Guo et al. 2017). bins: [mean probability,
     share right, n] of each bin that is not empty.
 
@@ -137,7 +138,8 @@ def calibration(probability: Sequence[float], hit: Sequence[bool]) -> dict[str, 
     0.05
     """
     p, hits = np.asarray(probability, float), np.asarray(hit, float)
-    index = np.minimum((p * BINS).astype(int), BINS - 1)
+    p, hits = p[np.isfinite(p)], hits[np.isfinite(p)]
+    index = np.searchsorted(np.arange(1, BINS) / BINS, p, side="right")
     bins = [
         [float(p[index == i].mean()), float(hits[index == i].mean()), int((index == i).sum())]
         for i in range(BINS)

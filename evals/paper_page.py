@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from macd_studio.evals.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
 from macd_studio.evals.figures import document, table
+from macd_studio.evals.odd_figures import findings
 from macd_studio.evals.published import (
     FOLDER,
     PublishedRow,
@@ -92,6 +93,9 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
     for name in [n for n in FIRST if n in published]:
         yield from _table(published[name])
     yield from _held_together(published)
+    yield "## Figures that cannot be, or cannot all be"
+    yield "What follows from the printed figures; nothing here says why."
+    yield "\n".join(f"- {finding}" for finding in findings(published))
 
 
 def _never(row: PublishedRow) -> bool:

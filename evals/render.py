@@ -21,15 +21,18 @@ from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
 from macd_studio.evals.commands.detectors import markdown as detectors_table
+from macd_studio.evals.control_masks import markdown as controls_table
 from macd_studio.evals.figures import Report, area, change, logits, percent, points, survives, table
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
+from macd_studio.evals.one_mask import markdown as one_mask_tables
+from macd_studio.evals.registered import markdown as registered_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import bars_table, spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
-PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md")
+PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md", "docs/registration.md")
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
 
@@ -106,6 +109,17 @@ KINDS: dict[str, Callable[..., str]] = {
     "crossed-over": lambda r, regime, method, other: gain_text(
         _crossed(r, "crossed", regime, method)["over"][other]
     ),
+    "judges": lambda r, regime: (
+        "can" if r["crossed"]["regimes"][regime]["can_judge_selection"] else "cannot"
+    ),
+    "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
+    "one-mask-n": lambda r: str(r["one_mask"]["n"]),
+    "one-mask": lambda r, name: change(r["one_mask"]["cross_fitted"]["gain"][name]["delta"]),
+    "one-mask-over": lambda r, name: change(
+        r["one_mask"]["cross_fitted"]["macd_over"][name]["delta"]
+    ),
+    "agreement-table": lambda r: registered_table(r["agreement"], r["agreement"]["against"]),
+    "controls-table": lambda r: controls_table(r["controls"]),
     "search-table": lambda r: search_table(r["search"]),
     "captions-table": lambda r: captions_table(r["captions"]),
     "captions": lambda r, what: str(r["captions"][what]),
@@ -140,6 +154,13 @@ SECTIONS = {
     "crossed-n": "crossed",
     "crossed": "crossed",
     "crossed-over": "crossed",
+    "judges": "crossed",
+    "one-mask-table": "one_mask",
+    "one-mask-n": "one_mask",
+    "one-mask": "one_mask",
+    "one-mask-over": "one_mask",
+    "agreement-table": "agreement",
+    "controls-table": "controls",
     "search-table": "search",
     "captions-table": "captions",
     "captions": "captions",
@@ -202,6 +223,9 @@ def rendered(text: str, report: Report) -> str:
 BESIDE = {
     "crossed": "crossed.json",
     "search": "search.json",
+    "one_mask": "one-mask.json",
+    "controls": "controls.json",
+    "agreement": "agreement.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

@@ -63,7 +63,7 @@ def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     return percent(figures["auroc"])
 
 
-README_METHODS = ("baseline", "yes-bias", "random-mask", "vcd", "macd")
+README_METHODS = ("baseline", "yes-bias", "random-place", "random-mask", "vcd", "macd")
 
 
 def readme_tables(report: Report) -> str:
@@ -91,8 +91,9 @@ def sections(report: Report) -> Iterator[str]:
         yield f"**{as_cell(failed)}**"
     yield (
         "Baseline: right answers in %. Others: change against the baseline on the same questions,"
-        f" in points. Intervals are 95 %, from {report['resamples']} resamples of whole clips;"
-        " where nothing changed they are the exact bound for that many clips. Bold: significant (p"
+        f" in points. Intervals are 95 %, over clips (docs/intervals.md; of ratios from"
+        f" {report['resamples']} resamples of whole clips);"
+        " where nothing changed they are never of no width. Bold: significant (p"
         f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
         f" clips; comparisons in which fewer than {COULD_DIFFER} clips differ are no tests. Regimes"
         " are never pooled. Captions count as right where nothing is named that is not there."
@@ -148,7 +149,7 @@ def _shift_free(report: Report) -> Iterator[str]:
     yield "## What a constant cannot change: the ranking of yes-no answers"
     yield (
         "AUROC of the margin of “yes” over “no”, in %; others as change in points. Bold after"
-        " Holm's correction over this table, by the spread of the resamples."
+        " Holm's correction over this table."
     )
     yield auroc_table(report)
 
@@ -405,6 +406,8 @@ SHOWN_BY_LEVEL = (
     "vcd",
     "macd",
     "macd-measured",
+    "random-place",
+    "random-objects",
     "random-mask",
     "mask-all",
 )

@@ -8,22 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, norm
 
 from macd_studio.core.errors import OptionError
-
-Array = NDArray[Any]
-Clusters = Sequence[Any] | Array
-"""N keys, such as the clip of each question."""
-
-Interval = tuple[float, float, float]
-"""estimate, lower and upper end of the 95 % confidence interval"""
+from macd_studio.evals.intervals import (
+    Array,
+    Clusters,
+    Interval,
+    cluster_sums,
+    difference_interval,
+    share_interval,
+)
 
 RESAMPLES = 4000
+LEVEL = 0.05
+"""Of every test: where p is below it, 0 is refused."""
 
 
 def wilson(hits: int, n: int) -> Interval:
@@ -51,15 +52,6 @@ def mcnemar(a: Array, b: Array) -> float:
     if gained + lost == 0:
         return 1.0
     return float(binomtest(gained, gained + lost, 0.5).pvalue)
-
-
-def cluster_sums(cluster: Clusters, *columns: Array) -> list[Array]:
-    """Each column (N,) summed within its clusters: (C,) each, clusters in one order.
-
-    cluster: N keys, such as the clip of each question.
-    """
-    _, index = np.unique(np.asarray(cluster), return_inverse=True)
-    return [np.bincount(index, weights=np.asarray(c, float)) for c in columns]
 
 
 @lru_cache(maxsize=8)
@@ -107,53 +99,35 @@ def percentile_interval(estimate: float, drawn: Array) -> Interval:
     return estimate, float(low), float(high)
 
 
-def mean_difference(a: Array, b: Array, cluster: Clusters, seed: int = 0) -> Interval:
+def mean_difference(a: Array, b: Array, cluster: Clusters) -> Interval:
     """Mean of b − a over the same N questions, with its interval; a, b: (N,) in [0, 1].
 
-    cluster: N keys. Where all clusters have one mean, as where no question changed, resampling
-    knows no spread; then the interval is `exact_bound`'s for the number of clusters.
+    cluster: N keys. `difference_interval`; where the exact test over clips, `sign_flip`, does not
+    refuse 0 at 5 %, the interval holds it, so that with one question a clip both say the same.
 
     >>> low, high = mean_difference(np.zeros(100), np.zeros(100), range(100))[1:]
     >>> round(low, 3), round(high, 3)
-    (-0.036, 0.036)
+    (-0.046, 0.046)
     """
     difference = np.asarray(b, float) - np.asarray(a, float)
-    return _bounded_mean(difference, cluster, seed, -1.0)
+    mean, low, high = difference_interval(difference, cluster)
+    if low <= 0 <= high or not len(difference) or np.any(difference != np.rint(difference)):
+        return mean, low, high
+    if sign_flip(difference, cluster) < LEVEL:
+        return mean, low, high
+    return mean, min(low, 0.0), max(high, 0.0)
 
 
-def clustered_share(hits: Array, cluster: Clusters, seed: int = 0) -> Interval:
-    """A share in [0, 1] of N questions, with its interval from resampling whole clusters.
+def clustered_share(hits: Array, cluster: Clusters) -> Interval:
+    """A share in [0, 1] of N questions with its interval over clips, see `share_interval`.
 
-    hits: (N,) bool. Where all clusters have one mean, as where all were hit, the ends are
-    `exact_bound`'s for the number of clusters. NaN for N = 0.
+    hits: (N,) bool; cluster: N keys. NaN for N = 0.
 
     >>> estimate, low, high = clustered_share(np.ones(100), range(100))
     >>> estimate, round(low, 3), high
     (1.0, 0.964, 1.0)
     """
-    return _bounded_mean(np.asarray(hits, float), cluster, seed, 0.0)
-
-
-def _bounded_mean(values: Array, cluster: Clusters, seed: int, lowest: float) -> Interval:
-    """Mean of values within [lowest, 1]."""
-    if not len(values):
-        return float("nan"), float("nan"), float("nan")
-    sums, sizes = cluster_sums(cluster, values, np.ones(len(values)))
-    if np.ptp(sums / sizes) > 1e-12:
-        return bootstrap_ratio(values, np.ones(len(values)), cluster, seed=seed)
-    same, other = float(values.mean()), exact_bound(len(sums))
-    return same, same - other * (same - lowest), same + other * (1 - same)
-
-
-def exact_bound(n: int) -> float:
-    """The largest share of which n draws show no case with a chance of 2.5 %: about 3.7/n.
-
-    Clopper and Pearson's upper end for 0 of n, of a two-sided 95 % interval ("rule of three").
-
-    >>> round(exact_bound(1000), 5)
-    0.00368
-    """
-    return float(1 - 0.025 ** (1 / n))
+    return share_interval(hits, cluster)
 
 
 def sign_flip(difference: Array, cluster: Clusters) -> float:
@@ -196,15 +170,6 @@ def could_differ(difference: Array, cluster: Clusters) -> bool:
     return int((np.abs(np.rint(sums)) > 0).sum()) >= COULD_DIFFER
 
 
-def spread_p(estimate: float, drawn: Array) -> float:
-    """Two-sided p that the truth is 0, by the normal distribution with the resamples' spread."""
-    drawn = drawn[np.isfinite(drawn)]
-    spread = float(drawn.std()) if len(drawn) else 0.0
-    if spread == 0:
-        return 1.0 if estimate == 0 else float("nan")
-    return float(2 * norm.sf(abs(estimate) / spread))
-
-
 def holm(p: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values, in the order given (Holm 1979); NaN stays and is not counted.
 
@@ -218,31 +183,6 @@ def holm(p: Sequence[float]) -> list[float]:
     steps = values[order] * np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return [float(x) for x in adjusted]
-
-
-def resampled_auroc(
-    positive: Array, score: Array, cluster: Clusters, seed: int = 0
-) -> tuple[float, Array]:
-    """The area under the ROC curve, and that of every resample of whole clusters (RESAMPLES,).
-
-    positive: (N,) bool; score: (N,), any scale; ties count half. Two methods on the same questions
-    are resampled alike, so that their draws may be subtracted. NaN without both kinds.
-
-    >>> estimate, drawn = resampled_auroc(np.array([1, 0, 1, 0]), np.arange(4), range(4))
-    >>> estimate, len(drawn)
-    (0.25, 4000)
-    """
-    positive, score = np.asarray(positive, bool), np.asarray(score, float)
-    _, index = np.unique(np.asarray(cluster), return_inverse=True)
-    weights = resampled_clusters(int(index.max()) + 1, seed, RESAMPLES)[:, index]
-    a, b = score[positive], score[~positive]
-    if not len(a) or not len(b):
-        return float("nan"), np.full(RESAMPLES, np.nan)
-    wins = (a[:, None] > b).astype(np.float32) + 0.5 * (a[:, None] == b).astype(np.float32)
-    up, down = weights[:, positive].astype(np.float32), weights[:, ~positive].astype(np.float32)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = ((up @ wins) * down).sum(1) / (up.sum(1) * down.sum(1))
-    return float(wins.mean()), np.asarray(drawn, np.float64)
 
 
 def check_difference(difference: float, discordance: float) -> None:

@@ -18,6 +18,7 @@ from macd_studio.evals.constant import (
     takes_constant,
     with_constants,
 )
+from macd_studio.evals.intervals import auroc_change, auroc_interval
 from macd_studio.evals.metrics import (
     auroc,
     calibration,
@@ -33,18 +34,13 @@ from macd_studio.evals.metrics import (
 from macd_studio.evals.ranking import gradient_auc, object_ranking
 from macd_studio.evals.rows import Row
 from macd_studio.evals.stats import (
-    Interval,
     bootstrap_ratio,
     clustered_share,
     could_differ,
-    exact_bound,
     holm,
     mcnemar,
     mean_difference,
-    percentile_interval,
-    resampled_auroc,
     sign_flip,
-    spread_p,
 )
 
 Figures = dict[str, Any]
@@ -53,8 +49,17 @@ Answers = Mapping[tuple[str, str], Row]
 Bools = NDArray[np.bool_]
 
 JUDGED = ("macd", "macd-measured")
-RIVALS = ("yes-bias", "random-mask", "mask-all", "reversed", "vcd")
-"""What each of JUDGED is compared with; each rival is compared with the constant, too."""
+RIVALS = (
+    "yes-bias",
+    "random-place",
+    "random-objects",
+    "random-mask",
+    "mask-all",
+    "reversed",
+    "vcd",
+)
+"""What each of JUDGED is compared with; each rival is compared with the constant, too. Rows from
+before `random-place` hold `random-mask` instead."""
 
 HELPS_FROM = 0.01
 """The gain from which constants are said to help a regime's questions."""
@@ -321,36 +326,28 @@ def _auroc_table(judged: Mapping[str, Judged]) -> Figures:
         positive = np.array([i.truth == "yes" for i in asked.items], bool)
         if not positive.any() or positive.all():
             continue
-        drawn = {}
+        scores = {}
         for m in asked.methods:
             margins = [r.margin for r in asked.rows[m]]
             if all(z is not None for z in margins) and asked.applies[m].all():
-                drawn[m] = resampled_auroc(positive, np.array(margins, float), asked.clips)
+                scores[m] = np.array(margins, float)
         table[regime] = {}
-        for m, (area, draws) in drawn.items():
+        for m, own in scores.items():
             cell: Figures = {
-                "auroc": _never_certain(percentile_interval(area, draws), asked, positive),
+                "auroc": auroc_interval(positive, own, asked.clips),
                 "balanced": _balanced(asked, positive, m),
             }
-            if m != "baseline" and "baseline" in drawn:
-                base, base_draws = drawn["baseline"]
-                cell["delta"] = percentile_interval(area - base, draws - base_draws)
-                if m != "yes-bias":  # whose order is the baseline's by design
-                    cell["delta"] = _never_certain(cell["delta"], asked, positive)
-                cell["p_clips"] = spread_p(area - base, draws - base_draws)
+            if m != "baseline" and "baseline" in scores:
+                if m == "yes-bias":  # its order is the baseline's by design
+                    cell["delta"], cell["p_clips"] = (0.0, 0.0, 0.0), 1.0
+                else:
+                    cell["delta"], cell["p_clips"] = auroc_change(
+                        positive, scores["baseline"], own, asked.clips
+                    )
                 cell["balanced_delta"] = _balanced(asked, positive, m, "baseline")
             table[regime][m] = cell
     _adjust(list(table.values()))
     return table
-
-
-def _never_certain(interval: Interval, asked: Judged, positive: Bools) -> Interval:
-    """An AUROC's interval; where no resample differs, the exact bound for the rarer truth."""
-    estimate, low, high = interval
-    if low != high:
-        return interval
-    bound = exact_bound(min(len(set(asked.clips[z].tolist())) for z in (positive, ~positive)))
-    return estimate, max(estimate - bound, -1.0), min(estimate + bound, 1.0)
 
 
 def _balanced(

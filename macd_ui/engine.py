@@ -33,7 +33,7 @@ from typing import Any
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
-from macd_studio.core.masking.random_masks import place_at_random
+from macd_studio.core.masking.controls import Hidden, random_place
 from macd_studio.core.shipped import EMBEDDED, shipped
 from macd_studio.core.types import LOST, Trace, Track
 from macd_studio.core.whatif.edits import check_changeable
@@ -343,18 +343,10 @@ def _placements(trace: Trace) -> list[dict[str, Any]]:
     """The random masks that `core.whatif.controls` compares with."""
     levels = trace.counterfactual
     assert levels is not None
-    placed = [
-        place_at_random(
-            trace.tracks,
-            levels.level,
-            levels.frame_level,
-            trace.groups,
-            (SIDE, SIDE),
-            trace.mask,
-            trace.options.seed + draw,
-        )
-        for draw in range(RANDOM_MASKS)
-    ]
+    hidden = Hidden(
+        trace.tracks, levels.level, levels.frame_level, trace.groups, (SIDE, SIDE), trace.mask
+    )
+    placed = [random_place(hidden, trace.options.seed + draw) for draw in range(RANDOM_MASKS)]
     return [
         {"boxes": [_boxes(t) for t in z.tracks], "frame_level": z.frame_level.tolist()}
         for z in placed

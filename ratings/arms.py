@@ -13,8 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.macd import frame_levels, quantize_strengths
+from macd_studio.core.masking.controls import (
+    CONTROLS,
+    ELSEWHERE,
+    MOST_OVERLAP,
+    OBJECTS,
+    PLACE,
+    Hidden,
+    compare_masks,
+    draw_control,
+)
 from macd_studio.core.masking.masks import combine_masks, draw_masks
-from macd_studio.core.masking.random_masks import place_at_random
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.types import Floats, Track
 from macd_studio.ratings.source import Source
@@ -40,6 +49,10 @@ class ArmMask:
     def hidden(self) -> float:
         """Pixels hidden, Σ M over frames, after clipping and overlap."""
         return float(self.mask.sum(dtype=np.float64))
+
+
+NOWHERE = "no place beside MACD's mask"
+"""Why an item has no `random-elsewhere`."""
 
 
 class NoMask(Exception):
@@ -71,34 +84,44 @@ def macd(source: Source, rng: np.random.Generator) -> ArmMask:
     return ArmMask(draw(source, source.tracks, final.level, final.frame_level))
 
 
-def random_mask(source: Source, rng: np.random.Generator) -> ArmMask:
-    """MACD's levels on tracks at random places, with the same hidden area within TOLERANCE.
+def control(name: str) -> Arm:
+    """The arm of a control by its name, of `core.masking.controls.CONTROLS`.
 
-    Measured on the pixels that raters see. Raises NoMask where DRAWS draws do not agree.
+    Drawn at PLACED_SIDE and measured on the pixels that raters see: area_ratio and overlap are in
+    the details. Of `random-place` and `random-elsewhere` the area must agree within TOLERANCE, of
+    the latter the overlap with MACD's mask must be within its bound; NoMask where DRAWS draws fail.
     """
-    final = source.counterfactual
-    assert final is not None
-    wanted = macd(source, rng).hidden
-    shrink = min(1.0, PLACED_SIDE / max(source.size))
-    height, width = (max(1, round(shrink * z)) for z in source.size)
-    for _ in range(DRAWS):
-        seed = int(rng.integers(2**32))
-        placed = place_at_random(
-            source.tracks, final.level, final.frame_level, source.groups,
-            (height, width), source.mask, seed,
+
+    def arm(source: Source, rng: np.random.Generator) -> ArmMask:
+        final = source.counterfactual
+        assert final is not None
+        own = macd(source, rng).mask
+        shrink = min(1.0, PLACED_SIDE / max(source.size))
+        height, width = (max(1, round(shrink * z)) for z in source.size)
+        groups = tuple(tuple(g) for g in source.groups)
+        hidden = Hidden(
+            tuple(source.tracks), final.level, final.frame_level, groups, (height, width),
+            source.mask,
         )  # fmt: skip
-        mask = draw(source, placed.tracks, final.level, placed.frame_level)
-        ratio = float(mask.sum(dtype=np.float64)) / wanted
-        if abs(ratio - 1) <= TOLERANCE and not _same(source, final.level, placed.unmoved):
-            details = {"seed": seed, "scale": round(placed.scale, 5)}
-            return ArmMask(mask, details | {"area_ratio": round(ratio, 5)})
-    raise NoMask("area not matched")
+        reason = "area not matched"
+        for _ in range(DRAWS):
+            seed = int(rng.integers(2**32))
+            drawn = draw_control(name, hidden, seed)
+            if drawn is None:
+                raise NoMask(NOWHERE)
+            mask = draw(source, drawn.tracks, drawn.level, drawn.frame_level)
+            ratio, overlap = compare_masks(own, mask)
+            details = {"seed": seed, "scale": round(drawn.scale, 5)}
+            details |= {"area_ratio": round(ratio, 5), "overlap": round(overlap, 5)}
+            if name == OBJECTS:
+                return ArmMask(mask, details)
+            if abs(ratio - 1) <= TOLERANCE:
+                if name == PLACE or overlap <= MOST_OVERLAP:
+                    return ArmMask(mask, details)
+                reason = NOWHERE
+        raise NoMask(reason)
 
-
-def _same(source: Source, level: NDArray[np.float64], unmoved: Sequence[int]) -> bool:
-    """Whether an object that MACD hides stayed where it was."""
-    hidden = {t.id for t, z in zip(source.tracks, level, strict=True) if z > 0}
-    return bool(hidden & set(unmoved))
+    return arm
 
 
 def mask_all(source: Source, rng: np.random.Generator) -> ArmMask:
@@ -137,11 +160,10 @@ def hide_tracks(source: Source, ids: Sequence[int]) -> ArmMask:
     return ArmMask(draw(source, tracks, np.ones(len(tracks)), np.zeros(0), options))
 
 
-MACD, RANDOM, BY_HAND = "macd", "random-mask", "by-hand"
+MACD, RANDOM, BY_HAND = "macd", ELSEWHERE, "by-hand"
 ARMS: dict[str, Arm] = {
     MACD: macd,
-    RANDOM: random_mask,
-    "random-mask-2": random_mask,
+    **{name: control(name) for name in CONTROLS},
     "mask-all": mask_all,
     "reversed": reversed_signs,
 }

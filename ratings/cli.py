@@ -133,9 +133,9 @@ def _add_create(create: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     create.add_argument("--device", default="auto", help="of both models (default: auto)")
     create.add_argument(
-        "--arms", default="macd,random-mask", metavar="NAME,…",
-        help="of macd, random-mask, random-mask-2, mask-all, reversed, by-hand; each other arm is"
-        " compared with the first (default: %(default)s)",
+        "--arms", default="macd,random-elsewhere", metavar="NAME,…",
+        help="of macd, random-elsewhere, random-place, random-objects, mask-all, reversed, by-hand;"
+        " each other arm is compared with the first (default: %(default)s)",
     )  # fmt: skip
     create.add_argument(
         "--by-hand", nargs="+", type=Path, default=[], metavar="FILE.macd",

@@ -26,6 +26,7 @@ from macd_studio.ratings.arms import (
     LEAST,
     MACD,
     MOST,
+    RANDOM,
     Arm,
     ArmMask,
     NoMask,
@@ -51,7 +52,7 @@ class StudyPlan:
     changed by hand, the arm "by-hand" of the clips they are of.
     """
 
-    arms: tuple[str, ...] = (MACD, "random-mask")
+    arms: tuple[str, ...] = (MACD, RANDOM)
     design: Design = "pair"
     raters: int = 3
     repeat: float = 0.1

@@ -98,17 +98,17 @@ def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
             arm, str(a["ratings"]), _with_interval(a["mean"]), _with_interval(a["sd"]),
             _share(a["at_least_4"]), " ".join(map(str, a["counts"])),
         ))  # fmt: skip
-    for arm, p in report["paper"]["arms"].items():
+    for arm, p in (report["paper"] or {"arms": {}})["arms"].items():
         good = f"{p['at_least_4']:.0%}"
         rows.append((f"{arm}, the paper's", DASH, f"{p['mean']:.2f}", f"{p['sd']:.2f}", good, DASH))
     return tuple(rows)
 
 
 def _paper_line(report: dict[str, Any]) -> str:
-    return (
-        f"In brackets 95 % intervals over clips and raters. The paper's rows are theirs, not ours"
-        f" ({report['paper']['what']})."
-    )
+    intervals = "In brackets 95 % intervals over clips and raters."
+    if report["paper"] is None:
+        return intervals
+    return f"{intervals} The paper's rows are theirs, not ours ({report['paper']['what']})."
 
 
 def _differences(report: dict[str, Any]) -> list[Block]:

@@ -22,12 +22,15 @@ TOLERANCE = 0.01
 """How far the hidden area may be from the original one, as a share of it."""
 SCALES = 0.8, 1.25
 """How far boxes may be scaled where no placement found has the same area."""
+SCALES_ANYWHERE = 0.5, 2.0
+"""The same where any place will do and placements are not chosen by their area."""
 TRIES = 100
 """Placements drawn before boxes are scaled."""
 
 _PATHS = 512  # paths drawn for each object, of which a placement takes one
 _COARSE = 96  # long side in pixels at which placements are compared before they are measured
 _COARSE_TOLERANCE = 0.004
+_ANYWHERE = 25  # placements that are scaled where any place will do
 _MEASURED = 6  # placements that are scaled, the best ones first
 _STEPS = 8  # measurements for one scale
 
@@ -66,6 +69,8 @@ def place_at_random(
     size: tuple[int, int],
     options: MaskOptions | None = None,
     seed: int = 0,
+    *,
+    anywhere: bool = False,
 ) -> RandomPlacement:
     """Moves every object to a random place and hides as many pixels as before.
 
@@ -76,6 +81,10 @@ def place_at_random(
     until the hidden pixels, summed over frames and levels, agree within `TOLERANCE`; after `TRIES`
     the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is
     reported in the result: no error is raised.
+
+    anywhere: an object may also come to lie where it was. Every place in the frame is as likely:
+    the first placement is scaled until the area agrees, since choosing among placements by their
+    area would choose places like MACD's own, at an edge where that is at an edge.
     """
     options = options or MaskOptions()
     rng = np.random.default_rng(seed)
@@ -83,7 +92,7 @@ def place_at_random(
     height, width = size
     shrink = min(1.0, _COARSE / max(size))
     coarse = max(1, round(height * shrink)), max(1, round(width * shrink))
-    pools = [_far_paths(t.boxes, rng) for t in tracks]
+    pools = [_paths(t.boxes, rng, anywhere) for t in tracks]
 
     def hidden(placed: Sequence[Track], order: Float64Array, at: tuple[int, int]) -> float:
         return hidden_pixels(placed, level, order, groups, at, options)
@@ -105,6 +114,22 @@ def place_at_random(
         )
         placements.append(RandomPlacement(placed, order, ratio, scale, unmoved, len(drawn)))
 
+    def scaled_result(placed: tuple[Track, ...], order: Float64Array) -> None:
+        scale, ratio = _matching_scale(
+            lambda s: _ratio(hidden(_scaled(placed, s), order, size), target),
+            SCALES_ANYWHERE if anywhere else SCALES,
+        )
+        result(_scaled(placed, scale), order, ratio, scale)
+
+    for _ in range(_ANYWHERE if anywhere else 0):
+        placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
+        order = rng.permutation(frame_levels)
+        drawn.append((0.0, placed, order))
+        scaled_result(placed, order)
+        if abs(placements[-1].area_ratio - 1) <= TOLERANCE:
+            return placements[-1]
+    if anywhere:
+        return min(placements, key=lambda f: abs(f.area_ratio - 1))
     for _ in range(TRIES):
         placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
         order = rng.permutation(frame_levels)
@@ -116,10 +141,7 @@ def place_at_random(
                 result(placed, order, ratio, 1.0)
                 return placements[-1]
     for _, placed, order in sorted(drawn, key=lambda d: d[0])[:_MEASURED]:
-        scale, ratio = _matching_scale(
-            lambda s, p=placed, o=order: _ratio(hidden(_scaled(p, s), o, size), target)  # type: ignore[misc]
-        )
-        result(_scaled(placed, scale), order, ratio, scale)
+        scaled_result(placed, order)
     return min(placements, key=lambda f: (len(f.unmoved), abs(f.area_ratio - 1)))
 
 
@@ -197,16 +219,22 @@ def is_moved(before: Track, after: Track) -> bool:
 
 
 def placement_warnings(placement: Mapping[str, Any]) -> list[str]:
-    """What a reader of the control must know, from `RandomPlacement.as_dict`; else nothing."""
-    warnings = []
+    """What a reader of a placed control must know, from `as_dict`; nothing where all is well.
+
+    A control that places nothing, as one of other objects, states its area and promises none.
+    """
+    warnings: list[str] = []
+    if "scale" not in placement:
+        return warnings
+    name = placement.get("control", "random-mask")
     if abs(placement["area_ratio"] - 1) > TOLERANCE:
         warnings.append(
-            f"random-mask hides {100 * placement['area_ratio']:.1f} % of the pixels that"
+            f"{name} hides {100 * placement['area_ratio']:.1f} % of the pixels that"
             " MACD's masks hide: no placement of the same area was found"
         )
     if placement["unmoved"]:
         ids = ", ".join(map(str, placement["unmoved"]))
-        warnings.append(f"random-mask could not move these objects by half their size: {ids}")
+        warnings.append(f"{name} could not move these objects by half their size: {ids}")
     return warnings
 
 
@@ -225,10 +253,10 @@ def _is_far(centre: Float64Array, extent: Float64Array, moved: Float64Array) -> 
     return np.asarray((np.abs(moved - centre) >= extent / 2 - 1e-6).any(-1))
 
 
-def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Float64Array:
-    """Paths (N, T, 2) of a track's centre that are far enough from it in every frame.
+def _paths(boxes: NDArray[Any], rng: np.random.Generator, anywhere: bool) -> Float64Array:
+    """Paths (N, T, 2) of a track's centre; without `anywhere` far enough from it in every frame.
 
-    Where there is none: the path among all drawn, edges and corners included, that is farthest
+    Where none is far enough: the path among all drawn, edges and corners included, that is farthest
     from it in its worst frame.
     """
     visible = np.isfinite(boxes[:, 0])
@@ -239,9 +267,11 @@ def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Float64Array:
     low = np.minimum(extent / 2, 0.5)
     high = 1 - low
     offset = rng.uniform(-1, 1, (_PATHS, 1, 2))
+    if anywhere:  # one whole period of the reflection: wherever it was, every place is as likely
+        offset = offset * (high - low).mean(0)
     mirrored = rng.random((_PATHS, 1, 2)) < 0.5
     drawn = _reflect(np.where(mirrored, low + high - centre, centre) + offset, low, high)
-    far = _is_far(centre, extent, drawn).all(-1)
+    far = _is_far(centre, extent, drawn).all(-1) | anywhere
     if not far.any():
         along_edge = rng.integers(-1, 2, (_PATHS, 1, 2))  # 0: as drawn
         drawn = np.where(along_edge < 0, low, np.where(along_edge > 0, high, drawn))
@@ -277,14 +307,18 @@ def _placed(track: Track, centre: Float64Array, scale: float) -> Track:
     return replace(track, boxes=boxes)
 
 
-def _matching_scale(ratio_at: Callable[[float], float]) -> tuple[float, float]:
-    """The scale within `SCALES` at which the ratio is 1, and the ratio there; else the nearest.
+def _matching_scale(
+    ratio_at: Callable[[float], float], scales: tuple[float, float]
+) -> tuple[float, float]:
+    """The scale within `scales` at which the ratio is 1, and the ratio there; else the nearest.
 
     The ratio is continuous in the scale, so a sign change encloses a root: false position, and
     bisection where that hardly moves.
     """
     measured = {1.0: ratio_at(1.0)}
-    other = SCALES[0] if measured[1.0] > 1 else SCALES[1]
+    if abs(measured[1.0] - 1) <= TOLERANCE / 10:
+        return 1.0, measured[1.0]
+    other = scales[0] if measured[1.0] > 1 else scales[1]
     measured[other] = ratio_at(other)
     low, high = sorted(measured)
     if (measured[low] - 1) * (measured[high] - 1) <= 0:

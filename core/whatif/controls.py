@@ -18,11 +18,12 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.macd import finalize_ascent
 from macd_studio.core.masking.ascent import reverse_step
+from macd_studio.core.masking.controls import random_place
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rules import Linear
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Answer, AscentStep, Counterfactual
-from macd_studio.core.views import place_randomly
+from macd_studio.core.views import hidden_by
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 
 BATCH = 8
@@ -80,12 +81,11 @@ def _controls(
 ) -> Iterator[tuple[str, Tensor]]:
     """The name and the video of every control: random masks, all objects, reversed, blank."""
     mask = context.options.mask
-    masks = context.masks(mask)
+    masks, hidden = context.masks(mask), hidden_by(context, counterfactual)
     for seed in range(draws):
-        placement = place_randomly(context, counterfactual, context.options.seed + seed)
-        moved = context.masks(mask, placement.tracks)
-        video = context.composite(moved, counterfactual.level, placement.frame_level)
-        yield "random", video
+        drawn = random_place(hidden, context.options.seed + seed)
+        moved = context.masks(mask, drawn.tracks)
+        yield "random", context.composite(moved, drawn.level, drawn.frame_level)
     if context.tracks:
         nothing = np.zeros_like(counterfactual.frame_level)
         video = context.composite(masks, np.ones(len(context.tracks)), nothing)

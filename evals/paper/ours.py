@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -100,7 +100,8 @@ class Ours:
     """figures: metric → value in the table's unit, None where it cannot be had; why: then why.
 
     items, right, clusters: what the row's first benchmark asked, which answers are right, and what
-    was drawn at random with each question. labels:
+    was drawn at random with each question. false_yes: which answers say yes where no is right;
+    empty where no question is of that kind. labels:
     question id → dimension → value, of a row about some kind of question, all questions included.
     failures: how many answers failed, and why.
     """
@@ -111,6 +112,7 @@ class Ours:
     interval: tuple[float, float] | None = None
     items: Sequence[Item] = ()
     right: tuple[bool, ...] = ()
+    false_yes: tuple[bool, ...] = ()
     clusters: tuple[str, ...] = ()
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     failures: str = ""
@@ -205,8 +207,9 @@ def _answered(
         k: bias.get(k) for k in ("precision", "recall", "f1")
     }
     read = [headline(name, i).read(texts[i.id], i) for i in items]
-    negatives = [r == "yes" for r, i in zip(read, items, strict=True) if i.truth == "no"]
-    shares["false_yes"] = 100 * sum(negatives) / len(negatives) if negatives else None
+    negatives = sum(i.truth == "no" for i in items)
+    false_yes = tuple(r == "yes" and i.truth == "no" for r, i in zip(read, items, strict=True))
+    shares["false_yes"] = 100 * sum(false_yes) / negatives if negatives else None
     scale = 1 if table.percent else 100
     right = tuple(headline(name, i).right(texts[i.id], i) for i in items)
     clusters = [benchmark.cluster(i) for i in items]
@@ -217,6 +220,7 @@ def _answered(
         interval=(low, high),
         items=items,
         right=right,
+        false_yes=false_yes if negatives else (),
         clusters=tuple(clusters),
         labels=labels,
         failures=failures_line(failures),
@@ -302,9 +306,15 @@ def study_figures(path: Path, condition: str) -> Figures:
     }
 
 
-def p_of(a: Ours, b: Ours) -> float | None:
-    """`sign_flip`'s p of two rows over the same questions; None without them, or without a test."""
+def p_of(a: Ours, b: Ours, what: Literal["right", "false_yes"] = "right") -> float | None:
+    """`sign_flip`'s p of two rows over the same questions; None without them, or without a test.
+
+    what: right answers, or those that say yes where no is right, as the paper's McNemar has it.
+    """
     if not a.n or [i.id for i in a.items] != [i.id for i in b.items]:
         return None
-    difference = np.array(b.right, int) - np.array(a.right, int)
+    first, second = (np.array(getattr(one, what), int) for one in (a, b))
+    if not len(first):
+        return None
+    difference = second - first
     return sign_flip(difference, a.clusters) if could_differ(difference, a.clusters) else None

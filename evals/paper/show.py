@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from macd_studio.evals.figures import document
 from macd_studio.evals.figures import table as markdown_table
@@ -16,6 +16,9 @@ HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
          "false_yes": "false yes", "latency_ms": "ms", "latency_overhead": "ms +%",
          "memory_gb": "GB", "memory_overhead": "GB +%", "boxes": "boxes", "mean": "mean",
          "sd": "SD", "high": "≥ 4 %"}  # fmt: skip
+
+TESTED: dict[Literal["right", "false_yes"], str] = {"right": "", "false_yes": ", of false yes"}
+"""What rows are tested for, and how the line says so."""
 
 
 def same_backbone(published: str, own: str) -> bool:
@@ -112,17 +115,18 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
         )
     with_interval = [(r, o) for r, o in zip(rows, computed, strict=True) if o.interval is not None]
     if with_interval:
-        yield "Ours with 95 % intervals from resampled clips: " + "; ".join(
+        yield "Ours with 95 % intervals over clips: " + "; ".join(
             f"{r.name} {100 * sum(o.right) / o.n:.1f} % [{100 * o.interval[0]:.1f},"
             f" {100 * o.interval[1]:.1f}] of {o.n}"
             for r, o in with_interval if o.interval is not None
         )  # fmt: skip
         base = with_interval[0]
-        pairs = [(r, p) for r, o in with_interval[1:] if (p := p_of(base[1], o)) is not None]
-        if pairs:
-            yield f"Exact sign test over clips, p against {base[0].name}: " + ", ".join(
-                f"{r.name} {p:.2g}" for r, p in pairs
-            )
+        for what, words in TESTED.items():
+            tests = ((r, p_of(base[1], o, what)) for r, o in with_interval[1:])
+            pairs = [f"{r.name} {p:.2g}" for r, p in tests if p is not None]
+            if pairs:
+                against = f"p against {base[0].name}: {', '.join(pairs)}"
+                yield f"Exact sign test over clips{words}, {against}"
 
 
 def _own(table: PaperTable, one: Ours) -> list[str]:

@@ -45,7 +45,7 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
     """Figures of one set of answers as plain data; accuracies in percent.
 
     texts: question id → answer. A question without an answer, and one whose answer cannot be read,
-    is wrong: accuracy is over all questions. Intervals are of 95 %, from resampled clusters.
+    is wrong: accuracy is over all questions. Intervals are of 95 %, over clusters.
     """
     items = benchmark.everything
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}

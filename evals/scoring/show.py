@@ -128,7 +128,7 @@ def _report_blocks(report: Scores) -> Iterator[str]:
     frames = f"{fps:g} frames a second" if fps else f"{report['sampling']['frames']} frames"
     yield (
         f"Accuracy in % over all questions, by the rule {report['rule']} ({report['source']});"
-        f" 95 % intervals from {report['resamples']} resamples of whole clusters. {frames}"
+        f" 95 % intervals over clusters. {frames}"
         f"{f' of {side} × {side}' if side else ''}, fit"
         f" {report['sampling'].get('fit', 'pad')}; prompts {report['prompts']}; α and β:"
         f" {report['how_chosen']}. {report.get('machine', '')}"

@@ -110,7 +110,8 @@ def _count(row: dict[str, Any], method: str) -> float:
 
 
 METHODS = (
-    "macd", "macd-swept", "vcd", "mask-all", "random-mask", "random-average-2", "random-average-4",
+    "macd", "macd-swept", "vcd", "mask-all", "random-place", "random-objects",
+    "random-mask", "random-average-2", "random-average-4",
     "random-average-8", "reversed", "blank",
 )  # fmt: skip
 """Those that are compared on the page, in its order."""

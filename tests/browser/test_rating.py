@@ -23,7 +23,7 @@ SHOWN = (
 SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
 WAITING = "() => document.getElementById('saved').textContent.includes('not saved yet')"
 CLIPS = 6
-ARMS = ("macd", "random-mask", "mask-all")
+ARMS = ("macd", "random-elsewhere", "mask-all")
 TELLING = ("macd", "random", "mask-all", "mask_all", "known", "gold", "repeat", "clip-", "arm",
            "reversed", "counterfactual", "gradient")  # fmt: skip
 
@@ -443,7 +443,7 @@ def test_a_whole_study_by_raters_with_known_biases(tmp_path, new_page):
     assert "known ratings" in " ".join(quality["careless"]["reasons"])
     # programs are quick: the time alone must not be what names the careless one
     assert all("known ratings" not in " ".join(quality[n]["reasons"]) for n in biases[:3])
-    difference = result["differences"]["random-mask"]["difference"]
+    difference = result["differences"]["random-elsewhere"]["difference"]
     # the order, and so what each rater says of an item, is drawn anew each time
     assert difference["low"] < difference["value"] < difference["high"]
     assert abs(difference["value"] - 3 * EFFECT / 5) < 0.6

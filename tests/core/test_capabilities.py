@@ -52,12 +52,12 @@ def blind():
 def test_what_needs_no_gradient_runs_without_one(blind):
     lost = {name for name, method in METHODS.items() if "gradient" in method.needs}
     assert {"macd", "macd-object", "noise-global", "reversed"} <= lost
-    assert not lost & {"macd-measured", "vcd", "tcd", "random-mask", "mask-all", "blank", "olm"}
+    assert not lost & {"macd-measured", "vcd", "tcd", "random-place", "mask-all", "blank", "olm"}
     assert lost <= set(blind.skipped)
     for name in lost:
         assert CAPABILITIES["gradient"] in blind.skipped[name]
     assert "macd-measured stands in its place" in blind.skipped["macd"]
-    assert {"baseline", "macd-measured", "vcd", "random-mask", "random-average-2"} <= set(
+    assert {"baseline", "macd-measured", "vcd", "random-place", "random-average-2"} <= set(
         blind.answers
     )
     assert blind.status == "complete"

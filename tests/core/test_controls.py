@@ -38,7 +38,7 @@ def test_every_control_is_the_method_of_its_name(name, toyworld):
     macd = [step.token for step in trace.answers["macd"].tokens]
     compared = len(macd) if report.index is None else report.index + 1
     for outcome in report.outcomes[1:]:
-        method = "random-mask" if outcome.name == "random" else outcome.name
+        method = "random-place" if outcome.name == "random" else outcome.name
         options = bench.options
         if outcome.name == "random":  # the second draw
             options = replace(options, seed=options.seed + 1)

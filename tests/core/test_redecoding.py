@@ -22,7 +22,7 @@ from macd_studio.core.whatif.workbench import Workbench
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "small.macd"
 LINEAR = ["macd", "mask-all", "vcd"]
-SLOW = ["blank", "random-mask", "no-video+linear", "sid", "tcd"]
+SLOW = ["blank", "random-place", "no-video+linear", "sid", "tcd"]
 OTHERS = ["vcd+crg", "head-only", "always-yes"]
 FORMER, LATER = ContrastOptions(0.0, 0.1), ContrastOptions(20.0, 0.0)
 

@@ -116,10 +116,10 @@ def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     assert isinstance(lm, UniversalVLM)
     assert lm.contract.failed() == () or {c.name for c in lm.contract.failed()} == {"picture"}
     trace = macd.compare(
-        toy_mp4, QUESTION, ["vcd", "sid", "random-mask"], backbone=lm, detector=toy_detector,
+        toy_mp4, QUESTION, ["vcd", "sid", "random-place"], backbone=lm, detector=toy_detector,
         video={"frames": 4}, **SHORT,
     )  # fmt: skip
-    assert set(trace.answers) == {"baseline", "macd", "vcd", "random-mask"}
+    assert set(trace.answers) == {"baseline", "macd", "vcd", "random-place"}
     assert "vision tokens cannot be left out" in trace.skipped["sid"]
     seen = macd.evidence(trace, token=1, backbone=lm)
     kinds = {m.kind for m in seen.evidence[0].maps}

@@ -7,6 +7,7 @@ import pytest
 
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld_balanced import CONTROL_OPACITY, MAKERS, cell_of, usual
+from macd_studio.evals.constant import accurate_constants
 from macd_studio.evals.first_token import OptionLogits
 from macd_studio.evals.headroom import Answers, tune_constants
 from macd_studio.toyworld import questions as ask
@@ -58,7 +59,8 @@ def shares(asked):
     items = [item for item, _ in asked]
     logits = [OptionLogits("", i.id, {"baseline": list(habit(i, spec))}) for i, spec in asked]
     answers = Answers.of(items, logits)
-    return answers.hits_with({}).mean(), answers.hits_with(tune_constants(answers)).mean()
+    tuned = tune_constants(answers, accurate_constants)
+    return answers.hits_with({}).mean(), answers.hits_with(tuned).mean()
 
 
 @pytest.mark.parametrize("regime", CYCLES)

@@ -67,7 +67,7 @@ def test_methods_that_take_alpha_are_those_whose_answer_it_changes():
     from macd_studio.core.methods import METHODS
 
     names = {m.name for m in METHODS.values() if takes_contrast(m)}
-    assert {"macd", "vcd", "sid", "tcd", "random-mask", "blank"} <= names
+    assert {"macd", "vcd", "sid", "tcd", "random-place", "blank"} <= names
     assert not names & {"baseline", "olm", "yes-bias", "head-only", "prompt-bias", "always-yes"}
 
 

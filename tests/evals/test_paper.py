@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,7 @@ from macd_studio.evals.paper.ours import (
     compute,
     contrast_for,
     label_queries,
+    p_of,
     study_figures,
 )
 from macd_studio.evals.paper.show import HEADS, as_data, markdown, same_backbone
@@ -181,3 +183,26 @@ def test_tables_run_on_the_drawn_world(name, tmp_path):
     known = [o for o in data["ours"] if not o["why"]]
     assert len(known) == len(data["ours"])
     assert any(v is not None for o in known for v in o["figures"].values())
+
+
+def test_false_yes_is_tested_beside_right_answers():
+    """Eight more right answers, of which only the questions answered no are false yes."""
+    items = [Item(f"{i}", f"{i}", "r", "", "yes-no", "?", "no" if i < 10 else "yes")
+             for i in range(20)]  # fmt: skip
+    clips = tuple(str(i) for i in range(20))
+
+    def row(right, false_yes):
+        return Ours({}, n=20, items=items, right=right, false_yes=false_yes, clusters=clips)
+
+    before = row((False,) * 16 + (True,) * 4, (True,) * 10 + (False,) * 10)
+    after = row((True,) * 20, (True,) * 3 + (False,) * 17)
+    assert p_of(before, after) == pytest.approx(2 / 2**16)
+    assert p_of(before, after, "false_yes") == pytest.approx(2 / 2**7)
+    assert p_of(before, row((True,) * 20, (True,) * 8 + (False,) * 12), "false_yes") is None
+    assert p_of(row((True,) * 20, ()), row((True,) * 20, ()), "false_yes") is None
+    table = read_table("video-pope")
+    rows = [r for r in table.rows if r.method in ("baseline", "macd")]
+    computed = [replace(before, interval=(0, 1)), replace(after, interval=(0, 1))]
+    text = markdown(table, rows, computed, ABOUT)
+    assert "p against Baseline: MACD 3.1e-05" in text
+    assert "of false yes, p against Baseline: MACD 0.016" in text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
-from macd_studio.evals import stats
+from macd_studio.evals import intervals, stats
 
 CLUSTERS = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
 N = len(CLUSTERS)
@@ -114,67 +114,23 @@ def test_percentiles_of_what_is_finite():
     assert is_nan(stats.percentile_interval(9.0, np.array([np.nan])))
 
 
-@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 1), (0, 1), (1, 0)])
-def test_a_difference_without_spread_takes_the_exact_bound(a, b):
-    clusters = len(np.unique(CLUSTERS))
-    other = 1 - 0.025 ** (1 / clusters)
-    low, high = {0: (-other, other), 1: (1 - 2 * other, 1), -1: (-1, -1 + 2 * other)}[b - a]
-    made = stats.mean_difference(np.full(N, a), np.full(N, b), CLUSTERS)
-    assert made == pytest.approx((b - a, low, high))
+def test_a_paired_difference_keeps_0_where_the_exact_test_does_not_refuse_it():
+    """Five gains without a loss: the score interval leaves 0 out, the exact test has p = .0625."""
+    a, b = np.zeros(100), np.repeat([1.0, 0.0], [5, 95])
+    assert intervals.difference_interval(b - a, range(100))[1] > 0
+    assert stats.sign_flip(b - a, range(100)) == pytest.approx(0.0625)
+    assert stats.mean_difference(a, b, range(100))[1] == 0
+    assert stats.mean_difference(b, a, range(100))[2] == 0
+    six = np.repeat([1.0, 0.0], [6, 94])
+    assert stats.mean_difference(a, six, range(100))[1] > 0
+    assert stats.mean_difference(a, six / 2, range(100))[1] == pytest.approx(
+        intervals.difference_interval(six / 2, range(100))[1]
+    )
 
 
-@pytest.mark.parametrize("hit", [0, 1])
-def test_a_share_without_spread_takes_the_exact_bound(hit):
-    other = 1 - 0.025 ** (1 / len(np.unique(CLUSTERS)))
-    made = stats.clustered_share(np.full(N, bool(hit)), CLUSTERS)
-    assert made == pytest.approx((hit, hit * (1 - other), hit + (1 - hit) * other))
-
-
-def test_clusters_that_are_alike_take_the_exact_bound():
-    """Every clip has one right and one wrong answer: no resample differs, yet more clips might."""
-    clusters = np.repeat(np.arange(20), 2)
-    other = 1 - 0.025 ** (1 / 20)
-    made = stats.clustered_share(np.tile([True, False], 20), clusters)
-    assert made == pytest.approx((0.5, 0.5 - 0.5 * other, 0.5 + 0.5 * other))
-    third = np.tile([1, 0, 0], 7), np.repeat(np.arange(7), 3)
-    assert stats.clustered_share(*third)[1] < 0.3  # whatever sums of thirds are rounded to
-    changed = stats.mean_difference(np.tile([1, 0], 20), np.tile([0, 1], 20), clusters)
-    assert changed == pytest.approx((0, -other, other))
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-def test_means_with_spread_are_resampled(seed):
-    rng = np.random.default_rng(4)
-    a, b = rng.integers(0, 2, (2, N))
-    share = stats.clustered_share(a, CLUSTERS, seed)
-    assert share == pytest.approx((a.mean(), *interval(draws(lambda i: a[i].mean(), seed))))
-    difference = stats.mean_difference(a, b, CLUSTERS, seed)
-    expected = draws(lambda i: b[i].mean() - a[i].mean(), seed)
-    assert difference == pytest.approx((b.mean() - a.mean(), *interval(expected)))
-
-
-def test_means_are_drawn_by_the_seed_which_is_0():
-    """So many clusters of so many sizes that no two seeds draw the same percentiles."""
-    rng = np.random.default_rng(9)
-    clusters = rng.integers(0, 40, 200)
-    a, b = rng.integers(0, 2, (2, 200))
-    for function, asked, values in (
-        (stats.clustered_share, (b,), b),
-        (stats.mean_difference, (a, b), b - a),
-    ):
-        by_seed = [
-            stats.bootstrap_ratio(values, np.ones(200), clusters, seed=seed) for seed in (0, 1, 2)
-        ]
-        assert len(set(by_seed)) == 3
-        assert [function(*asked, clusters, seed=seed) for seed in (0, 1, 2)] == by_seed
-        assert function(*asked, clusters) == by_seed[0]
-
-
-@pytest.mark.parametrize("hit", [0, 1])
-def test_one_question_shows_next_to_nothing(hit):
-    """A hit or a miss in one draw rules out only shares below 2.5 % or above 97.5 %."""
-    made = stats.clustered_share(np.array([bool(hit)]), ["clip"])
-    assert made == pytest.approx((hit, 0.025 * hit, 0.975 + 0.025 * hit))
+def test_a_share_over_clips_is_that_of_the_intervals():
+    hits = np.array([1, 1, 0, 1, 0, 1, 1, 1, 1, 0])
+    assert stats.clustered_share(hits, CLUSTERS) == intervals.share_interval(hits, CLUSTERS)
 
 
 def test_nothing_has_no_mean():
@@ -200,22 +156,6 @@ def test_the_chance_of_any_sum_is_1_and_no_more(ups):
     assert stats.sign_flip(difference, range(len(difference))) == 1.0
 
 
-@pytest.mark.parametrize("estimate", [0.3, -0.3, 0.0])
-def test_the_spread_of_resamples_gives_a_normal_p(estimate):
-    drawn = np.array([0.1, 0.5, 0.2, 0.4, np.nan, np.inf])
-    finite = drawn[:4]
-    spread = math.sqrt(((finite - finite.mean()) ** 2).mean())
-    expected = math.erfc(abs(estimate) / spread / math.sqrt(2))
-    assert stats.spread_p(estimate, drawn) == pytest.approx(expected)
-
-
-def test_without_spread_there_is_no_p_but_for_no_effect():
-    assert stats.spread_p(0.0, np.ones(3)) == 1.0
-    assert math.isnan(stats.spread_p(0.1, np.ones(3)))
-    assert math.isnan(stats.spread_p(0.1, np.full(3, np.nan)))
-    assert stats.spread_p(0.0, np.full(3, np.nan)) == 1.0
-
-
 @given(st.lists(st.floats(0, 1) | st.just(math.nan), max_size=8))
 def test_holm_by_its_definition(p):
     known = sorted((x, i) for i, x in enumerate(p) if not math.isnan(x))
@@ -224,35 +164,3 @@ def test_holm_by_its_definition(p):
         worst = max(worst, min(1.0, (len(known) - place) * x))
         expected[i] = worst
     assert stats.holm(p) == pytest.approx(expected, nan_ok=True)
-
-
-def test_the_area_is_the_share_of_pairs_in_order():
-    rng = np.random.default_rng(6)
-    positive, score = rng.integers(0, 2, N).astype(bool), rng.integers(0, 4, N)
-
-    def area(i):
-        pairs = [
-            1.0 if a > b else 0.5 if a == b else 0.0
-            for a in score[i][positive[i]]
-            for b in score[i][~positive[i]]
-        ]
-        return np.mean(pairs) if pairs else np.nan
-
-    for seed in (0, 8):
-        estimate, drawn = stats.resampled_auroc(positive, score, CLUSTERS, seed)
-        assert estimate == pytest.approx(area(np.arange(N)))
-        # float32 inside
-        expected = draws(area, seed)
-        np.testing.assert_allclose(drawn, expected, atol=1e-5)
-        assert drawn.dtype == np.float64
-    assert np.isnan(expected).any()
-    _, unseeded = stats.resampled_auroc(positive, score, CLUSTERS)
-    np.testing.assert_array_equal(unseeded, stats.resampled_auroc(positive, score, CLUSTERS, 0)[1])
-
-
-@pytest.mark.parametrize("kind", [True, False])
-def test_one_kind_alone_has_no_area(kind):
-    estimate, drawn = stats.resampled_auroc(np.full(N, kind), np.arange(N), CLUSTERS)
-    assert math.isnan(estimate)
-    assert drawn.shape == (stats.RESAMPLES,)
-    assert np.isnan(drawn).all()

@@ -157,7 +157,7 @@ def test_the_mirror_of_version_1_is_restored_with_both_branches(old):
 @pytest.fixture
 def pair(tmp_path):
     """Two files of one study with ratings that they have in common."""
-    one = copy_study(tmp_path, 3, gold=(known(1),), arms=("macd", "random-mask", "mask-all"))
+    one = copy_study(tmp_path, 3, gold=(known(1),), arms=("macd", "random-elsewhere", "mask-all"))
     with Study(one) as study:
         code, rater = rater_in(study)
         rate(study, rater, study.tasks(rater)[0]["id"], [2, 4])

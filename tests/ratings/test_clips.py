@@ -99,8 +99,8 @@ def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
     assert "bad.mp4: left out, bad.xml is XML without a track" in said.err
     with Study(tmp_path / "s.db") as study:
         arms = {r["arm"]: r["hidden"] for r in study.rows("SELECT arm, hidden FROM sides LIMIT 2")}
-        assert set(arms) == {"macd", "random-mask"}
-        assert arms["macd"] == pytest.approx(arms["random-mask"], rel=0.01)
+        assert set(arms) == {"macd", "random-elsewhere"}
+        assert arms["macd"] == pytest.approx(arms["random-elsewhere"], rel=0.01)
 
 
 def test_nothing_is_answered(folder, monkeypatch):

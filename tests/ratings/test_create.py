@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.controls import MOST_OVERLAP, ControlMask
 from macd_studio.core.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, RANDOM, TOLERANCE, coverage, draw
@@ -39,21 +40,45 @@ def test_the_area_is_measured_after_clipping_and_overlap():
     crowded = source(tracks=(track(1, (0.0, 0.0, 0.5, 0.6)), track(2, (0.4, 0.5, 0.9, 1.0))),
                      level=(1.0, 1.0))  # fmt: skip
     wanted = draw(crowded, crowded.tracks, np.ones(2), np.zeros(0)).sum()
-    made = arms.random_mask(crowded, np.random.default_rng(1))
+    made = ARMS["random-place"](crowded, np.random.default_rng(1))
     assert abs(made.mask.sum() / wanted - 1) <= TOLERANCE
     assert made.details["area_ratio"] == pytest.approx(made.mask.sum() / wanted, abs=1e-4)
 
 
 def test_an_item_whose_area_cannot_be_matched_is_left_out(monkeypatch, tmp_path):
-    def shrunk(tracks, *rest):
-        placed = place(tracks, *rest)
-        smaller = [replace(t, boxes=t.boxes * np.float32(0.9)) for t in placed.tracks]
-        return replace(placed, tracks=tuple(smaller))
+    def shrunk(name, hidden, seed):
+        drawn = draw(name, hidden, seed)
+        smaller = [replace(t, boxes=t.boxes * np.float32(0.9)) for t in drawn.tracks]
+        return replace(drawn, tracks=tuple(smaller))
 
-    place = arms.place_at_random
-    monkeypatch.setattr(arms, "place_at_random", shrunk)
+    draw = arms.draw_control
+    monkeypatch.setattr(arms, "draw_control", shrunk)
     with pytest.raises(OptionError, match="area not matched"):
         make_study(tmp_path, 1)
+    monkeypatch.setattr(arms, "draw_control", lambda *_: None)
+    with pytest.raises(OptionError, match="no place beside MACD's mask"):
+        make_study(tmp_path, 1)
+
+
+def test_an_elsewhere_is_measured_on_what_raters_see(monkeypatch):
+    def on_macd(name, hidden, seed):
+        return ControlMask(name, hidden.tracks, hidden.level, hidden.frame_level, 1.0, 0.0)
+
+    monkeypatch.setattr(arms, "draw_control", on_macd)
+    with pytest.raises(arms.NoMask, match="no place beside MACD's mask"):
+        ARMS[RANDOM](source(0), np.random.default_rng(0))
+    made = ARMS["random-place"](source(0), np.random.default_rng(0))
+    assert made.details["overlap"] == pytest.approx(1)
+
+
+def test_an_elsewhere_hides_little_of_what_macd_hides():
+    clip = source(0)
+    own = arms.macd(clip, RNG).mask
+    for seed in range(4):
+        made = ARMS[RANDOM](clip, np.random.default_rng(seed))
+        shared = np.minimum(own, made.mask).sum() / own.sum()
+        assert made.details["overlap"] == pytest.approx(shared, abs=1e-4)
+        assert shared <= MOST_OVERLAP
 
 
 def test_why_items_fall_out(tmp_path):
@@ -143,7 +168,7 @@ def test_the_preregistration_is_kept_and_hashed(tmp_path):
     assert sha256(text) == make_study.last.sha256
     plan = json.loads(text)
     assert (plan["raters"], plan["repeat"], plan["design"]) == (5, 0.2, "pair")
-    assert plan["arms"] == ["macd", "random-mask"]
+    assert plan["arms"] == ["macd", "random-elsewhere"]
     assert "bootstrap" in plan["analysis"]["primary"]
     with Study(path) as study:
         assert study.preregistration == plan

@@ -43,7 +43,7 @@ def test_every_event_is_there_with_what_it_was_about(filled):
     first = next(r for r in content if r["kind"] == "rate" and r["side"] == "left")
     assert (first["old"], first["new"], first["counts"]) == (None, 2, False)
     assert {r["arm"] for r in content if r["part"] == "main" and r["side"]} == {
-        "macd", "random-mask"}  # fmt: skip
+        "macd", "random-elsewhere"}  # fmt: skip
     assert {r["part"] for r in content} == {"main", "gold", None}
 
 

@@ -60,7 +60,7 @@ def test_reasons_of_low_ratings_are_kept_and_counted(study):
     assert exported[-1] == ("reason", "lost", None)
     assert len(exported) == 5
     arms = {r["arm"] for r in rows(study) if r["kind"] == "reason"}
-    assert arms <= {"macd", "random-mask"}
+    assert arms <= {"macd", "random-elsewhere"}
 
 
 def test_a_rating_that_is_raised_has_no_reasons_any_more(study):

@@ -152,7 +152,7 @@ CHANGES = {
     "an arm's pictures": lambda r: r["sealed"]["items"][0]["arms"]["macd"].update(
         media_sha256="0" * 64),
     "arms exchanged": lambda r: r["sealed"]["items"][0].update(
-        arms=dict(zip(("macd", "random-mask"),
+        arms=dict(zip(("macd", "random-elsewhere"),
                       reversed(r["sealed"]["items"][0]["arms"].values()), strict=True))),
     "a part": lambda r: r["sealed"]["items"][0].update(part="gold"),
     "a known rating": lambda r: r["sealed"]["items"][-1]["arms"]["known-1"].update(low=1),

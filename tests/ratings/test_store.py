@@ -293,7 +293,7 @@ CHANGES = {
     "an event changed": "UPDATE events SET new = 5 WHERE id = 1",
     "an event deleted": "DELETE FROM events WHERE id = 1",
     "the last events reordered": "UPDATE events SET id = 1000 WHERE id = 1",
-    "an arm exchanged": "UPDATE sides SET arm = CASE arm WHEN 'macd' THEN 'random-mask'"
+    "an arm exchanged": "UPDATE sides SET arm = CASE arm WHEN 'macd' THEN 'random-elsewhere'"
     " ELSE 'macd' END WHERE clip = 1",
     "a picture changed": "UPDATE sides SET media = zeroblob(10) WHERE id = 1",
     "a question changed": "UPDATE clips SET question = 'Is there a cat?' WHERE id = 1",
@@ -317,8 +317,8 @@ def test_check_finds_what_was_changed_behind_its_back(study, rater, what):
         db.execute(CHANGES[what].replace("UPDATE sides SET arm", "UPDATE OR IGNORE sides SET arm"))
         if what == "an arm exchanged":  # UNIQUE allows it only by way of a third name
             db.execute("UPDATE sides SET arm = 'x' WHERE clip = 1 AND arm = 'macd'")
-            db.execute("UPDATE sides SET arm = 'macd' WHERE clip = 1 AND arm = 'random-mask'")
-            db.execute("UPDATE sides SET arm = 'random-mask' WHERE clip = 1 AND arm = 'x'")
+            db.execute("UPDATE sides SET arm = 'macd' WHERE clip = 1 AND arm = 'random-elsewhere'")
+            db.execute("UPDATE sides SET arm = 'random-elsewhere' WHERE clip = 1 AND arm = 'x'")
         for _, sql in triggers:
             db.execute(sql)
     db.commit()

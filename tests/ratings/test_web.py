@@ -15,7 +15,7 @@ from tests.ratings.studies import copy_study, known, make_study, rate, raw
 
 @pytest.fixture
 def study(tmp_path):
-    path = copy_study(tmp_path, 4, arms=("macd", "random-mask", "mask-all"), repeat=0.25,
+    path = copy_study(tmp_path, 4, arms=("macd", "random-elsewhere", "mask-all"), repeat=0.25,
                       gold=(known(1), known(2, training=True)))  # fmt: skip
     with Study(path) as opened:
         yield opened

@@ -586,7 +586,7 @@ export interface View {
   swept?: boolean;
   frame_mask?: string;
   boxes?: (([number, number, number, number] | null)[])[];
-  random?: { area_ratio?: number; scale?: number; unmoved?: number[]; tries?: number };
+  random?: { control?: string; area_ratio?: number; overlap?: number; scale?: number; unmoved?: number[]; tries?: number };
   frames?: number[];
   scale?: number;
   over?: string;

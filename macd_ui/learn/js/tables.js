@@ -8,7 +8,7 @@ import { narrow, signed } from "./plots.js";
 /** @import { Place } from "./types" */
 
 /** In the order of the rows. */
-const METHODS = ["macd", "macd-swept", "vcd", "mask-all", "random-mask", "random-average-2", "random-average-4", "random-average-8", "reversed", "blank"];
+const METHODS = ["macd", "macd-swept", "vcd", "mask-all", "random-place", "random-objects", "random-mask", "random-average-2", "random-average-4", "random-average-8", "reversed", "blank"];
 const ROW = 30; // height in pixels
 
 /**

@@ -1,0 +1,213 @@
+"""Many draws of each control for one clip: what one random mask gains on average, not by luck.
+
+A row holds the logits of a question's options under the video, behind MACD's mask, behind R
+independent `random-place` masks, and behind every order of MACD's object levels (`random-objects`,
+the frame levels in a random order each). `python -m evals.control_draws` reads and stores them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import LocalLM
+from macd_studio.core.errors import MacdError
+from macd_studio.core.masking.controls import (
+    ControlMask,
+    Hidden,
+    arrangements,
+    count_arrangements,
+    permuted,
+    random_objects,
+    random_place,
+)
+from macd_studio.core.options import RunOptions
+from macd_studio.core.question import word_tokens
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.types import Clip, Track
+from macd_studio.core.validation import Number
+from macd_studio.core.views import hidden_by
+from macd_studio.core.words import visible
+from macd_studio.evals.answer import choices_of, item_seed
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.rows import Setting
+
+PLACES = 8
+"""Independent placements of a clip."""
+ORDERS = 16
+"""Orders of MACD's levels that are all read; where there are more, so many are drawn."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One mask. logits: of the options; area, overlap: see `ControlMask`; level: of the objects."""
+
+    logits: list[float]
+    area: float
+    overlap: float
+    level: list[float]
+
+
+@dataclass(frozen=True)
+class ControlDraws:
+    """One item. video, macd: logits of its options; level: MACD's own of the objects.
+
+    seed: of the drawing of the clips, as `--seed` gives it.
+    """
+
+    item: str
+    video: list[float]
+    macd: list[float]
+    level: list[float]
+    places: list[Draw]
+    objects: list[Draw]
+    seed: int = 0
+
+    @staticmethod
+    def of(values: dict[str, Any]) -> ControlDraws:
+        """From plain values."""
+        draws = {k: [Draw(**d) for d in values[k]] for k in ("places", "objects")}
+        return ControlDraws(**(values | draws))
+
+
+def orders(hidden: Hidden, seed: int) -> Iterator[ControlMask]:
+    """`random-objects` in full: every order of the object levels, the frame levels at random."""
+    if count_arrangements(hidden.level.tolist()) > ORDERS:
+        for draw in range(ORDERS):
+            yield random_objects(hidden, seed + draw)
+        return
+    rng = np.random.default_rng(seed)
+    for level in arrangements(hidden.level.tolist()):
+        yield permuted(hidden, np.array(level), rng.permutation(hidden.frame_level))
+
+
+@torch.no_grad()
+def read_draws(
+    lm: LocalLM, clip: Clip, tracks: tuple[Track, ...], item: Item, options: RunOptions
+) -> ControlDraws:
+    """The item's row; all masks in one batch of the model."""
+    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
+    context = MethodContext(lm, lm.encode(clip, item.question), tracks, own)
+    mask = own.mask
+    with torch.enable_grad():
+        macd = context.counterfactual(mask)
+    hidden = hidden_by(context, macd)
+    seeds = np.random.SeedSequence(own.seed).generate_state(PLACES + 1)
+    places = [random_place(hidden, int(seed)) for seed in seeds[:PLACES]]
+    objects = list(orders(hidden, int(seeds[PLACES])))
+    masks = context.masks(mask)
+    videos = [context.composite(masks, macd.level, macd.frame_level)]
+    for drawn in (*places, *objects):
+        moved = masks if drawn.tracks is hidden.tracks else context.masks(mask, drawn.tracks)
+        videos.append(context.composite(moved, drawn.level, drawn.frame_level))
+    state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
+    ids = [word_tokens(lm.tokens, option) for option in item.options]
+
+    def of_options(logits: Any) -> list[float]:
+        return [round(float(max(logits[i] for i in tokens)), 4) for tokens in ids]
+
+    read = [of_options(row) for row in to_host(state.logits.float())]
+    described = [
+        Draw(logits, round(d.area_ratio, 4), round(d.overlap, 4), d.level.tolist())
+        for d, logits in zip((*places, *objects), read[1:], strict=True)
+    ]
+    return ControlDraws(
+        item.id,
+        of_options(to_host(context.base.logits[0].float())),
+        read[0],
+        macd.level.tolist(),
+        described[:PLACES],
+        described[PLACES:],
+    )
+
+
+def stored(path: Path) -> dict[str, ControlDraws]:
+    """Item id → its row, of a file of lines, packed or not; a line torn by a kill is left out."""
+    if not path.exists():
+        return {}
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", "replace")
+    rows = {}
+    for line in text.splitlines():
+        try:
+            row = ControlDraws.of(json.loads(line))
+        except (ValueError, TypeError, KeyError):
+            continue
+        rows[row.item] = row
+    return rows
+
+
+def pack_draws(path: Path, rows: Sequence[ControlDraws]) -> None:
+    """Writes the rows packed, the same bytes for the same rows."""
+    text = "".join(json.dumps(asdict(r), separators=(",", ":")) + "\n" for r in rows)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Reads what is not stored yet, a clip after the other, then packs all rows."""
+    parser = command_line("evals.control_draws", __doc__)
+    parser.add_argument("--regime", default="options", help="of toyworld-crossed")
+    parser.add_argument("--n", type=int, default=1000, help="questions of the test split")
+    parser.add_argument("--split", type=int, default=300, help="questions to tune on")
+    parser.add_argument("--seed", type=int, default=0, help="another drawing of the clips")
+    parser.add_argument("--backbone", default="toyworld")
+    parser.add_argument("--out", type=Path, default=Path("runs/control-draws"))
+    args: argparse.Namespace = parser.parse_args(argv)
+    try:
+        for name in ("n", "split"):
+            Number(1, 100_000, whole=True).read(getattr(args, name), name)
+        check_folder(args.out)
+        return _read(args)
+    except MacdError as error:
+        say(f"error: {visible(str(error))}")
+        return 2
+
+
+def _read(args: argparse.Namespace) -> int:
+    from macd_studio.evals.headroom import open_models
+
+    setting = Setting(
+        "toyworld-crossed", RunOptions(), args.backbone, "toyworld", "truth", seed=args.seed
+    )
+    benchmark = setting.open()
+    items = [
+        i
+        for i in (*benchmark.items("choose", args.split), *benchmark.items("test", args.n))
+        if i.regime == args.regime and i.options
+    ]
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "draws.jsonl"
+    rows = stored(path)
+    missing = [i for i in items if i.id not in rows]
+    if missing:
+        lm, prepare = open_models(benchmark, setting)
+        with path.open("a", encoding="utf-8") as file:
+            for done, item in enumerate(missing):
+                clip, tracks = prepare(item)
+                row = read_draws(lm, clip, tracks, item, setting.options)
+                rows[item.id] = replace(row, seed=args.seed)
+                file.write(json.dumps(asdict(rows[item.id])) + "\n")
+                file.flush()
+                if done % 50 == 49:
+                    say(f"{done + 1} of {len(missing)} clips")
+    pack_draws(args.out / "draws.jsonl.gz", [rows[i.id] for i in items])
+    say(f"{len(items)} clips are in {args.out / 'draws.jsonl.gz'}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,108 @@
+"""Many draws of each control, and what they hide, against the same views read one by one."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from macd_studio.core.masking.controls import CONTROLS, arrangements
+from macd_studio.core.options import RunOptions
+from macd_studio.core.question import word_tokens
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.views import find_view, hidden_by
+from macd_studio.evals import control_draws, control_masks
+from macd_studio.evals.answer import choices_of, item_seed
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
+
+
+@pytest.fixture(scope="module")
+def read(toyworld):
+    benchmark = find_benchmark("toyworld-crossed")
+    item = next(i for i in benchmark.items("choose", 80) if i.regime == "options")
+    clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
+    options = RunOptions()
+    row = read_draws(toyworld, clip, tracks, item, options)
+    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
+    context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, own)
+    return row, context, item
+
+
+def of_options(context, item, logits):
+    ids = [word_tokens(context.lm.tokens, option) for option in item.options]
+    return [max(float(logits[i]) for i in tokens) for tokens in ids]
+
+
+def test_a_row_holds_what_the_views_read_alone_hold(read):
+    row, context, item = read
+    assert row.video == pytest.approx(of_options(context, item, context.base.logits[0]), abs=1e-3)
+    view = find_view("macd")(context)
+    assert row.macd == pytest.approx(of_options(context, item, view.state.logits[0]), abs=1e-3)
+    assert row.level == list(view.record.level)
+    assert len(row.places) == PLACES
+    assert len({tuple(d.logits) for d in row.places}) > 1
+
+
+def test_every_order_of_the_levels_is_there_once(read):
+    row, context, _ = read
+    levels = [tuple(d.level) for d in row.objects]
+    assert levels == list(arrangements(row.level))
+    hidden = hidden_by(context, context.counterfactual(context.options.mask))
+    many = replace(hidden, level=np.arange(len(hidden.level) or 1) / 10, tracks=hidden.tracks)
+    drawn = list(control_draws.orders(replace(many, level=np.linspace(0, 1, 4)), 0))
+    assert len(drawn) == ORDERS
+
+
+def test_rows_are_kept_and_a_torn_line_is_left_out(read, tmp_path):
+    row = read[0]
+    path = tmp_path / "rows.gz"
+    control_draws.pack_draws(path, [row])
+    assert stored(path) == {row.item: row}
+    first = path.read_bytes()
+    control_draws.pack_draws(path, [row])
+    assert path.read_bytes() == first
+    line = gzip.decompress(first).decode()
+    (tmp_path / "rows").write_text(line + line[: len(line) // 2])
+    assert stored(tmp_path / "rows") == {row.item: row}
+    assert ControlDraws.of(json.loads(line)) == row
+    assert stored(tmp_path / "none") == {}
+
+
+def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, capsys):
+    benchmark = find_benchmark("toyworld-crossed")
+    items = [i for i in benchmark.items("choose", 80) if i.regime == "options"][:2]
+    monkeypatch.setattr(type(benchmark), "items", lambda *_: items)
+    models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
+    monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
+    args = ["--n", "2", "--split", "2", "--out", str(tmp_path)]
+    assert control_draws.main(args) == 0
+    first = stored(tmp_path / "draws.jsonl.gz")
+    assert set(first) == {i.id for i in items}
+    monkeypatch.setattr("macd_studio.evals.control_draws.read_draws", None)  # nothing is missing
+    assert control_draws.main(args) == 0
+    assert control_draws.main(["--n", "0"]) == 2
+    assert "n" in capsys.readouterr().err
+
+
+def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys):
+    benchmark = find_benchmark("toyworld-crossed")
+    models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
+    monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
+    out = tmp_path / "masks.json"
+    assert control_masks.main(["--n", "4", "--out", str(out)]) == 0
+    report = json.loads(out.read_text())
+    assert report["kinds"]["drawn"].keys() == CONTROLS.keys()
+    rows = report["clips"]
+    assert len(rows) == 4
+    equal = sum(abs(r["area"]["random-place"] - 1) <= 0.01 for r in rows)
+    assert report["kinds"]["drawn"]["random-place"]["equal"] == equal
+    assert all(r["overlap"].get("random-elsewhere", 0) <= 0.25 for r in rows)
+    text = capsys.readouterr().out
+    assert "| drawn | random-place | 4 of 4 |" in text
+    without = sum("random-elsewhere" not in r["area"] for r in rows)
+    said = f"Drawn: {without} of 4 clips" if without else "Drawn: Every clip"
+    assert said in text
+    assert control_masks.main(["--clips", str(tmp_path / "none")]) == 2
+    assert "no folder" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""What one random mask gains: outcomes by hand, tuning that sees no clip it scores, coverage."""
+
+import json
+
+import numpy as np
+import pytest
+
+from macd_studio.core.errors import OptionError
+from macd_studio.evals import one_mask
+from macd_studio.evals.answer import GRID
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, pack_draws, stored
+from macd_studio.evals.first_token import contrasted
+from macd_studio.evals.intervals import difference_interval
+from macd_studio.evals.one_mask import (
+    AVERAGE,
+    FOLDS,
+    MACD,
+    OBJECTS,
+    PLACE,
+    Outcomes,
+    best_pair,
+    coverage,
+    cross_fitted,
+    folds_of,
+    main,
+    markdown,
+    report_of,
+    thirds,
+    truths,
+    tuned_interval,
+)
+from macd_studio.evals.rows import seeded
+
+FOLDER = one_mask.FOLDER
+
+
+def planted(n, seed=0):
+    """Rows whose second views are the video's logits with noise, and their truths."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 4, n)
+    rows = []
+    for i in range(n):
+        habit, evidence = rng.normal(0, 2, 4), 1.5 * np.eye(4)[truth[i]]
+
+        def draw(habit=habit):
+            return Draw(
+                (rng.uniform(0, 1) * habit + rng.normal(0, 1, 4)).tolist(), 1.0,
+                float(rng.random()), [1.0, 0.0],
+            )  # fmt: skip
+
+        split = "choose" if i < n // 3 else "test"
+        rows.append(ControlDraws(
+            f"{split}/options/{i}/0", (habit + evidence).tolist(), (0.7 * habit).tolist(),
+            [1.0, 0.0], [draw() for _ in range(PLACES)], [draw() for _ in range(2 + i % 3)],
+        ))  # fmt: skip
+    return rows, truth.tolist()
+
+
+@pytest.fixture(scope="module")
+def made():
+    rows, truth = planted(60)
+    return rows, truth, Outcomes.of(rows, truth)
+
+
+def test_outcomes_are_those_of_every_mask_by_itself(made):
+    rows, truth, outcomes = made
+    for g, pair in enumerate(GRID[::7]):
+        for i in (0, 7, 23):
+            row = rows[i]
+
+            def right(logits, row=row, pair=pair, i=i):
+                views = np.array([row.video]), np.array([logits])
+                return int(contrasted(*views, *pair)[0]) == truth[i]
+
+            at = 7 * g, i
+            places = [right(d.logits) for d in row.places]
+            assert outcomes.scores[PLACE][at] == pytest.approx(np.mean(places))
+            assert outcomes.places[at[0], :, i].tolist() == places
+            orders = [right(d.logits) for d in row.objects]
+            assert outcomes.scores[OBJECTS][at] == pytest.approx(np.mean(orders))
+            assert outcomes.scores[MACD][at] == right(row.macd)
+            mean = np.mean([d.logits for d in row.places], 0)
+            assert outcomes.scores[AVERAGE][at] == right(mean)
+
+
+def test_no_clip_is_scored_at_a_pair_that_it_helped_to_choose(made):
+    outcomes = made[2]
+    tuned, keys = outcomes.scores[PLACE], np.arange(60)
+    _, pairs = cross_fitted(tuned, [tuned], keys, np.random.default_rng(3), 1)
+    folds = folds_of(keys, int(np.random.default_rng(3).integers(2**31)))
+    assert sorted(np.bincount(folds).tolist()) == [60 // FOLDS] * FOLDS
+    for fold in range(FOLDS):
+        changed = tuned.copy()
+        changed[:, folds == fold] = np.random.default_rng(fold).random((len(GRID), 60 // FOLDS))
+        again = cross_fitted(changed, [tuned], keys, np.random.default_rng(3), 1)[1]
+        assert again[fold] == pairs[fold] == best_pair(tuned, np.flatnonzero(folds != fold))
+    twice = np.repeat(np.arange(30), 2)
+    divided = folds_of(twice, 1)
+    assert (divided[::2] == divided[1::2]).all()
+
+
+def test_every_clip_is_scored_once_a_division(made):
+    ones = np.ones_like(made[2].scores[PLACE])
+    scored, pairs = cross_fitted(ones, [ones], np.arange(60), np.random.default_rng(0), 2)
+    np.testing.assert_allclose(scored[0], 1)
+    assert {GRID[g] for g in pairs} == {(min(a for a, _ in GRID), max(b for _, b in GRID))}
+
+
+def test_what_tuning_adds_widens_the_interval(made):
+    scores = made[2].scores
+    base = np.tile(made[2].base.astype(float), (len(GRID), 1))
+    (estimate, low, high), pairs = tuned_interval(
+        scores[PLACE], base, scores[PLACE], np.arange(60), np.random.default_rng(0)
+    )
+    (gains,), same = cross_fitted(
+        scores[PLACE], [scores[PLACE] - base], np.arange(60), np.random.default_rng(0)
+    )
+    plain = difference_interval(gains, range(60))
+    assert (estimate, pairs) == (pytest.approx(plain[0]), same)
+    assert low <= plain[1]
+    assert high >= plain[2]
+
+
+def test_coverage_is_counted_against_what_the_pairs_gain():
+    rows, truth = planted(200, 4)
+    scores = Outcomes.of(rows, truth).scores
+    held = coverage(scores[PLACE], scores[PLACE], scores[MACD], simulated=40, clips=60)
+    assert held["held"] >= 0.85
+    same = coverage(scores[PLACE], scores[MACD], scores[MACD], simulated=3, clips=60)
+    assert (same["held"], same["truth"]) == (1, 0)
+
+
+def test_thirds_are_of_placements_by_their_overlap(made):
+    rows, _, outcomes = made
+    found = thirds(outcomes, 5)
+    every = sorted(d.overlap for r in rows for d in r.places)
+    assert found[0]["overlap"][0] == round(every[0], 3)
+    assert found[2]["overlap"][1] == round(every[-1], 3)
+    low = np.quantile(every, 1 / 3)
+    gains = []
+    for i, row in enumerate(rows):
+        own = [outcomes.places[5, r, i] for r, d in enumerate(row.places) if d.overlap <= low]
+        gains += [np.mean(own) - outcomes.base[i]] if own else []
+    assert found[0]["clips"] == len(gains)
+    assert found[0]["gain"][0] == pytest.approx(np.mean(gains))
+
+
+def test_the_command_writes_what_it_prints(tmp_path, monkeypatch, capsys):
+    rows, truth = planted(45, 2)
+    monkeypatch.setattr(one_mask, "truths", lambda rows: truth)
+    monkeypatch.setattr(one_mask, "SIMULATED", 2)
+    monkeypatch.setattr(report_of, "__defaults__", (2,))
+    path, out = tmp_path / "draws.gz", tmp_path / "one.json"
+    pack_draws(path, rows)
+    assert main(["--draws", str(path), "--out", str(out)]) == 0
+    report = json.loads(out.read_text())
+    assert markdown(report) in capsys.readouterr().out
+    assert report["tuned_on"] == 15
+    pack_draws(path, rows[:5])
+    assert main(["--draws", str(path)]) == 2
+    assert "no draws of both splits" in capsys.readouterr().err
+
+
+def test_the_right_answers_are_those_of_the_drawing():
+    """Asked of each row's own seed, whatever a design makes of it."""
+    rows = [ControlDraws(f"test/options/{i}/0", [], [], [], [], [], seed)
+            for seed in (0, 1) for i in range(40)]  # fmt: skip
+    found = truths(rows)
+    for seed, own in ((0, found[:40]), (1, found[40:])):
+        benchmark = seeded(find_benchmark("toyworld-crossed"), seed)
+        items = [benchmark.item(f"test/options/{i}") for i in range(40)]
+        assert own == [i.options.index(i.truth) for i in items]
+    with pytest.raises(OptionError, match="no question"):
+        truths([ControlDraws("test/nothing/0/0", [], [], [], [], [])])
+
+
+@pytest.mark.long
+def test_the_published_figures_follow_from_the_draws():
+    rows = sorted(stored(FOLDER / "draws.jsonl.gz").values(), key=lambda r: r.item[:4] == "test")
+    told = json.loads((FOLDER / "one-mask.json").read_text())
+    again = json.loads(json.dumps(report_of(rows, truths(rows), told["tuned_on"], simulated=2)))
+    for name in ("n", "chosen", "thirds", "one_placement", "fixed", "cross_fitted"):
+        assert again[name] == told[name], name
+
+
+def test_the_published_intervals_hold():
+    told = json.loads((FOLDER / "one-mask.json").read_text())
+    assert told["n"] == len(stored(FOLDER / "draws.jsonl.gz"))
+    for part in told["coverage"].values():
+        assert part["held"] >= 0.94
+        assert part["draws"] >= 1000

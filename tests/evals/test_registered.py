@@ -1,0 +1,90 @@
+"""The registered rows: what is said of them, and whether two drawings agree."""
+
+import json
+
+import numpy as np
+import pytest
+
+from macd_studio.evals import registered
+from macd_studio.evals.answer import GRID
+from macd_studio.evals.control_draws import pack_draws
+from macd_studio.evals.intervals import difference_interval
+from macd_studio.evals.one_mask import FOLDER, MACD, OBJECTS, Outcomes
+from macd_studio.evals.registered import ROWS, agreement, main, markdown, report_of, verdict
+from macd_studio.parts import ROOT
+from tests.evals.test_one_mask import planted
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "said"),
+    [
+        ((0.03, 0.01, 0.05), (0.03, 0.013, 0.047), "better"),
+        ((-0.03, -0.05, -0.01), (-0.03, -0.047, -0.013), "worse"),
+        ((0.0, -0.018, 0.018), (0.0, -0.015, 0.015), "no difference of 2 points"),
+        ((0.0, -0.03, 0.03), (0.0, -0.025, 0.025), "not decided"),
+        ((0.01, -0.005, 0.025), (0.01, -0.003, 0.0201), "not decided"),
+        ((-0.01, -0.025, 0.005), (-0.01, -0.0201, 0.003), "not decided"),
+    ],
+)
+def test_what_is_said_follows_the_rule(wide, narrow, said):
+    assert verdict(wide, narrow) == said
+
+
+def test_the_rows_are_of_the_test_split_at_the_registered_pair():
+    rows, truth = planted(60)
+    report = report_of(rows, truth)
+    assert report["n"] == 40
+    first = report["rows"][0]
+    assert [r["registered"] for r in report["rows"]] == [True, True] + [False] * 7
+    scores = Outcomes.of(rows[20:], truth[20:]).scores
+    g = GRID.index(ROWS[0][0])
+    difference = scores[MACD][g] - scores[OBJECTS][g]
+    assert first["delta"] == pytest.approx(difference_interval(difference, range(40)))
+    assert first["ninety"][1] > first["delta"][1]
+    assert first["ninety"][2] < first["delta"][2]
+    assert all(r["holm"] >= r["p"] for r in report["rows"][2:])
+
+
+def test_two_drawings_agree_within_both_intervals():
+    def report(*deltas):
+        rows = [{"delta": d, "registered": True, "pair": [5, 0.01], "over": OBJECTS,
+                 "ninety": d, "p": 1.0, "verdict": "not decided"} for d in deltas]  # fmt: skip
+        return {"n": 9, "rows": rows}
+
+    first = report((0.0, -0.03, 0.03), (0.0, -0.03, 0.03))
+    second = report((0.049, 0.009, 0.089), (0.051, 0.011, 0.091))  # hypot(.03, .04) is .05
+    assert [a["agrees"] for a in agreement(first, second)] == [True, False]
+    assert [a["agrees"] for a in agreement(second, first)] == [True, False]
+    assert "1 of 2 rows differ" in markdown(first, second)
+
+
+def test_the_command_tells_both(tmp_path, monkeypatch, capsys):
+    rows, truth = planted(45, 2)
+    monkeypatch.setattr(registered, "truths", lambda rows: truth)
+    path, out = tmp_path / "draws.gz", tmp_path / "out.json"
+    pack_draws(path, rows)
+    assert main([str(path), "--against", str(path), "--out", str(out)]) == 0
+    assert "0 of 9 rows differ" in capsys.readouterr().out
+    assert all(a["apart"] == 0 for a in json.loads(out.read_text())["agreement"])
+    assert main([str(tmp_path / "none")]) == 2
+    assert "holds no draws" in capsys.readouterr().err
+
+
+def test_the_registration_says_what_is_computed():
+    text = " ".join((ROOT / "docs" / "registration.md").read_text().split())
+    assert "α {:g}, β {:g}, tuned for".format(*registered.REGISTERED_PAIR) in text
+    chosen = json.loads((FOLDER / "one-mask.json").read_text())["chosen"]
+    assert tuple(chosen) == registered.REGISTERED_PAIR
+    assert np.isclose(registered.BOUND, 0.02)
+    assert "inside ± 2" in text
+
+
+def test_the_published_agreement_follows_from_both_draws():
+    told = json.loads((FOLDER / "agreement.json").read_text())
+    fresh, committed = (
+        registered._read(FOLDER / name) for name in ("draws-fresh.jsonl.gz", "draws.jsonl.gz")
+    )
+    again = json.loads(json.dumps(fresh | {"against": committed,
+                                           "agreement": agreement(fresh, committed)}))  # fmt: skip
+    assert again == told
+    assert told["n"] >= 240
