@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError
 from macd_studio.core.masking.controls import (
@@ -34,6 +33,7 @@ from macd_studio.core.masking.controls import (
 )
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import word_tokens
+from macd_studio.core.rows import Row
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
@@ -117,17 +117,19 @@ def read_draws(
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
     ids = [word_tokens(lm.tokens, option) for option in item.options]
 
-    def of_options(logits: Any) -> list[float]:
-        return [round(float(max(logits[i] for i in tokens)), 4) for tokens in ids]
+    named = sorted({i for tokens in ids for i in tokens})
 
-    read = [of_options(row) for row in to_host(state.logits.float())]
+    def of_options(row: Row) -> list[float]:
+        return [round(float(row.among(np.array(tokens)).values.max()), 4) for tokens in ids]
+
+    read = [of_options(row) for row in lm.next_rows(state, ids=named)]
     described = [
         Draw(logits, round(d.area_ratio, 4), round(d.overlap, 4), d.level.tolist())
         for d, logits in zip((*places, *objects), read[1:], strict=True)
     ]
     return ControlDraws(
         item.id,
-        of_options(to_host(context.base.logits[0].float())),
+        of_options(lm.next_rows(context.base, ids=named)[0]),
         read[0],
         macd.level.tolist(),
         described[:PLACES],

@@ -136,6 +136,7 @@ WITHOUT_TORCH = {
     "whatif.constant",
     "whatif.edits",
     "whatif.redecodable",
+    "whatif.verdict",
     "truth",
     "cache",
     "macd",

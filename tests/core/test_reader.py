@@ -255,7 +255,7 @@ OPENED = (
 )
 """Where a state is opened: what needs caches, gradients or the states of layers."""
 OTHERS = {
-    "context", "session", "self", "store", "settings", "storage", "before_context", "numbers",
+    "context", "session", "self", "store", "settings", "storage", "before_context", "numbers", "d",
 }  # fmt: skip
 """Names whose `.cache` is a cache of work or of files, or whose `.logits` are a trace's."""
 
