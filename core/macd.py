@@ -69,11 +69,15 @@ class MaskCompositor:
         strength: (K,); frame_strength: (G,). Ties share the gradient. The paper's other fusions
         average the strengths of the masks over a pixel, by confidence or equally, and keep the soft
         outline. "or" is 1 − Π(1 − r·m) over objects and frame mask, in which no mask takes the
-        gradient from another. NumPy reference: `core.masking.masks.combine_masks`.
+        gradient from another. "sum" is M^f + M^o, clamped, as the paper's equation has it. With
+        `strength_twice` r² stands for r: the equation multiplies by the strengths once more. NumPy
+        reference: `core.masking.masks.combine_masks`.
         """
         import torch
 
         dtype = self.objects.dtype
+        if self.options.strength_twice:
+            strength, frame_strength = strength**2, frame_strength**2
         if self.outside is not None:
             frames = frame_strength.to(dtype)[self.group_of][:, None, None] * self.outside
         if self.options.fusion == "or":
@@ -81,6 +85,10 @@ class MaskCompositor:
             left = left if self.outside is None else left * (1 - frames)
             return (1 - left).clamp(0, 1)
         layers = strength.to(dtype)[:, None, None, None] * self.reach
+        if self.options.fusion == "sum":
+            joined = layers.amax(0) if len(layers) else torch.zeros_like(self.fill[:, 0])
+            joined = joined if self.outside is None else joined + frames
+            return joined.clamp(0, 1)
         if self.options.fusion != "max":
             layers = layers.sum(0, keepdim=True)
         if self.outside is not None:
@@ -91,9 +99,10 @@ class MaskCompositor:
     def reach(self) -> Tensor:
         """What each strength alone does to M, (K, T, H, W): M = r_k · reach_k where the rest is 0.
 
-        The mask itself, or, in the fusions that average, its share of the outline of all.
+        With `strength_twice` M is r_k² · reach_k. It is the mask itself, or, in the fusions that
+        average, its share of the outline of all.
         """
-        if self.options.fusion in ("max", "or") or not len(self.objects):
+        if self.options.fusion in ("max", "or", "sum") or not len(self.objects):
             return self.objects
         w = self.weight if self.options.fusion == "confidence" else self.weight.new_ones(1)
         shares = w[:, None, None, None] * self.objects

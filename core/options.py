@@ -28,8 +28,8 @@ from macd_studio.core.validation import (
 )
 
 Fit = Literal["pad", "native"]
-Fusion = Literal["max", "confidence", "average", "or"]
-FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or")
+Fusion = Literal["max", "confidence", "average", "or", "sum"]
+FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or", "sum")
 Fill = Literal["mean", "black", "blur", "noise", "plate", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
@@ -167,7 +167,7 @@ class MaskOptions(Checked):
 
     shape "outline": what the detector segmented, the box where it did not; "box": always the box.
     fusion: how strengths and masks become one mask, docs/methods.md, step 5. frame_mask "whole"
-    needs the fusion "or"; see `check_trainable`.
+    needs the fusion "or" or "sum"; see `check_trainable`.
     """
 
     pad: float = number(0.02, 0, 0.5, "growth of every mask", "share of the short side")
@@ -177,6 +177,7 @@ class MaskOptions(Checked):
     )
     swept: bool = flag(False, "sweep masks over time, so that they do not reveal the motion")
     fusion: Fusion = choice("max", Fusion, "how masks and strengths become one mask")
+    strength_twice: bool = flag(False, "apply each strength twice, as the paper's equations stand")
     fill: Fill = choice("mean", Fill, "what masked pixels become")
     frame_mask: FrameMask = choice(
         "outside", FrameMask, "what it covers: pixels outside the objects, the whole frame, nothing"
@@ -193,7 +194,7 @@ class MaskOptions(Checked):
         over both never falls below it: no object mask could then change a single pixel. Drawing
         such masks, and reading them from an older trace, stays possible.
         """
-        if self.frame_mask == "whole" and self.fusion != "or":
+        if self.frame_mask == "whole" and self.fusion not in ("or", "sum"):
             raise OptionError(
                 f"with the frame mask 'whole' and the fusion {self.fusion!r} every object gradient"
                 " is 0: the frame mask covers each object at the same strength",

@@ -97,6 +97,8 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         run = request.query_params.get("run")
         visitor = request.scope.get(Framework.VISITOR, "")
         ended = partial(is_over, request.path_params["token"])
+        if ended():
+            return PlainTextResponse(GONE, 404)
         try:
             with store.open_in_turn(visitor, ended):
                 stored = find(request.path_params["token"], stem, cookie)

@@ -17,7 +17,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded, Handle
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError
+from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError, OptionError
 from macd_studio.core.macd import (
     MaskCompositor,
     gradient_ascent,
@@ -158,16 +158,23 @@ def slopes_at_zero(
 ) -> tuple[Tensor, Tensor]:
     """dL/dr (K,) and dL/dr_f (G,) where every strength is 0, from dL/dV (T, 3, H, W).
 
-    Each strength as if it alone moved; at 0 the maximum of all would split it among them.
+    Each strength as if it alone moved; at 0 the maximum of all would split it among them. Raises
+    OptionError where strengths are applied twice: at 0 such a mask has no slope.
     shared: of one strength that all objects share, K times the same.
     """
+    if view.options.strength_twice:
+        raise OptionError(
+            "a strength that is applied twice has no slope at 0",
+            "Choose the exact gradient, or leave --strength-twice out",
+        )
     # a hair above 0, so that what cannot grow brighter ("additive") has no slope
     mask = torch.full_like(view.fill[:, 0], 1e-6).requires_grad_()
     shown = view.composite(mask)
     (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
     objects = torch.einsum("thw,kthw->k", per_pixel, view.reach)
     if shared and len(objects):
-        reach = view.reach.amax(0) if view.options.fusion == "max" else view.reach.sum(0)
+        highest = view.options.fusion in ("max", "sum")
+        reach = view.reach.amax(0) if highest else view.reach.sum(0)
         objects = (per_pixel * reach).sum().expand_as(objects)
     frames = per_pixel.new_zeros(len(view.encoded.groups))
     if view.outside is None:

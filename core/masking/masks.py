@@ -200,9 +200,16 @@ def combine_masks(
     if options.frame_mask != "off" and len(frame_level):
         at_frame = np.zeros(len(layer), np.float32)
         for strength, frames in zip(frame_level, groups, strict=True):
-            at_frame[list(frames)] = strength
+            at_frame[list(frames)] = strength**2 if options.strength_twice else strength
         layer = at_frame[:, None, None] * masks.outside
     strengths = np.asarray(level, np.float32)
+    if options.strength_twice:
+        strengths = strengths**2
+    if options.fusion == "sum":
+        joined = np.zeros_like(layer)
+        for r, mask in zip(strengths, masks.objects, strict=True):
+            np.maximum(joined, r * mask, out=joined)
+        return np.asarray((joined + layer).clip(0, 1), np.float32)
     if options.fusion == "or":
         left = 1 - layer
         for r, mask in zip(strengths, masks.objects, strict=True):

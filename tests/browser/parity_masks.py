@@ -181,8 +181,10 @@ def masks_of_a_single_object() -> Case:
 def masks_joined() -> Case:
     """Under each fusion and frame mask, with the levels of the objects and of the frames."""
     given, expected = [], []
-    for fusion, frame_mask, swept in product(FUSIONS, ("outside", "whole", "off"), (False, True)):
-        options = MaskOptions(fusion=fusion, frame_mask=frame_mask, swept=swept)
+    for fusion, frame_mask, other in product(FUSIONS, ("outside", "whole", "off"), (False, True)):
+        options = MaskOptions(
+            fusion=fusion, frame_mask=frame_mask, swept=other, strength_twice=other
+        )
         trace = a_trace(options)
         given.append(sent(trace))
         final = trace.counterfactual
@@ -263,7 +265,11 @@ def slopes_of_joined_masks() -> Case:
     given, expected = [], []
     slope = np.random.default_rng(5).normal(size=(3, HEIGHT, WIDTH)).astype(np.float32)
     for fusion, frame_mask in product(FUSIONS, ("outside", "whole", "off")):
-        trace = a_trace(MaskOptions(fusion=fusion, frame_mask=frame_mask, overlap="raw"))
+        twice = frame_mask == "outside"
+        options = MaskOptions(
+            fusion=fusion, frame_mask=frame_mask, overlap="raw", strength_twice=twice
+        )
+        trace = a_trace(options)
         twins = (*trace.tracks[:4], replace(trace.tracks[3], id=9))  # equal wherever they lie
         trace = replace(trace, tracks=twins)
         level = np.array([1.0, 0.75, 0.0, 0.75, 0.75])

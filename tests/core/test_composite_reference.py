@@ -60,9 +60,10 @@ def tensors(*values):
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("frame_mask", ["outside", "off"])
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_masks_are_the_numpy_reference_s(fusion, frame_mask, count):
-    view = compositor(count, fusion=fusion, frame_mask=frame_mask)
+def test_masks_are_the_numpy_reference_s(fusion, twice, frame_mask, count):
+    view = compositor(count, fusion=fusion, frame_mask=frame_mask, strength_twice=twice)
     if not count and frame_mask == "off" and fusion == "max":
         return  # nothing to take a maximum of; `masked_share` does not ask for it
     rng = np.random.default_rng(3)
@@ -86,9 +87,10 @@ def test_strengths_are_computed_with_in_the_masks_precision(fusion):
     torch.testing.assert_close(single.double(), exact, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_the_mask_s_gradient_is_its_slope(fusion):
-    view = compositor(fusion=fusion)
+def test_the_mask_s_gradient_is_its_slope(fusion, twice):
+    view = compositor(fusion=fusion, strength_twice=twice)
     weight = torch.rand(view.fill[:, 0].shape, generator=torch.Generator().manual_seed(2)).double()
     at = np.array([0.3, 0.5, 0.8, 0.2, 0.4, 0.6])
 

@@ -262,22 +262,24 @@ export function levelsAt(trace, frame, step = null) {
  * @param {Trace} trace @param {FrameMasks} masks @param {FrameLevels} levels
  */
 export function unionMask(trace, masks, levels) {
-  const frameLevel = trace.mask.frame_mask === "off" ? 0 : levels.frame;
+  const { fusion, strength_twice: twice } = trace.mask;
+  const applied = (/** @type {number} */ r) => (twice ? r * r : r), strengths = levels.objects.map(applied);
+  const frameLevel = trace.mask.frame_mask === "off" ? 0 : applied(levels.frame);
   const [width, height] = trace.size;
   const n = width * height;
   const out = new Float32Array(n);
-  if (trace.mask.fusion === "or") {
+  if (fusion === "or") {
     const left = new Float32Array(n).fill(1);
     masks.objects.forEach((mask, k) => {
-      const r = levels.objects[k];
+      const r = strengths[k];
       if (mask && r) for (let i = 0; i < n; i++) left[i] *= 1 - r * mask[i];
     });
     for (let i = 0; i < n; i++) out[i] = 1 - left[i] * (1 - frameLevel * masks.outside[i]);
     return out;
   }
-  if (trace.mask.fusion === "max") {
+  if (fusion === "max" || fusion === "sum") {
     masks.objects.forEach((mask, k) => {
-      const r = levels.objects[k];
+      const r = strengths[k];
       if (mask && r) for (let i = 0; i < n; i++) out[i] = Math.max(out[i], r * mask[i]);
     });
   } else {
@@ -285,16 +287,19 @@ export function unionMask(trace, masks, levels) {
       let top = 0, total = 0, mean = 0;
       masks.objects.forEach((mask, k) => {
         if (!mask) return;
-        const share = mask[i] * (trace.mask.fusion === "confidence" ? trace.tracks[k].confidence : 1);
+        const share = mask[i] * (fusion === "confidence" ? trace.tracks[k].confidence : 1);
         top = Math.max(top, mask[i]);
         total += share;
-        mean += share * levels.objects[k];
+        mean += share * strengths[k];
       });
       if (total > 1e-9) out[i] = (mean / total) * top;
     }
   }
   if (frameLevel) {
-    for (let i = 0; i < n; i++) out[i] = Math.max(out[i], frameLevel * masks.outside[i]);
+    for (let i = 0; i < n; i++) {
+      const outside = frameLevel * masks.outside[i];
+      out[i] = fusion === "sum" ? Math.min(1, out[i] + outside) : Math.max(out[i], outside);
+    }
   }
   return out;
 }
@@ -306,20 +311,29 @@ export function unionMask(trace, masks, levels) {
  * @returns {{ objects: number[], frame: number }}
  */
 export function unionSlopes(trace, masks, levels, slope) {
-  const objects = masks.objects.map(() => 0), { fusion, frame_mask } = trace.mask;
-  const frames = frame_mask === "off" ? null : masks.outside, at = levels.frame;
-  const reach = fusion === "max" || fusion === "or" ? masks.objects : shares(trace, masks);
+  const objects = masks.objects.map(() => 0), { fusion, frame_mask, strength_twice: twice } = trace.mask;
+  const applied = (/** @type {number} */ r) => (twice ? r * r : r), strengths = levels.objects.map(applied);
+  const frames = frame_mask === "off" ? null : masks.outside, at = applied(levels.frame);
+  const reach = fusion === "confidence" || fusion === "average" ? shares(trace, masks) : masks.objects;
   let frame = 0;
   for (let i = 0; i < slope.length; i++) {
     if (fusion === "or") {
       /** @type {(skip: number) => number} what the others leave */
-      const left = (skip) => masks.objects.reduce((z, mask, k) => (mask && k !== skip ? z * (1 - levels.objects[k] * mask[i]) : z), 1);
+      const left = (skip) => masks.objects.reduce((z, mask, k) => (mask && k !== skip ? z * (1 - strengths[k] * mask[i]) : z), 1);
       const open = frames ? 1 - at * frames[i] : 1;
       masks.objects.forEach((mask, k) => { if (mask && mask[i]) objects[k] += slope[i] * mask[i] * left(k) * open; });
       if (frames) frame += slope[i] * frames[i] * left(-1);
       continue;
     }
-    const layers = reach.map((mask, k) => (mask ? Math.fround(Math.fround(levels.objects[k]) * mask[i]) : 0));
+    const layers = reach.map((mask, k) => (mask ? Math.fround(Math.fround(strengths[k]) * mask[i]) : 0));
+    if (fusion === "sum") {
+      const top = Math.max(0, ...layers), outside = frames ? at * frames[i] : 0;
+      if (Math.fround(top + outside) > 1) continue; // clamped: nothing moves it
+      const highest = layers.filter((z) => z === top).length;
+      reach.forEach((mask, k) => { if (mask && layers[k] === top) objects[k] += (slope[i] / highest) * mask[i]; });
+      if (frames) frame += slope[i] * frames[i];
+      continue;
+    }
     const joined = fusion === "max" ? layers : layers.length ? [layers.reduce((a, b) => a + b, 0)] : [];
     const outside = frames ? Math.fround(Math.fround(at) * frames[i]) : -1;
     const top = Math.max(outside, ...joined);
@@ -327,6 +341,7 @@ export function unionSlopes(trace, masks, levels, slope) {
     reach.forEach((mask, k) => { if (mask && (fusion === "max" ? layers[k] : joined[0]) === top) objects[k] += share * mask[i]; });
     if (frames && outside === top) frame += share * frames[i];
   }
+  if (twice) return { objects: objects.map((z, k) => 2 * levels.objects[k] * z), frame: 2 * levels.frame * frame };
   return { objects, frame };
 }
 

@@ -369,7 +369,9 @@ export interface MaskOptions {
   /** sweep masks over time, so that they do not reveal the motion */
   swept: boolean;
   /** how masks and strengths become one mask */
-  fusion: "max" | "confidence" | "average" | "or";
+  fusion: "max" | "confidence" | "average" | "or" | "sum";
+  /** apply each strength twice, as the paper's equations stand */
+  strength_twice: boolean;
   /** what masked pixels become */
   fill: "mean" | "black" | "blur" | "noise" | "plate" | "additive";
   /** what it covers: pixels outside the objects, the whole frame, nothing */
