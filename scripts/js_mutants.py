@@ -50,11 +50,8 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "a - b",
     ),
     "frame level of a step": ("frames[group] : 0", "frames[0] : 0"),
-    "strengths applied twice": ("twice ? r * r : r), strengths", "r), strengths"),
-    "sum of frame mask and objects": (
-        'fusion === "sum" ? Math.min(1, out[i] + outside)',
-        "false ? 0",
-    ),
+    "strengths applied twice": ("(twice ? r * r : r)", "r"),
+    "sum of frame mask": ('fusion === "sum" ? Math.min(1, out[i] + outside)', "false ? 0"),
     "object level of means": ("mean += share * strengths[k]", "mean += share"),
     "frame level of the first group": (
         "trace.final.frame_level[group]",
