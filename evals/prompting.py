@@ -88,6 +88,11 @@ class GatheringLM:
         self._videos.append(video)
         return DeferredState(len(self._videos) - 1)
 
+    def prefill_with_graph(self, encoded: Encoded, video: Tensor) -> tuple[DecodeState, Tensor]:
+        """The model's; other views of its prompt are gathered."""
+        self._encoded = self._encoded or encoded
+        return self._lm.prefill_with_graph(encoded, video)
+
     def join(self, states: Sequence[Any]) -> DecodeState:
         """The model's, for a view that is decoded from before the others are read."""
         return self._lm.join([self._now(s) for s in states])

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -214,7 +213,8 @@ class Models:
 
     def __init__(self, weights: Weights = "as-is", offload: bool = False) -> None:
         self.weights, self.offload = weights, offload
-        self._loaded: defaultdict[str, Recent[str, Any]] = defaultdict(lambda: Recent(MAX_LOADED))
+        kinds = ("backbone", "detector", "segmenter")
+        self._loaded: dict[str, Recent[str, Any]] = {kind: Recent(MAX_LOADED) for kind in kinds}
         self._loading = threading.Lock()
 
     def backbone(self, name: str, progress: Progress | None = None) -> LocalLM:

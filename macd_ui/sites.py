@@ -7,11 +7,10 @@ asked for; here they become routes of the app, or a folder that opens from disk.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -28,8 +27,6 @@ HOME = "../"
 """From the index of a site to the page."""
 TEXT_ALONE = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
 """Policy of pages of text and pictures."""
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 @dataclass(frozen=True)

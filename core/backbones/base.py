@@ -151,11 +151,11 @@ Handle = Any
 class Forced:
     """Views read with given tokens after the prompt, each after those before it.
 
-    question: (B, Q) log p of the question's tokens. rows: index of a token → a row for each view,
-    of what may stand at its place; it holds the token, and those that are named beside it.
+    question: gives (B, Q) log p of the question's tokens. rows: index of a token → a row for each
+    view, of what may stand at its place; it holds the token, and those that are named beside it.
     """
 
-    question: NDArray[np.float64]
+    question: Callable[[], NDArray[np.float64]]
     rows: Callable[[int, Sequence[int]], Sequence[Row]]
 
 
@@ -287,7 +287,7 @@ class Reader(ABC):
         def rows(index: int, ids: Sequence[int] = ()) -> list[Row]:
             return self.next_rows(views, tokens[:index], [tokens[index], *ids])
 
-        return Forced(self.question_log_p(encoded, views), rows)
+        return Forced(lambda: self.question_log_p(encoded, views), rows)
 
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
         """The prompt with other tokens in the place of the question's: as `query`.

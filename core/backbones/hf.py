@@ -182,6 +182,11 @@ class HfVideoLM(TokenizerLM):
         return picture_model(self.model, self.processor, self.info)
 
     @property
+    def vocabulary(self) -> int:  # type: ignore[override]
+        """See `LocalLM.vocabulary`."""
+        return int(self.head.weight.shape[0])
+
+    @property
     def head(self) -> Any:
         """Hidden states → logits."""
         return self.model.get_output_embeddings()

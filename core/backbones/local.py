@@ -92,8 +92,15 @@ class Watched:
     lens: list[Tensor] = field(default_factory=list)
 
 
+MOST_LOGITS = 2**26
+"""Logits that are held at once, a quarter of a gigabyte; above, tokens are stepped one by one."""
+
+
 class LocalLM(Reader):
     """A frozen video language model, mostly differentiable with respect to its pixels."""
+
+    vocabulary: int = 0
+    """Tokens that the head tells apart; 0 where that is not known."""
 
     def reading(self, picture: bool) -> LocalLM:
         """See `Reader.reading`."""
@@ -180,8 +187,10 @@ class LocalLM(Reader):
         tokens: Sequence[int],
         reuse: DecodeState | None = None,
     ) -> Forced:
-        """See `Reader.forced`: one pass over the prompt and the tokens."""
+        """See `Reader.forced`: one pass over the prompt and the tokens, where its logits fit."""
         longer, asked = self.continue_prompt(encoded, tokens), len(encoded.query)
+        if len(videos) * (asked + len(tokens)) * self.vocabulary > MOST_LOGITS:
+            return super().forced(encoded, videos, tokens, reuse)
         both = replace(longer, query=torch.cat([encoded.query, longer.query]))
         views = self.prefill(both, videos, reuse=reuse)
         assert views.query_logits is not None
@@ -191,7 +200,7 @@ class LocalLM(Reader):
         def rows(index: int, ids: Sequence[int] = ()) -> list[Row]:
             return [Row(row) for row in to_host(logits[:, asked + index])]
 
-        return Forced(self.question_log_p(encoded, question), rows)
+        return Forced(lambda: self.question_log_p(encoded, question), rows)
 
     @abstractmethod
     def join(self, states: Sequence[DecodeState]) -> DecodeState:

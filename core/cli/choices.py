@@ -46,9 +46,10 @@ def run_choices(
 
     tell(f"  load    {backbone}")
     bench = Workbench(trace, load_backbone(backbone, device, **asdict(held)))
-    for event in bench.choice_events():
-        if event.stage != "done":
-            tell(f"  subsets {event.message}")
+    if trace.choice_map is None or not controls:
+        for event in bench.choice_events():
+            if event.stage != "done":
+                tell(f"  subsets {event.message}")
     if controls and bench.trace.controls is None:
         tell("  masks   random ones and other controls")
         bench.measure_controls()

@@ -43,7 +43,7 @@ class AskedViews(DecodedViews):
         asked = range(self.rows) if running is None else running
         where = f"token {index + 1}"
         own = {n: self._row(self._base, n, where) for n in asked}
-        if self._lazy and all(rule.decides(row.values) for row in own.values()):
+        if self._lazy and all(_decided(rule, row) for row in own.values()):
             return [self._all(own)]
         if self._others is None:
             return None
@@ -93,3 +93,9 @@ class AskedViews(DecodedViews):
     def select(self, rows: Sequence[int]) -> None:
         """See `DecodedViews.select`."""
         self._fed, self.rows = [self._fed[r] for r in rows], len(rows)
+
+
+def _decided(rule: ScoreRule, row: Row) -> bool:
+    """Whether the video alone decides; not where tokens that are left out may pass the cut."""
+    reaches = row.floor == -np.inf or row.floor < rule.floor(row.values)
+    return reaches and rule.decides(row.values)

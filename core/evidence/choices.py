@@ -53,12 +53,17 @@ class ChoiceMap(Stored):
         _IDS, "ids of the others, whose measured effects are smaller; they are never masked"
     )
     subsets: tuple[Subset, ...] = stored(
-        Rows(Subset, 2 << MOST_OBJECTS), "without frame mask first, by number of objects"
+        Rows(Subset, 2 << MOST_OBJECTS, least=1), "without frame mask first, by number of objects"
     )
     own: Subset = stored(
         Row(Subset), "MACD's own levels, 0.75 among them; its objects are those > 0"
     )
     milliseconds: float = stored(REAL, "what the map took")
+
+    def fits(self, tracks: Sequence[int]) -> bool:
+        """Whether every id is one of these tracks'."""
+        named = {*self.objects, *self.left_out, *self.own.objects}
+        return named.union(*(s.objects for s in self.subsets)) <= set(tracks)
 
     def of(self, objects: Sequence[int], frames: bool) -> Subset | None:
         """The subset of these objects; None where it was not read."""

@@ -251,6 +251,7 @@ def macd_events(
     build = partial(_build_macd, context, base.base, counterfactual, adjust)
     waits = counterfactual is None and macd_waits(context)
     context.cache.start_method()
+    base = replace(base, base=context.base)  # which MACD needs too
     built = None if waits else (yield from build())
     views = DecodingViews(base.base, METHODS["macd"].rule_for(context), built, build)
     needs = context.cache.needs()

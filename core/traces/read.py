@@ -129,6 +129,8 @@ def _check(trace: Trace, frames: int) -> None:
         if found.curves is not None and not found.curves.fits():
             raise TraceError("a curve of a map in the trace has other steps", DAMAGED)
     track_ids = [track.id for track in trace.tracks]
+    if trace.choice_map is not None and not trace.choice_map.fits(track_ids):
+        raise TraceError("a subset in the trace holds an object that is not there", DAMAGED)
     if not all(one.fits(track_ids, len(trace.groups)) for one in trace.enough):
         raise TraceError("a set of pieces is not one of the trace's objects and frames", DAMAGED)
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Forced
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.views import score_rows
+from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset
 from macd_studio.core.masking.measured import measured_changes
@@ -71,63 +72,74 @@ def measure_choices(
         level = np.array([float(i in chosen) for i in ids])
         return context.composite(masks, level, levels.frame_level if frames else none)
 
-    own = context.composite(masks, levels.level, levels.frame_level)
-    wanted: list[tuple[tuple[int, ...], bool]] = [*sets]
-    videos = [video(chosen, frames) for chosen, frames in sets] + [own]
     masked = tuple(i for i, level in zip(ids, levels.level, strict=True) if level > 0)
-    wanted.append((masked, _has_frames(trace)))
+    wanted: list[tuple[tuple[int, ...], bool]] = [*sets, (masked, _has_frames(trace))]
+
+    def drawn(n: int) -> Tensor:
+        if n < len(sets):
+            return video(*sets[n])
+        return context.composite(masks, levels.level, levels.frame_level)
+
     lm, base = context.lm, context.base
     plain = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
     found: list[Subset] = []
-    for at in range(0, len(videos), BATCH):
+    for at in range(0, len(wanted), BATCH):
         if stopped():
             raise Cancelled("stopped while subsets were read", "What was there before is kept")
-        batch = torch.stack(videos[at : at + BATCH])
-        read = lm.forced(context.encoded, batch, tokens, base)
-        for n in range(len(batch)):
-            chosen, frames = wanted[at + n]
-            found.append(_subset(context, plain, read, n, tokens, chosen, frames, batch[n]))
+        batch = torch.stack([drawn(n) for n in range(at, min(at + BATCH, len(wanted)))])
+        leads = _leads(context, plain, lm.forced(context.encoded, batch, tokens, base), tokens)
+        for lead, asked, view in zip(leads, wanted[at : at + BATCH], batch, strict=True):
+            found.append(_subset(context, *asked, *lead, view))
         yield min(at + BATCH, len(sets)), len(sets)
     spent = round(1000 * (time.perf_counter() - began), 1)
     return ChoiceMap(len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent)
 
 
-def _subset(
-    context: MethodContext,
-    plain: Forced,
-    read: Forced,
-    n: int,
-    tokens: Sequence[int],
-    chosen: Sequence[int],
-    frames: bool,
-    video: Tensor,
-) -> Subset:
-    """What the n-th view that was read does to the baseline's tokens."""
+def _leads(
+    context: MethodContext, plain: Forced, read: Forced, tokens: Sequence[int]
+) -> list[tuple[float, int]]:
+    """Of each view how far the best other token leads, where it leads most, and the choice there.
+
+    A view that leaves `tokens` is not asked about those after that place.
+    """
     lm, rule = context.lm, Linear(context.options.contrast)
     prompt = lm.prompt_of(context.base)
-    margin, left = -np.inf, tokens[-1]
+    leads: dict[int, tuple[float, int]] = {}
     for index, token in enumerate(tokens):
         (own,) = plain.rows(index, ())
         ids = np.arange(len(own.values)) if own.ids is None else own.ids
-        other = read.rows(index, () if own.ids is None else ids.tolist())[n].among(ids)
         repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
-        scored = score_rows(rule, own, [other], index, repeats)
         place = int(np.flatnonzero(ids == token)[0])
-        rest = np.delete(scored.scores, place)
-        lead = float(rest.max() - scored.scores[place])
-        if lead > margin:
-            margin = lead
-        if lead > 0:
-            left = scored.choose(int(scored.scores.argmax()))
-            break
-    flips = margin > 0
-    answer = None
-    if flips:
+        for n, row in enumerate(read.rows(index, () if own.ids is None else ids.tolist())):
+            before, _ = leads.setdefault(n, (-np.inf, tokens[-1]))
+            if before > 0:
+                continue
+            scored = score_rows(rule, own, [row.among(ids)], index, repeats)
+            # a penalty may leave the baseline's token below the cut
+            lead = min(LARGE, float(np.delete(scored.scores, place).max() - scored.scores[place]))
+            choice = scored.choose(int(scored.scores.argmax())) if lead > 0 else tokens[-1]
+            leads[n] = max(before, lead), choice
+    return [leads[n] for n in range(len(leads))]
+
+
+def _subset(
+    context: MethodContext,
+    chosen: tuple[int, ...],
+    frames: bool,
+    lead: float,
+    token: int,
+    video: Tensor,
+) -> Subset:
+    """A view that was read, with its whole answer where it flips."""
+    lm, answer = context.lm, None
+    if lead > 0:
+        rule, greedy = (
+            Linear(context.options.contrast), replace(context.options.decode, search="greedy"),
+        )  # fmt: skip
         view = context.prefill(video)
-        greedy = replace(context.options.decode, search="greedy")
         answer = find_answer(lm, "subset", context.base, [view], rule, greedy).text
-    told = float(margin) if np.isfinite(margin) else None
-    return Subset(tuple(chosen), frames, flips, told, lm.token_text(left), answer)
+    margin = lead if np.isfinite(lead) else None
+    return Subset(chosen, frames, lead > 0, margin, lm.token_text(token), answer)
 
 
 def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:

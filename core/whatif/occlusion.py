@@ -45,7 +45,7 @@ def measure(
     chances: list[list[float]] = []
     for videos in chain([view.encoded.video[None]], one_by_one(view)):
         read = lm.forced(view.encoded, videos, answer, base)
-        losses += [mean_loss(question) for question in read.question]
+        losses += [mean_loss(question) for question in read.question()]
         columns = [[row.log_p(t) for row in read.rows(n, ())] for n, t in enumerate(answer)]
         chances += [list(row) for row in zip(*columns, strict=True)]
     loss, log_p = np.array(losses), np.array(chances)

@@ -12,7 +12,7 @@ from typing import Literal
 from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.constant import SameByConstant, first_divergence, stated_constant
+from macd_studio.core.whatif.constant import first_divergence, stated_constant
 from macd_studio.core.words import count, signed
 
 Name = Literal[
@@ -62,47 +62,42 @@ def verdict_of(trace: Trace) -> Verdict:
     ]
     figures: list[str] = []
     shares: list[float] = []
-    layer, chosen = _layer(trace, found) if found else ((), None)
-    place = rank(chosen, layer) if chosen is not None else 0
-    if layer:
+    layer = _layer(found) if found else ()
+    place = rank(found.own, layer) if found else 0
+    if found:
         flips = sum(one.flips for one in layer)
         shares.append(flips / len(layer))
         figures.append(f"{flips} of {count(len(layer), 'subset')} of the objects change the answer")
-        if chosen is not None:
-            figures.append(f"MACD's objects rank {place} of {len(layer)} by margin")
+        figures.append(f"MACD's own masks rank {place} of {len(layer)} by margin")
+        if set(found.own.objects) & set(found.left_out):
+            figures.append("MACD masks an object that the map left out")
     if report is not None:
         same, draws = report.random()
-        shares.append(same / max(1, draws))
+        shares += [same / draws] if draws else []
         figures.append(f"{same} of {count(draws, 'random mask')} give MACD's token")
-    delta = _delta(constant)
+    delta = None
+    if constant is not None:
+        on_yes = constant.on_yes is not None
+        delta = constant.on_yes if on_yes else constant.delta
+        place_of = "yes" if on_yes else "its token"
     if delta is not None:
-        figures.append(f"a constant of {signed(delta)} logits gives MACD's token without any mask")
+        figures.append(
+            f"a constant of {signed(delta)} logits on {place_of} gives MACD's token without masks"
+        )
     name: Name = "undecided"
-    if delta is not None and delta < SMALL_CONSTANT:
+    if delta is not None and abs(delta) < SMALL_CONSTANT:
         name = "a constant does it"
     elif any(share >= MOST for share in shares):
         name = "any damage does it"
-    elif not missing and chosen is not None and all(share <= FEW for share in shares):
+    elif found and not missing and all(share <= FEW for share in shares):
         above = (place - 1) / len(layer)
-        name = "choice matters" if chosen.flips and above <= BEST else "undecided"
+        name = "choice matters" if found.own.flips and above <= BEST else "undecided"
     return Verdict(name, tuple(figures), tuple(missing))
 
 
-def _layer(trace: Trace, found: ChoiceMap) -> tuple[tuple[Subset, ...], Subset | None]:
-    """The subsets with MACD's frame mask, where it has one, and the one that MACD masks fully."""
-    levels = trace.counterfactual
-    framed = levels is not None and bool((levels.frame_level > 0).any())
-    layer = found.layer(framed) or found.layer(not framed)
-    if levels is None:
-        return layer, None
-    pairs = zip(trace.tracks, levels.level, strict=True)
-    return layer, found.of([t.id for t, level in pairs if level >= 1], layer[0].frames)
-
-
-def _delta(constant: SameByConstant | None) -> float | None:
-    if constant is None:
-        return None
-    return constant.delta if constant.on_yes is None else abs(constant.on_yes)
+def _layer(found: ChoiceMap) -> tuple[Subset, ...]:
+    """The subsets with MACD's frame mask, where it has one."""
+    return found.layer(found.own.frames)
 
 
 def as_text(trace: Trace) -> str:
@@ -125,18 +120,17 @@ def map_as_text(trace: Trace) -> str:
     found = trace.choice_map
     assert found is not None
     labels = {t.id: f"{t.id} {t.label}" for t in trace.tracks}
-    layer, chosen = _layer(trace, found)
+    layer = _layer(found)
     flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
     frames = " with MACD's frame mask" if layer[0].frames else ""
     head = f"{flips} of {count(len(layer), 'subset')}{frames} change the answer"
-    if chosen is not None:
-        head += f"; MACD's objects rank {rank(chosen, layer)}"
+    head += f"; MACD's own masks rank {rank(found.own, layer)}"
     if best.margin is not None:
         head += f"; the best: {_named(best, labels)}"
     lines = [head + "."]
     for one in sorted(layer, key=lambda one: rank(one, layer)):
         margin = "—" if one.margin is None else f"{one.margin:+.2f}"
-        mark = "*" if chosen is one else " "
+        mark = "*" if one.objects == found.own.objects else " "
         lines.append(f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}".rstrip())
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
