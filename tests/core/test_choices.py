@@ -8,7 +8,7 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.cli.main import main
-from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
@@ -191,7 +191,8 @@ def test_a_choice_that_matters_is_called_so(repaired):
     )
     margins = dict.fromkeys((s.objects for s in trace.choice_map.layer(True)), -1.0) | {full: 2.0}
     subsets = tuple(subset(objects, margin, True) for objects, margin in margins.items())
-    few = replace(trace.choice_map, subsets=subsets)
+    own = replace(trace.choice_map.own, margin=2.0)
+    few = replace(trace.choice_map, subsets=subsets, own=own)
     outcomes = tuple(replace(o, same=False) for o in trace.controls.outcomes)
     controls = replace(trace.controls, outcomes=outcomes)
     step = trace.answers["baseline"].tokens[0]
@@ -206,7 +207,8 @@ def test_a_choice_that_matters_is_called_so(repaired):
     assert verdict_of(made).name == "choice matters"
     for worse in (
         replace(few, subsets=tuple(replace(s, flips=True) for s in subsets)),
-        replace(few, subsets=tuple(replace(s, flips=False, margin=-1.0) for s in subsets)),
+        replace(few, subsets=tuple(replace(s, margin=3.0) for s in subsets)),
+        replace(few, own=replace(own, flips=False, margin=-1.0)),
     ):
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
     assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
@@ -227,3 +229,19 @@ def test_the_page_states_the_rules_as_they_are():
     text = (assets().parent / "docs" / "verdict.md").read_text()
     for name, rule in RULES.items():
         assert f"| {name} | {rule} |" in text
+
+
+def test_a_change_of_the_contrast_leaves_the_map_behind(repaired, toyworld):
+    bench = Workbench(repaired.trace, toyworld)
+    assert bench.redecode(0.05, 0.9).choice_map is None
+
+
+def test_a_map_that_does_not_fit_its_trace_is_refused(repaired):
+    trace, found = repaired.trace, repaired.trace.choice_map
+    for damaged in (
+        replace(found, subsets=()),
+        replace(found, objects=(1, 99)),
+        replace(found, own=replace(found.own, objects=(99,))),
+    ):
+        with pytest.raises(TraceError):
+            unpack(pack(replace(trace, choice_map=damaged)))

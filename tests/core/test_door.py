@@ -39,6 +39,7 @@ def test_the_exports_are_these():
         "RunOptions",
         "Trace",
         "__version__",
+        "choices",
         "compare",
         "decoder",
         "enough",

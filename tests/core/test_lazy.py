@@ -446,6 +446,16 @@ def mixed_trace():
     return events_of(options, ByteLM(seed=8, answer_length=12), methods=names)[-1].trace
 
 
+def test_the_time_of_a_lazy_answer_that_stays_decided_counts_the_read_of_the_video():
+    lm = ByteLM()
+    options = RunOptions(lazy=True, contrast=ContrastOptions(1.0, 1.2))
+    *_, last = run(clip, "is it?", lambda: lm, BoxDetector, options)
+    answer = last.trace.answers["macd"]
+    assert not any(t.others for t in answer.tokens)
+    assert answer.ms >= 0
+    assert answer.total_ms >= answer.ms
+
+
 def test_a_lazy_trace_is_saved_and_opened(tmp_path):
     trace = mixed_trace()
     kinds = {bool(t.others) for a in trace.answers.values() for t in a.tokens if a.second_views}

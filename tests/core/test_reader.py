@@ -208,6 +208,15 @@ def test_a_head_that_reaches_below_what_is_told_is_no_answer():
     assert set(trace.answers) == {"baseline", "vcd"}  # whose own cut is higher
 
 
+def test_a_lazy_run_does_not_take_a_short_row_for_a_decided_one():
+    """A reader that tells the best token alone says nothing about what else passes the cut."""
+    lm = FarReader()
+    lm.best = 1
+    trace = run(lm, lazy=True)
+    for name in ("macd-measured", "mask-all"):
+        assert name in trace.skipped or trace.answers[name].tokens[0].others
+
+
 def test_a_penalty_for_repeats_needs_logits():
     lm = FarReader()
     lm.info = type(lm.info)("bytes", "fake", 1, "cpu", "float64", repetition_penalty=1.2)

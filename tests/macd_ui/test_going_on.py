@@ -103,10 +103,10 @@ def test_undo_is_not_made_to_another_run(handlers, store, make_video, monkeypatc
     session = store.sessions.open("me")
     in_turn = store.open_in_turn
 
-    def chosen_meanwhile(visitor):
+    def chosen_meanwhile(visitor, ended):
         monkeypatch.setattr(store, "open_in_turn", in_turn)
         handlers.form.choose(SHORT, "me")
-        return in_turn(visitor)
+        return in_turn(visitor, ended)
 
     monkeypatch.setattr(store, "open_in_turn", chosen_meanwhile)
     undo = {"do": "undo", "run": changed["viewer"]["trace"]["run"]}

@@ -181,7 +181,7 @@ def test_a_trace_goes_into_a_file_and_comes_back(tmp_path):
     assert one.in_memory is None
     assert file.stat().st_size == one.file_bytes
     assert (tmp_path / "traces").stat().st_mode & 0o77 == 0
-    assert (one.request.question, one.status) == (trace.question, "complete")
+    assert (one.request.spec.question, one.status) == (trace.question, "complete")
     assert one.run == identity(one.read())
     assert one.in_memory is None
     assert one.content() == pack(trace) == file.read_bytes()

@@ -68,7 +68,7 @@ def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, 
     seen = []
 
     def look(_seconds):
-        seen.append(session.current.request.question)
+        seen.append(session.current.request.spec.question)
         if len(seen) % 3 == 0:
             session.fetched = session.current.number
         return False
