@@ -132,6 +132,7 @@ WITHOUT_TORCH = {
     "objects.formats.yolo",
     "objects.formats.youtube_vis",
     "whatif.constant",
+    "whatif.verdict",
     "whatif.edits",
     "whatif.redecodable",
     "truth",

@@ -48,7 +48,7 @@ def run_choices(
     bench = Workbench(trace, load_backbone(backbone, device, **asdict(held)))
     for event in bench.choice_events():
         if event.stage != "done":
-            tell(f"  subsets {event.message}")
+            tell(f"  choices {event.message}")
     if controls and bench.trace.controls is None:
         tell("  masks   random ones and other controls")
         bench.measure_controls()

@@ -21,7 +21,7 @@ from macd_studio.core.backbones.base import Forced
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset
+from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset, masks_frames
 from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
@@ -32,17 +32,6 @@ from macd_studio.core.whatif.constant import first_divergence
 
 BATCH = 8
 """Views that are read together."""
-
-
-def views_of_map(trace: Trace) -> int:
-    """How many views the map of a trace reads, its answers not counted."""
-    layers = 1 + _has_frames(trace)
-    return layers << min(len(trace.tracks), MOST_OBJECTS)
-
-
-def _has_frames(trace: Trace) -> bool:
-    levels = trace.counterfactual
-    return levels is not None and bool(np.any(levels.frame_level))
 
 
 def measure_choices(
@@ -61,7 +50,7 @@ def measure_choices(
     ids = [t.id for t in trace.tracks]
     sets = [
         (chosen, frames)
-        for frames in ((False, True) if _has_frames(trace) else (False,))
+        for frames in ((False, True) if masks_frames(trace) else (False,))
         for size in range(len(objects) + 1)
         for chosen in combinations(objects, size)
     ]
@@ -75,7 +64,7 @@ def measure_choices(
     wanted: list[tuple[tuple[int, ...], bool]] = [*sets]
     videos = [video(chosen, frames) for chosen, frames in sets] + [own]
     masked = tuple(i for i, level in zip(ids, levels.level, strict=True) if level > 0)
-    wanted.append((masked, _has_frames(trace)))
+    wanted.append((masked, masks_frames(trace)))
     lm, base = context.lm, context.base
     plain = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
     found: list[Subset] = []

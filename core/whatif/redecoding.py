@@ -77,7 +77,9 @@ class Redecoder:
         if answers.get(shown) is trace.answers.get(shown):
             evidence = tuple(e for e in trace.evidence if e.target.answer != name)
             return replace(trace, evidence=evidence, answers=answers, options=options)
-        return replace(trace, controls=None, evidence=(), answers=answers, options=options)
+        return replace(
+            trace, controls=None, choice_map=None, evidence=(), answers=answers, options=options
+        )
 
     def _rules(self, trace: Trace) -> dict[str, ScoreRule | str | None]:
         """How each answer is scored under the present options; None where that is not known."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
+from macd_studio.core.evidence.choices import Subset, masks_frames, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.constant import SameByConstant, first_divergence, stated_constant
-from macd_studio.core.words import count, signed
+from macd_studio.core.words import count, ordinal, signed
 
 Name = Literal[
     "choice matters", "any damage does it", "a constant does it", "no change", "undecided"
@@ -62,7 +62,7 @@ def verdict_of(trace: Trace) -> Verdict:
     ]
     figures: list[str] = []
     shares: list[float] = []
-    layer, chosen = _layer(trace, found) if found else ((), None)
+    layer, chosen = layer_of(trace) if found else ((), None)
     place = rank(chosen, layer) if chosen is not None else 0
     if layer:
         flips = sum(one.flips for one in layer)
@@ -88,11 +88,14 @@ def verdict_of(trace: Trace) -> Verdict:
     return Verdict(name, tuple(figures), tuple(missing))
 
 
-def _layer(trace: Trace, found: ChoiceMap) -> tuple[tuple[Subset, ...], Subset | None]:
-    """The subsets with MACD's frame mask, where it has one, and the one that MACD masks fully."""
-    levels = trace.counterfactual
-    framed = levels is not None and bool((levels.frame_level > 0).any())
-    layer = found.layer(framed) or found.layer(not framed)
+def layer_of(trace: Trace, frames: bool | None = None) -> tuple[tuple[Subset, ...], Subset | None]:
+    """The subsets of the map with or without MACD's frame mask, and the one that MACD masks fully.
+
+    frames: by default as MACD does it. The second is None where MACD's objects were not all read.
+    """
+    found, levels = trace.choice_map, trace.counterfactual
+    assert found is not None
+    layer = found.layer(masks_frames(trace) if frames is None else frames) or found.subsets
     if levels is None:
         return layer, None
     pairs = zip(trace.tracks, levels.level, strict=True)
@@ -120,20 +123,30 @@ def as_text(trace: Trace) -> str:
     return "\n".join(lines)
 
 
+def map_sentence(trace: Trace, frames: bool | None = None) -> str:
+    """Where MACD's choice ranks among the subsets, how many change the answer, and the best one.
+
+    frames: as in `layer_of`.
+    """
+    layer, chosen = layer_of(trace, frames)
+    flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
+    parts = [f"{flips} of {count(len(layer), 'subset')} change the answer"]
+    if chosen is not None:
+        parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
+    if best.margin is not None:
+        parts.append(f"the best is {_named(best, _labels(trace))}")
+    return "; ".join(parts) + "."
+
+
 def map_as_text(trace: Trace) -> str:
     """The choice map as a table: a subset a line, by margin."""
     found = trace.choice_map
     assert found is not None
-    labels = {t.id: f"{t.id} {t.label}" for t in trace.tracks}
-    layer, chosen = _layer(trace, found)
-    flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
-    frames = " with MACD's frame mask" if layer[0].frames else ""
-    head = f"{flips} of {count(len(layer), 'subset')}{frames} change the answer"
-    if chosen is not None:
-        head += f"; MACD's objects rank {rank(chosen, layer)}"
-    if best.margin is not None:
-        head += f"; the best: {_named(best, labels)}"
-    lines = [head + "."]
+    labels = _labels(trace)
+    layer, chosen = layer_of(trace)
+    lines = [map_sentence(trace)]
+    if layer[0].frames:
+        lines.append("MACD's frame mask is on in all of them.")
     for one in sorted(layer, key=lambda one: rank(one, layer)):
         margin = "—" if one.margin is None else f"{one.margin:+.2f}"
         mark = "*" if chosen is one else " "
@@ -141,6 +154,10 @@ def map_as_text(trace: Trace) -> str:
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)
+
+
+def _labels(trace: Trace) -> dict[int, str]:
+    return {t.id: f"{t.id} {t.label}" for t in trace.tracks}
 
 
 def _named(subset: Subset, labels: dict[int, str]) -> str:

@@ -9,10 +9,10 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
+from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank, views_of_map
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
-from macd_studio.core.whatif.choices import measure_choices, views_of_map
+from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of
 from macd_studio.core.whatif.workbench import Workbench
@@ -217,7 +217,7 @@ def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
     file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
     assert main(["choices", file, "--out", out]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("4 of 4 subsets with MACD's frame mask change the answer")
+    assert told.startswith("MACD's choice is 1st of 4; 4 of 4 subsets change the answer; the best")
     assert map_as_text(load(out)) in told
     assert main(["verdict", out]) == 0  # nothing is left to measure
     assert "any damage does it" in capsys.readouterr().out
