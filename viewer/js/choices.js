@@ -59,6 +59,7 @@ export class ChoicesPanel {
     this.ask.textContent = tryEveryChoice(views ?? 0, trace.choices_ms);
     this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
     this.pointed = this.chosen = null;
+    this.stage.previews = false;
     if (map && choices) {
       this.copy.replaceChildren(copyButton(choices.verdict, TEXT.copyVerdict));
       this.build();
@@ -79,7 +80,7 @@ export class ChoicesPanel {
 
   /** The subset that is told: the one pointed at, the one clicked, MACD's, or the best. @param {ChoiceLayer} layer */
   toldOf(layer) {
-    return this.pointed ?? this.chosen ?? layer.macd ?? layer.places[layer.ranks.indexOf(1)] ?? layer.places[0];
+    return this.looked ?? layer.macd ?? layer.places[layer.ranks.indexOf(1)] ?? layer.places[0];
   }
 
   /** @param {ChoiceLayer} layer @param {number} place */
@@ -141,7 +142,7 @@ export class ChoicesPanel {
     this.frames = frames;
     this.pointed = this.chosen = null;
     this.build();
-    this.stage.draw();
+    this.shown();
     for (const half of all(this.halves, "[aria-pressed=true]")) half.focus();
   }
 
@@ -149,15 +150,25 @@ export class ChoicesPanel {
   point(place) {
     if (place === this.pointed) return;
     this.pointed = place;
-    this.draw();
-    this.stage.draw(); // nothing else shows it
+    this.shown();
   }
 
   /** @param {number} place */
   choose(place) {
     this.chosen = this.chosen === place ? null : place;
+    this.shown();
+  }
+
+  /** Another subset is looked at: here and on the picture, and nowhere else. */
+  shown() {
+    this.stage.previews = this.looked !== null;
     this.draw();
     this.stage.draw();
+  }
+
+  /** The subset whose masks are on the picture. */
+  get looked() {
+    return this.pointed ?? this.chosen;
   }
 
   draw() {
@@ -191,8 +202,8 @@ export class ChoicesPanel {
   // The masks that are pointed at, on the picture.
   /** @param {CanvasRenderingContext2D} context */
   paint(context) {
-    const place = this.pointed ?? this.chosen;
-    if (place === null || this.root.hidden) return;
+    const place = this.looked;
+    if (place === null || this.root.hidden || context.canvas !== this.stage.canvas) return; // beside it are MACD's masks
     const { loaded: trace, frame } = this.state, { objects, frames } = subsetOf(trace, place);
     const masks = this.stage.masks(frame), outside = frames ? levelsAt(trace, frame, null).frame : 0;
     const shown = masks.objects.filter((mask, k) => mask && objects.includes(trace.tracks[k].id));
