@@ -1,4 +1,4 @@
-"""What the page says of a choice map: its halves, ranks, MACD's mark, its sentence and the verdict."""
+"""What the page says of a choice map: halves, ranks, MACD's mark, sentence, verdict."""
 
 from dataclasses import replace
 from itertools import combinations
