@@ -36,7 +36,7 @@ def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
     layer = mapped.choice_map.layer(True)
     assert nodes.count() == len(layer) == 1 << len(mapped.tracks)
     assert panel.locator(".mv-choice-flips").count() == sum(s.flips for s in layer)
-    assert map_sentence(mapped) == panel.locator(".mv-controls-text").inner_text()
+    assert map_sentence(mapped) == panel.locator(".mv-choices-text").inner_text()
     full = [str(t.id) for t, z in zip(mapped.tracks, mapped.counterfactual.level, strict=True)
             if z >= 1]  # fmt: skip
     marked = panel.locator(".mv-choice", has_text="MACD")

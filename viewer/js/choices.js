@@ -26,7 +26,7 @@ export class ChoicesPanel {
     this.waiting = [];
     this.edited = 0; // how many changes the trace has once the one that goes on is made
     this.ask = button("", () => send({ do: "choices" }));
-    this.sentence = el("p", { class: "mv-controls-text" });
+    this.sentence = el("p", { class: "mv-choices-text" });
     this.halves = el("div", { class: "mv-segments", role: "group", "aria-label": TEXT.frameMaskOf });
     this.lattice = el("div", {
       class: "mv-lattice", role: "group", "aria-label": TEXT.choicesLattice,
@@ -44,7 +44,7 @@ export class ChoicesPanel {
     this.error = errorLine();
     this.found = el("div", {}, this.sentence, this.halves, this.lattice, this.told,
       el("div", { class: "mv-edit" }, this.adopt, this.copy), el("p", { class: "mv-note" }, TEXT.choicesNote), this.table);
-    this.root = el("section", { class: "mv-controls mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
+    this.root = el("section", { class: "mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
       el("h3", {}, TEXT.everyChoice), this.found, this.ask, this.error, this.cost);
     stage.overlays.push((context) => this.paint(context));
   }
