@@ -213,6 +213,12 @@ def test_a_choice_that_matters_is_called_so(repaired):
     assert verdict_of(replace(made, choice_map=None)).name == "undecided"
 
 
+def test_a_map_does_not_outlive_the_contrast_it_was_read_under(toyworld):
+    bench = mapped(load(EXAMPLES / "small.macd"), toyworld)
+    contrast = bench.trace.options.contrast
+    assert bench.redecode(contrast.alpha + 2, contrast.beta).choice_map is None
+
+
 def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
     file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
     assert main(["choices", file, "--out", out]) == 0
