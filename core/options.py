@@ -166,8 +166,7 @@ class MaskOptions(Checked):
     """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side.
 
     shape "outline": what the detector segmented, the box where it did not; "box": always the box.
-    fusion: how strengths and masks become one mask, docs/methods.md, step 5. frame_mask "whole"
-    needs the fusion "or" or "sum"; see `check_trainable`.
+    fusion: docs/methods.md, step 5. frame_mask "whole" needs "or" or "sum", see `check_trainable`.
     """
 
     pad: float = number(0.02, 0, 0.5, "growth of every mask", "share of the short side")

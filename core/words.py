@@ -57,6 +57,16 @@ def count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
+def ordinal(n: int) -> str:
+    """A place as it is read.
+
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 22, 101, 111)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '13th', '22nd', '101st', '111th']
+    """
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
 def signed(x: float) -> str:
     """A finite number with its sign and two decimals, or as a power of ten where it is small.
 

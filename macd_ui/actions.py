@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.evidence.kinds import (
     KINDS,
     LENS,
@@ -45,6 +46,7 @@ PLACES = {
     "redecode": "tokens",
     "occlusion": "occlusion",
     "controls": "controls",
+    "choices": "choices",
     "evidence": "evidence",
     "enough": "enough",
 }
@@ -115,7 +117,7 @@ def _finite(value: Any) -> float:
         raise OptionError(f"{shown(value)} is too large", "Move the sliders of α and β") from None
 
 
-MEASUREMENTS = ("occlusion", "controls", "evidence", "enough")
+MEASUREMENTS = ("occlusion", "controls", "choices", "evidence", "enough")
 """Actions that add to a trace and change no answer: there is nothing to undo."""
 
 
@@ -145,6 +147,9 @@ def change_events(
         case "enough":
             yield from enough_events(bench, read_enough_options(action["enough"]), stopped)
             return
+        case "choices":
+            yield from bench.choice_events(stopped)
+            return
         case "redecode":
             bench.redecode(action["alpha"], action["beta"], action["method"])
         case "controls":
@@ -173,8 +178,9 @@ def expected_s(
         views = views_of(
             read_enough_options(action["enough"]), len(trace.tracks), len(trace.groups)
         )
-        timed = estimator.measured(work, what, views)
-        return estimator.reading(work, VIEW * views) if timed is None else timed
+        return _batched(estimator, work, what, views)
+    if what == "choices":
+        return _batched(estimator, work, what, views_of_map(trace))
     kind = str(action["edit"].get("kind")) if what == "edit" else what
     if what == "redecode" and action["method"] != "macd":
         kind = "level"  # as after one: another second view is read, and an answer decoded
@@ -183,6 +189,12 @@ def expected_s(
         return seconds
     followed = estimator.measured(work, point_stage(action["edit"]), 1)
     return None if followed is None else seconds + followed
+
+
+def _batched(estimator: Estimator, work: Work, what: str, views: int) -> float | None:
+    """Seconds of reading so many views in batches; from a run's own views where none was timed."""
+    timed = estimator.measured(work, what, views)
+    return estimator.reading(work, VIEW * views) if timed is None else timed
 
 
 def point_stage(edit: Mapping[str, Any]) -> str:
@@ -207,6 +219,8 @@ def learn_measurement(
         estimator.learn_action(work, what, tracks, seconds)
     elif what == "controls":
         estimator.learn_action(work, what, RANDOM_MASKS + 3, seconds)
+    elif what == "choices":
+        estimator.learn_action(work, what, views_of_map(trace), seconds)
     elif what == "enough" and after is not None and action["enough"].get("search", True):
         estimator.learn_action(work, what, after.enough[-1].views, seconds)
     elif what == "evidence":
@@ -222,7 +236,8 @@ def learn_measurement(
 def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     """What the measurements that were timed on this server will take, in milliseconds.
 
-    controls: of the comparison with random masks, None where it is not known. evidence: by kind of
+    controls: of the comparison with random masks, None where it is not known; choices: of reading
+    every subset, likewise. evidence: by kind of
     map, "occlusion-grid" of one patch in each frame group; None without any. enough: of one view.
     """
     work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
@@ -233,7 +248,10 @@ def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     known = {kind: ms for kind, ms in evidence.items() if ms is not None}
     controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
     enough = _ms(estimator.measured(work, "enough", 1))
-    return {"controls": controls, "evidence": known or None, "enough": enough}
+    choices = _ms(estimator.measured(work, "choices", views_of_map(trace)))
+    return {
+        "controls": controls, "choices": choices, "evidence": known or None, "enough": enough,
+    }  # fmt: skip
 
 
 def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, float]:

@@ -139,7 +139,8 @@ class Estimator:
                 put(("method", work.backbone, name), trace.answers[name].ms / 1000, one)
 
     def learn_action(self, work: Work, kind: str, units: float, seconds: float) -> None:
-        """Learns what a measurement took; kind: "controls" or, by kind of map, "evidence …".
+        """Learns what a measurement took; kind: "controls", "choices" or, by kind of
+        map, "evidence …".
 
         units: of its work on each frame, as `measured` is asked for.
         """

@@ -131,6 +131,8 @@ class Event:
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 AT_ONCE = PRIVATE | {"queue": False}
 LATEST = AT_ONCE | {"trigger_mode": "always_last"}
+AFTER_EACH_OTHER = {"trigger_mode": "multiple"}
+"""The viewer sends one action at a time, the next as soon as it has seen the end of the last."""
 
 
 def _limited(name: str) -> dict[str, Any]:
@@ -242,7 +244,7 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("change", [changed], form.edit_form, (FORM,), ask.note, LATEST),
         Event("reopen", [files.open.upload], form.open_trace, (files.open,), options=opening),
         Event("act", [view.viewer.submit], changes.act, (DATA, backbone, ask.segmenter),
-              options=jobs),
+              options=jobs | AFTER_EACH_OTHER),
         Event("redetect", [view.viewer.edit], with_detector, (DATA, FORM), options=jobs),
         Event("ask_all", [questions.ask.click], several, (FORM, questions.list), options=jobs),
         *(cost if handlers.store.settings.gpu_quota else ()),

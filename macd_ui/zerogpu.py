@@ -86,7 +86,8 @@ class ChangeJob:
     """A change by hand in plain values: the finished trace, and the viewer's action.
 
     action: {"do": "edit", "edit": …}, {"do": "redecode", "alpha": …, "beta": …} or
-    {"do": "occlusion"}, {"do": "controls"} or {"do": "evidence", "evidence": …}, validated already.
+    {"do": "occlusion"}, {"do": "controls"}, {"do": "choices"} or {"do": "evidence", "evidence": …},
+    validated already.
     """
 
     trace: Trace

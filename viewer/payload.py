@@ -32,6 +32,7 @@ from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeight
 from macd_studio.core.whatif.constant import stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.viewer.choices import choices_payload, views_to_map
 from macd_studio.viewer.constants import constants
 from macd_studio.viewer.evidence import evidence_payload
 
@@ -83,7 +84,7 @@ def payload(
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
     whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
     back that can be made again. costs: milliseconds of measurements as far as they were timed here,
-    "controls", "enough" by view and, by kind of map, "evidence".
+    "controls", "choices", "enough" by view and, by kind of map, "evidence".
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
@@ -98,6 +99,7 @@ def payload(
         out["trace"]["evidence_ms"] = (costs or {}).get("evidence")
         out["trace"]["enough_ms"] = (costs or {}).get("enough")
         out["trace"]["controls_ms"] = (costs or {}).get("controls")
+        out["trace"]["choices_ms"] = (costs or {}).get("choices")
         if previous is not None and "macd" in previous.answers:
             out["trace"]["previous"] = _answer(previous.answers["macd"], previous.truth)
         if trace.status == "complete" and (trace.answers or trace.options.masks_only):
@@ -168,6 +170,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "edits": [edit.as_dict() for edit in trace.edits],
         "occlusion": trace.occlusion and as_row(trace.occlusion, True),
         "evidence": evidence_payload(trace),
+        "choices": choices_payload(trace),
+        "choices_views": views_to_map(trace),
         "measurable": can_measure(trace),
         "comparable": can_compare(trace),
         "badge": _badge(trace),

@@ -49,7 +49,7 @@ def run_choices(
     if trace.choice_map is None or not controls:
         for event in bench.choice_events():
             if event.stage != "done":
-                tell(f"  subsets {event.message}")
+                tell(f"  choices {event.message}")
     if controls and bench.trace.controls is None:
         tell("  masks   random ones and other controls")
         bench.measure_controls()

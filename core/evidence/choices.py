@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from macd_studio.core.description import (
     COUNT,
@@ -19,6 +20,9 @@ from macd_studio.core.description import (
     stored,
 )
 from macd_studio.core.validation import Flag, Maybe, Number
+
+if TYPE_CHECKING:
+    from macd_studio.core.types import Trace
 
 MOST_OBJECTS = 6
 """Objects whose subsets are all read: 64 of them, with MACD's frame mask and without it."""
@@ -88,3 +92,14 @@ def rank(chosen: Subset, among: Sequence[Subset]) -> int:
 
 def _height(subset: Subset) -> float:
     return -float("inf") if subset.margin is None else subset.margin
+
+
+def masks_frames(trace: Trace) -> bool:
+    """Whether MACD masks a frame group, so that its map has a second half."""
+    levels = trace.counterfactual
+    return levels is not None and bool((levels.frame_level > 0).any())
+
+
+def views_of_map(trace: Trace) -> int:
+    """How many views the map of a trace reads, its answers not counted."""
+    return (1 + masks_frames(trace)) << min(len(trace.tracks), MOST_OBJECTS)

@@ -22,7 +22,7 @@ from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset
+from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset, masks_frames
 from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
@@ -33,17 +33,6 @@ from macd_studio.core.whatif.constant import first_divergence
 
 BATCH = 8
 """Views that are read together."""
-
-
-def views_of_map(trace: Trace) -> int:
-    """How many views the map of a trace reads, its answers not counted."""
-    layers = 1 + _has_frames(trace)
-    return layers << min(len(trace.tracks), MOST_OBJECTS)
-
-
-def _has_frames(trace: Trace) -> bool:
-    levels = trace.counterfactual
-    return levels is not None and bool(np.any(levels.frame_level))
 
 
 def measure_choices(
@@ -62,7 +51,7 @@ def measure_choices(
     ids = [t.id for t in trace.tracks]
     sets = [
         (chosen, frames)
-        for frames in ((False, True) if _has_frames(trace) else (False,))
+        for frames in ((False, True) if masks_frames(trace) else (False,))
         for size in range(len(objects) + 1)
         for chosen in combinations(objects, size)
     ]
@@ -73,7 +62,7 @@ def measure_choices(
         return context.composite(masks, level, levels.frame_level if frames else none)
 
     masked = tuple(i for i, level in zip(ids, levels.level, strict=True) if level > 0)
-    wanted: list[tuple[tuple[int, ...], bool]] = [*sets, (masked, _has_frames(trace))]
+    wanted: list[tuple[tuple[int, ...], bool]] = [*sets, (masked, masks_frames(trace))]
 
     def drawn(n: int) -> Tensor:
         if n < len(sets):

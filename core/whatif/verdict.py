@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
+from macd_studio.core.evidence.choices import Subset, masks_frames, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.constant import first_divergence, stated_constant
-from macd_studio.core.words import count, signed
+from macd_studio.core.words import count, ordinal, signed
 
 Name = Literal[
     "choice matters", "any damage does it", "a constant does it", "no change", "undecided"
@@ -62,42 +62,51 @@ def verdict_of(trace: Trace) -> Verdict:
     ]
     figures: list[str] = []
     shares: list[float] = []
-    layer = _layer(found) if found else ()
-    place = rank(found.own, layer) if found else 0
-    if found:
+    layer, chosen = layer_of(trace) if found else ((), None)
+    place = rank(chosen, layer) if chosen is not None else 0
+    if layer:
         flips = sum(one.flips for one in layer)
         shares.append(flips / len(layer))
         figures.append(f"{flips} of {count(len(layer), 'subset')} of the objects change the answer")
-        figures.append(f"MACD's own masks rank {place} of {len(layer)} by margin")
-        if set(found.own.objects) & set(found.left_out):
-            figures.append("MACD masks an object that the map left out")
+        if chosen is not None:
+            figures.append(f"MACD's objects rank {place} of {len(layer)} by margin")
+        else:
+            figures.append("MACD masks objects in part, or others than were read: it has no rank")
     if report is not None:
         same, draws = report.random()
         shares += [same / draws] if draws else []
         figures.append(f"{same} of {count(draws, 'random mask')} give MACD's token")
-    delta = None
-    if constant is not None:
-        on_yes = constant.on_yes is not None
-        delta = constant.on_yes if on_yes else constant.delta
-        place_of = "yes" if on_yes else "its token"
+    on_yes = None if constant is None else constant.on_yes
+    delta = on_yes if constant is None or on_yes is not None else constant.delta
     if delta is not None:
-        figures.append(
-            f"a constant of {signed(delta)} logits on {place_of} gives MACD's token without masks"
-        )
+        on = "its token" if on_yes is None else "yes"
+        figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
     name: Name = "undecided"
     if delta is not None and abs(delta) < SMALL_CONSTANT:
         name = "a constant does it"
     elif any(share >= MOST for share in shares):
         name = "any damage does it"
-    elif found and not missing and all(share <= FEW for share in shares):
+    elif not missing and chosen is not None and all(share <= FEW for share in shares):
         above = (place - 1) / len(layer)
-        name = "choice matters" if found.own.flips and above <= BEST else "undecided"
+        name = "choice matters" if chosen.flips and above <= BEST else "undecided"
     return Verdict(name, tuple(figures), tuple(missing))
 
 
-def _layer(found: ChoiceMap) -> tuple[Subset, ...]:
-    """The subsets with MACD's frame mask, where it has one."""
-    return found.layer(found.own.frames)
+def layer_of(trace: Trace, frames: bool | None = None) -> tuple[tuple[Subset, ...], Subset | None]:
+    """The subsets of the map with or without MACD's frame mask, and the one that MACD masks fully.
+
+    frames: by default as MACD does it. The second is None where MACD masks an object in part, or
+    one that was not read: no subset is that choice.
+    """
+    found, levels = trace.choice_map, trace.counterfactual
+    assert found is not None
+    layer = found.layer(masks_frames(trace) if frames is None else frames) or found.subsets
+    if levels is None:
+        return layer, None
+    if ((levels.level > 0) & (levels.level < 1)).any():
+        return layer, None
+    pairs = zip(trace.tracks, levels.level, strict=True)
+    return layer, found.of([t.id for t, level in pairs if level >= 1], layer[0].frames)
 
 
 def as_text(trace: Trace) -> str:
@@ -115,26 +124,41 @@ def as_text(trace: Trace) -> str:
     return "\n".join(lines)
 
 
+def map_sentence(trace: Trace, frames: bool | None = None) -> str:
+    """Where MACD's choice ranks among the subsets, how many change the answer, and the best one.
+
+    frames: as in `layer_of`.
+    """
+    layer, chosen = layer_of(trace, frames)
+    flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
+    parts = [f"{flips} of {count(len(layer), 'subset')} change the answer"]
+    if chosen is not None:
+        parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
+    if best.margin is not None:
+        parts.append(f"the best is {_named(best, _labels(trace))}")
+    return "; ".join(parts) + "."
+
+
 def map_as_text(trace: Trace) -> str:
     """The choice map as a table: a subset a line, by margin."""
     found = trace.choice_map
     assert found is not None
-    labels = {t.id: f"{t.id} {t.label}" for t in trace.tracks}
-    layer = _layer(found)
-    flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
-    frames = " with MACD's frame mask" if layer[0].frames else ""
-    head = f"{flips} of {count(len(layer), 'subset')}{frames} change the answer"
-    head += f"; MACD's own masks rank {rank(found.own, layer)}"
-    if best.margin is not None:
-        head += f"; the best: {_named(best, labels)}"
-    lines = [head + "."]
+    labels = _labels(trace)
+    layer, chosen = layer_of(trace)
+    lines = [map_sentence(trace)]
+    if layer[0].frames:
+        lines.append("MACD's frame mask is on in all of them.")
     for one in sorted(layer, key=lambda one: rank(one, layer)):
         margin = "—" if one.margin is None else f"{one.margin:+.2f}"
-        mark = "*" if one.objects == found.own.objects else " "
+        mark = "*" if chosen is one else " "
         lines.append(f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}".rstrip())
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)
+
+
+def _labels(trace: Trace) -> dict[int, str]:
+    return {t.id: f"{t.id} {t.label}" for t in trace.tracks}
 
 
 def _named(subset: Subset, labels: dict[int, str]) -> str:

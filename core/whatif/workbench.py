@@ -253,7 +253,7 @@ class Workbench:
             except StopIteration as end:
                 self.trace = replace(self.trace, choice_map=end.value)
                 break
-            yield Event("views", done / of, f"{done} of {of}", self.trace)
+            yield Event("views", done / of, f"{done} of {of} subsets read", self.trace)
         yield Event("done", 1.0, "complete", self.trace)
 
     def measure_occlusion(self) -> Trace:

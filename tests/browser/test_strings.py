@@ -214,6 +214,29 @@ CASES = ANSWERS | {
     "compareWithRandom": [
         ([None], "Compare with random masks"), ([1500], "Compare with random masks (about 1.5 s)")
     ],
+    "tryEveryChoice": [
+        ([16, None], "Try every choice (16 views)"),
+        ([16, 1500], "Try every choice (16 views, about 1.5 s)"),
+    ],
+    "choiceName": [
+        ([[2, 1], TRACKS], "{1 dog, 2 cat}"), ([[2], TRACKS], "{2 cat}"),
+        ([[], TRACKS], "{}, no object"),
+    ],
+    "marginText": [([None], "no other token"), ([-0.5], "−0.50")],
+    "choiceText": [
+        ([{"flips": True, "margin": 1.25, "answer": "yes"}, "{2 cat}", 3, 16, "no", False],
+         "{2 cat}: the baseline's “no” becomes “yes”. Margin +1.25, rank 3 of 16."),
+        ([{"flips": False, "margin": None, "answer": None}, "{2 cat}", 16, 16, "no", True],
+         "{2 cat}, MACD's choice: the answer stays “no”. No other token passes the cut, rank 16 of 16."),
+    ],
+    "choicesCost": [
+        ([{"subsets": [0, 0], "milliseconds": 300, "left_out": []}, TRACKS],
+         "2 views in 0.3 s, each decoded with MACD's α and β."),
+        ([{"subsets": [0, 0], "milliseconds": 300, "left_out": [2]}, TRACKS],
+         "2 views in 0.3 s, each decoded with MACD's α and β. Never masked, as their measured effects"
+         " are smaller: 2 cat."),
+    ],
+    "choiceLevel": [([0], "0 objects"), ([1], "1 object"), ([2], "2 objects")],
     "occlusionNote": [
         ([None], "Natural logarithms; the answer is the baseline's."),
         ([-0.5], "Natural logarithms; the answer is the baseline's. Rank correlation of gradient and"

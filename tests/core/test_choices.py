@@ -9,10 +9,10 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
-from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank
+from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank, views_of_map
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
-from macd_studio.core.whatif.choices import measure_choices, views_of_map
+from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of
 from macd_studio.core.whatif.workbench import Workbench
@@ -208,18 +208,24 @@ def test_a_choice_that_matters_is_called_so(repaired):
     for worse in (
         replace(few, subsets=tuple(replace(s, flips=True) for s in subsets)),
         replace(few, subsets=tuple(replace(s, margin=3.0) for s in subsets)),
-        replace(few, own=replace(own, flips=False, margin=-1.0)),
+        replace(few, subsets=tuple(replace(s, flips=False, margin=-1.0) for s in subsets)),
     ):
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
     assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
     assert verdict_of(replace(made, choice_map=None)).name == "undecided"
 
 
+def test_a_map_does_not_outlive_the_contrast_it_was_read_under(toyworld):
+    bench = mapped(load(EXAMPLES / "small.macd"), toyworld)
+    contrast = bench.trace.options.contrast
+    assert bench.redecode(contrast.alpha + 2, contrast.beta).choice_map is None
+
+
 def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
     file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
     assert main(["choices", file, "--out", out]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("4 of 4 subsets with MACD's frame mask change the answer")
+    assert told.startswith("MACD's choice is 1st of 4; 4 of 4 subsets change the answer; the best")
     assert map_as_text(load(out)) in told
     assert main(["verdict", out]) == 0  # nothing is left to measure
     assert "any damage does it" in capsys.readouterr().out

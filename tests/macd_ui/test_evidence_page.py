@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.evidence.kinds import readings, readings_of, views_of
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.media.video import read_clip
+from macd_studio.core.whatif.verdict import as_text
 from macd_studio.core.whatif.workbench import Workbench
-from macd_studio.macd_ui import runs
+from macd_studio.macd_ui import runs, zerogpu
 from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action
 from macd_studio.macd_ui.estimate import Estimator, work_of_trace
 from macd_studio.macd_ui.examples import examples
@@ -127,7 +129,9 @@ def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
 def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
     trace, estimator = handlers.view.first[1], Estimator()
     estimator.learn(work_of_trace(trace), trace)  # a run alone says nothing of maps
-    assert known_costs(estimator, trace) == {"controls": None, "evidence": None, "enough": None}
+    assert known_costs(estimator, trace) == {
+        "controls": None, "choices": None, "evidence": None, "enough": None,
+    }  # fmt: skip
     both = {"do": "evidence", "evidence": {"kinds": ["gradient", "attention"], "lens": True}}
     learn_measurement(estimator, trace, both, 3.0)
     costs = known_costs(estimator, trace)["evidence"]
@@ -153,6 +157,50 @@ def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
     learn_measurement(estimator, trace, knocked, 99.0)
     after = known_costs(estimator, trace)["evidence"]
     assert {kind: after[kind] for kind in costs} == costs
+
+
+def tried(handlers):
+    trace = handlers.store.sessions.open("me").trace
+    return handlers.changes.act({"do": "choices", "run": identity(trace)}, "", None, "me")
+
+
+def test_every_choice_is_streamed_kept_and_timed(handlers):
+    trace, estimator = handlers.view.first[1], Estimator()
+    views, work, action = views_of_map(trace), work_of_trace(trace), {"do": "choices"}
+    assert expected_s(estimator, work, trace, action) is None
+    estimator.learn(work, trace)
+    expected = expected_s(estimator, work, trace, action)
+    assert expected == pytest.approx(0.6 * views * estimator.reading(work, 1))
+    job = zerogpu.ChangeJob(trace, action)  # what a shared GPU is asked for
+    assert zerogpu.seconds_of_change(job) >= zerogpu.LEAST_S
+    updates = list(tried(handlers))
+    told = [u["viewer"]["status"]["message"] for u in updates if "viewer" in u]
+    assert f"{views} of {views} subsets read" in told
+    shown = updates[-1]["viewer"]["trace"]
+    assert len(shown["choice_map"]["subsets"]) == views == shown["choices_views"]
+    assert shown["choices"]["verdict"] == as_text(handlers.store.sessions.open("me").trace)
+    assert shown["choices_ms"] > 0  # was timed
+    session = handlers.store.sessions.open("me")
+    assert session.undo_stack == []
+    after = session.trace
+    assert after.choice_map is not None
+    assert after.controls == trace.controls  # what was measured before stays
+    learn_measurement(estimator, trace, action, 3.0)
+    assert expected_s(estimator, work, trace, action) == pytest.approx(3.0)
+    assert known_costs(estimator, trace)["choices"] == 3000.0
+
+
+def test_trying_every_choice_is_stopped_between_batches(handlers):
+    session, updates = handlers.store.sessions.open("me"), tried(handlers)
+    for update in updates:
+        status = update.get("viewer", {}).get("status", {})
+        if "subsets read" in status.get("message", ""):
+            session.stop.set()
+            break
+    *_, last = updates
+    assert last["viewer"]["status"]["error"] == ""
+    assert "top" in last["viewer"]["status"]["message"]
+    assert session.trace.choice_map is None
 
 
 def looked_for(handlers, **options):

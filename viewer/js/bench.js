@@ -128,7 +128,7 @@ export class Bench {
     const k = trace.tracks.findIndex((t) => t.id === edit.track), { level = 0, track = 0 } = edit;
     if (edit.kind === "level" && final.level[k] === level) throw new Refused(isMaskedAlready(level));
     if (edit.kind === "frames" && final.frame_level[track] === level) throw new Refused(isMaskedAlready(level));
-    const now = { ...trace, tracks: editedTracks(trace, edit, this.constants), edits: [...trace.edits, edit], occlusion: null, controls: null, evidence: [], enough: [], shared: {}, again: undefined };
+    const now = { ...trace, tracks: editedTracks(trace, edit, this.constants), edits: [...trace.edits, edit], occlusion: null, controls: null, choice_map: null, choices: null, evidence: [], enough: [], shared: {}, again: undefined };
     if (edit.kind === "level") return this.remember(await this.answered(now, { ...final, level: withAt(final.level, k, level) }));
     if (edit.kind === "frames") return this.remember(await this.answered(now, { ...final, frame_level: withAt(final.frame_level, track, level) }));
     return this.remember(await this.answered(...await this.ascend(now, tell)));
@@ -287,7 +287,7 @@ export class Bench {
     const answer = changed < 0 ? { ...former, alpha, beta } : await this.decoded(trace, view, former, ids, changed, { alpha, beta });
     const ms = Math.round(10 * (performance.now() - began)) / 10;
     const made = { ...answer, constant: constantSentence(answer, trace.answers.baseline), ms, total_ms: ms };
-    return { ...trace, controls: null, answers: { ...trace.answers, macd: made } };
+    return { ...trace, controls: null, choice_map: null, choices: null, answers: { ...trace.answers, macd: made } };
   }
 
   // What is measured

@@ -11,7 +11,6 @@ import { groupOf } from "./masks.js";
 /** @import { State } from "./state.js" */
 
 const EXHAUSTED = 8, MOST_VIEWS = 512; // pieces whose sets are all read, and the views of a search above
-const HIDDEN = 0.8, SHADE = [16, 19, 24]; // how dark a hidden piece is on the picture, and its colour
 const RUNS = [1, 2, 3, 4, 6, 8, 16];
 
 /** Whether two sets hold the same pieces. @param {number[]} a @param {number[]} b */
@@ -243,10 +242,7 @@ export class EnoughPanel {
         else if (box ? inBox && same(box, inBox) : !inBox) weight[i] += left;
       }
     }
-    context.save();
-    context.setTransform(1, 0, 0, 1, 0, 0); // the painter knows itself where the picture lies
-    this.stage.painter.paint(context, (i) => HIDDEN * Math.min(1, weight[i]), SHADE);
-    context.restore();
+    this.stage.painter.dim(context, (i) => weight[i]);
   }
 }
 

@@ -284,16 +284,16 @@ export class Reproduce {
   }
 }
 
-/** @param {string} text that it copies */
-function copyButton(text) {
-  const copy = button(TEXT.copy, async () => {
+/** @param {string} text that it copies @param {string} name of the button */
+export function copyButton(text, name = TEXT.copy) {
+  const copy = button(name, async () => {
     try {
       await navigator.clipboard.writeText(text);
       copy.textContent = TEXT.copied;
     } catch {
       copy.textContent = TEXT.selectAndCopyByHand;
     }
-    setTimeout(() => { copy.textContent = TEXT.copy; }, 2000);
+    setTimeout(() => { copy.textContent = name; }, 2000);
   });
   return copy;
 }

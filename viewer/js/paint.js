@@ -10,6 +10,7 @@ import { inkOn, unpackBits } from "./text.js";
 /** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, Track, View } from "./types" */
 /** @import { State } from "./state.js" */
 
+const HIDDEN = 0.8, SHADE = [16, 19, 24]; // how dark something hidden is on the picture, and its colour
 const ROOM = 150; // for a label on a narrow picture, in pixels of the screen
 
 // A second view as the model read it: its pixels, the frames it leaves out, the vision tokens it hides.
@@ -99,6 +100,14 @@ export class Painter {
     contextOf(this.buffer).putImageData(layer, 0, 0);
     const { x, y, w: across, h: down } = this.area();
     context.drawImage(this.buffer, x, y, across, down);
+  }
+
+  /** Darkens what is hidden, in an overlay. @param {CanvasRenderingContext2D} context @param {(i: number) => number} weightOf of a pixel, cut off at 1 */
+  dim(context, weightOf) {
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0); // the painter knows itself where the picture lies
+    this.paint(context, (i) => HIDDEN * Math.min(1, weightOf(i)), SHADE);
+    context.restore();
   }
 
   /** @param {CanvasRenderingContext2D} context @param {FrameMasks} masks */

@@ -110,6 +110,8 @@ export class Stage {
     this.first = undefined;
     /** @type {((context: CanvasRenderingContext2D) => void)[]} drawn between the picture and the masks */
     this.overlays = [];
+    /** Whether an overlay shows other masks than those of the run, whose levels would only be in the way. */
+    this.previews = false;
     this.other = document.createElement("canvas"); // a second view, before it is fitted in
     this.side = 768; // long side of the canvas: as many pixels as are seen
     /** @type {Map<number, FrameMasks>} */
@@ -444,7 +446,7 @@ export class Stage {
     for (const paint of this.overlays) paint(context);
     context.restore();
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
-    const hatched = layers.levels && hasLevelsOf(trace, contrast) && !masked;
+    const hatched = layers.levels && !this.previews && hasLevelsOf(trace, contrast) && !masked;
     if (hatched) this.painter.drawLevels(context, levels, this.masks(frame));
     if (layers.boxes) this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named");
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);

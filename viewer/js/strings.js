@@ -4,7 +4,7 @@
 
 import { fixed, isolated, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Trace, Track, View } from "./types" */
+/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -33,6 +33,12 @@ export const TEXT = {
   randomMask: "random mask",
   whatMoves: "What moves",
   regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
+  // choices
+  everyChoice: "What would other objects do?", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
+  frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
+  maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
+  macd: "MACD", noObjectShort: "none",
+  choicesNote: "Each box names the objects that are masked fully; below them further objects are added. Blue: another token leads the baseline's; orange: the baseline's leads. A thick edge: the answer changes. Choices are ranked by that lead, the margin, in logits.",
   // evidence
   sharesOfTheMap: "Shares of the map",
   outsideAllObjects: "outside all objects",
@@ -171,6 +177,7 @@ export const KEYS = [
 export const HEADS = {
   /** @type {(approximate: boolean) => string[]} */
   occlusion: (approximate) => ["object", approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"],
+  choices: ["rank", "masked", "margin", "answer"],
   shares: ["share of the map", "V", "V_d", "points more under V"],
   faithful: ["map", "deletion", "insertion", "insertion − deletion", "random orders below it"],
   /** @type {(method: string, views: number) => string[]} of a token's candidates; views: how many second ones */
@@ -676,6 +683,41 @@ export const occlusionNote = (correlation) => {
   const text = "Natural logarithms; the answer is the baseline's.";
   return correlation === null ? text : `${text} Rank correlation of gradient and measured change: ${signed(correlation)}.`;
 };
+
+// ---- choices
+
+/** @type {(views: number, milliseconds: number | null) => string} milliseconds: that it takes, where known */
+export const tryEveryChoice = (views, milliseconds) =>
+  milliseconds === null ? `Try every choice (${views} views)` : `Try every choice (${views} views, about ${seconds(milliseconds)})`;
+
+/** @type {(objects: number[], tracks: Pick<Track, "id" | "label">[]) => string} the objects of a subset, as Python names them */
+export const choiceName = (objects, tracks) =>
+  objects.length ? `{${tracks.filter(({ id }) => objects.includes(id)).map(trackName).join(", ")}}` : "{}, no object";
+
+/** @type {(margin: number | null) => string} */
+export const marginText = (margin) => margin === null ? "no other token" : signed(margin);
+
+/**
+ * What a subset does, and where it stands.
+ *
+ * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, isMacd: boolean) => string}
+ */
+export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, isMacd) => {
+  const who = isMacd ? `${name}, MACD's choice` : name;
+  const what = flips ? `the baseline's “${baseline}” becomes “${answer ?? ""}”` : `the answer stays “${baseline}”`;
+  const lead = margin === null ? "No other token passes the cut" : `Margin ${signed(margin)}`;
+  return `${who}: ${what}. ${lead}, rank ${rank} of ${of}.`;
+};
+
+/** @type {(map: { subsets: Subset[], milliseconds: number, left_out: number[] }, tracks: Pick<Track, "id" | "label">[]) => string} */
+export const choicesCost = ({ subsets, milliseconds, left_out: others }, tracks) => {
+  const cost = `${subsets.length} views in ${seconds(milliseconds)}, each decoded with MACD's α and β.`;
+  const names = listed(tracks.filter(({ id }) => others.includes(id)).map(trackName));
+  return names ? `${cost} Never masked, as their measured effects are smaller: ${names}.` : cost;
+};
+
+/** @type {(count: number) => string} */
+export const choiceLevel = (count) => count === 1 ? "1 object" : `${count} objects`;
 
 // ---- evidence
 

@@ -5,7 +5,7 @@
 import type * as Stored from "./trace";
 import type { Box, ControlReport, Enough, OcclusionReport, AscentStep, Point, View } from "./trace";
 export type {
-  Agreement, AscentStep, Box, ControlOutcome, ControlReport, Curve, Curves, Enough, Given, KnockOut, Lens, OcclusionReport, Piece, Point, Smallest, Stroke,
+  Agreement, AscentStep, Box, ChoiceMap, ControlOutcome, ControlReport, Curve, Curves, Enough, Given, KnockOut, Lens, OcclusionReport, Piece, Point, Smallest, Stroke, Subset,
   View,
 } from "./trace";
 export type EvidenceTarget = Stored.Target;
@@ -161,6 +161,12 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   comparable: boolean;
   /** What that took on this server, in milliseconds, as far as known. */
   controls_ms: number | null;
+  /** What is said of its choice map; null where none was measured. */
+  choices: Choices | null;
+  /** How many views a choice map would read; null where it cannot be measured. */
+  choices_views: number | null;
+  /** What that took on this server, in milliseconds, as far as known. */
+  choices_ms: number | null;
   /** What must be seen before anything is believed; empty where there is nothing of the kind. */
   badge: string;
   /** Whether second views were read only where a token needed them. */
@@ -175,6 +181,24 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
   again?: { command?: string; snippet?: string; link?: string };
+}
+
+/** What is said of a choice map: viewer/choices.py. */
+export interface Choices {
+  /** The verdict with its figures and rule, to be pasted where others read it. */
+  verdict: string;
+  /** Its halves; the one with MACD's frame mask comes first, where there is one. */
+  layers: ChoiceLayer[];
+}
+
+export interface ChoiceLayer {
+  frames: boolean;
+  /** Which subsets of the map these are, and the rank of each by its margin. */
+  places: number[];
+  ranks: number[];
+  /** The place of the objects that MACD masks fully; null where they were not read together. */
+  macd: number | null;
+  sentence: string;
 }
 
 export interface Search { search: "greedy" | "sample" | "beam" | "vote"; temperature: number; top_p: number }
@@ -339,6 +363,7 @@ export type Action =
   | { do: "redo" }
   | { do: "occlusion" }
   | { do: "controls" }
+  | { do: "choices" }
   | { do: "evidence"; evidence: EvidenceRequest }
   | { do: "enough"; enough: EnoughRequest }
   | { do: "detect"; detector: string }

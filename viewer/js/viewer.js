@@ -3,6 +3,7 @@
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
 import { Bars } from "./bars.js";
+import { ChoicesPanel } from "./choices.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { all, button, el } from "./dom.js";
@@ -47,6 +48,7 @@ export class Viewer {
     this.occlusion = new OcclusionPanel(this.state, commit);
     this.headline = new Headline();
     this.controls = new Controls(this.state, commit);
+    this.choices = new ChoicesPanel(this.state, commit, this.stage);
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
@@ -56,14 +58,14 @@ export class Viewer {
     this.beside = new Beside(this.state, this.stage);
     this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence, enough: this.enough };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, choices: this.choices, evidence: this.evidence, enough: this.enough };
     this.reproduce = new Reproduce(host.base || "");
     this.took = new Took();
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });
     this.left = el("div", { class: "mv-shown" }, this.stage.root, this.steps.root);
-    this.right = el("div", { class: "mv-told" }, this.bars.root, this.controls.root, this.regions.root);
+    this.right = el("div", { class: "mv-told" }, this.bars.root, this.controls.root, this.choices.root, this.regions.root);
     this.first = el("div", { class: "mv-first" }, this.left, this.right);
     this.side = el("div", { class: "mv-side" }, this.rail.root, this.occlusion.root);
     this.body = el("div", { class: "mv-body", hidden: true },
@@ -159,6 +161,7 @@ export class Viewer {
     this.whatif.busy(now);
     this.occlusion.busy(now);
     this.controls.busy(now);
+    this.choices.busy(now);
     this.evidence.busy(now);
     this.enough.busy(now);
     this.regions.busy(now);
@@ -191,7 +194,7 @@ export class Viewer {
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     if (fresh && trace.final) Object.assign(this.state, this.opening());
-    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.took, this.reproduce, this.evidence, this.enough, this.beside, this.regions]) {
+    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.took, this.reproduce, this.evidence, this.enough, this.beside, this.regions, this.choices]) {
       part.load(trace);
     }
     this.legend.loadTrace(trace);

@@ -8,7 +8,7 @@ import { TEXT, engineFailed, loadingText } from "./strings.js";
 
 /** @import { Action, Constants, Payload, Status, Trace } from "./types" */
 
-const PANELS = { edit: "whatif", point: "whatif", undo: "whatif", redo: "whatif", redecode: "tokens", occlusion: "occlusion", controls: "controls", evidence: "evidence", enough: "enough", detect: "whatif" };
+const PANELS = { edit: "whatif", point: "whatif", undo: "whatif", redo: "whatif", redecode: "tokens", occlusion: "occlusion", controls: "controls", choices: "choices", evidence: "evidence", enough: "enough", detect: "whatif" };
 const EVERY = 250_000; // bytes between two reports
 
 /** @typedef {{ folder: string, run: string, trace: Trace, constants: Constants }} Opened */

@@ -1,0 +1,95 @@
+"""What other objects would do: every choice is tried on the page, looked at, and made the masks."""
+
+from dataclasses import replace
+
+import pytest
+
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.whatif.verdict import as_text, map_sentence
+from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.macd_ui.examples import examples
+from macd_studio.viewer import payload
+from tests.browser.states import show
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def mapped(toyworld):
+    """The example that the page opens on, with its map."""
+    bench = Workbench(load(examples()[0].trace), toyworld)
+    for _ in bench.choice_events():
+        pass
+    return bench.trace
+
+
+def told(panel):
+    return panel.locator(".mv-choice-told").inner_text()
+
+
+def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
+    page.wait_for_selector(".mv-token")
+    panel = page.locator("[data-part=choices]")
+    panel.get_by_role("button", name="Try every choice").click()
+    nodes = panel.locator(".mv-choice")
+    nodes.first.wait_for()
+    layer = mapped.choice_map.layer(True)
+    assert nodes.count() == len(layer) == 1 << len(mapped.tracks)
+    assert panel.locator(".mv-choice-flips").count() == sum(s.flips for s in layer)
+    assert map_sentence(mapped) == panel.locator(".mv-choices-text").inner_text()
+    full = [str(t.id) for t, z in zip(mapped.tracks, mapped.counterfactual.level, strict=True)
+            if z >= 1]  # fmt: skip
+    marked = panel.locator(".mv-choice", has_text="MACD")
+    assert marked.inner_text().split() == [*full, "MACD"]
+    assert "MACD's choice" in told(panel)  # as long as nothing else is looked at
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    panel.get_by_role("button", name="Copy verdict").click()
+    panel.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == as_text(mapped)
+    # the keyboard: one stop, arrows from box to box, Enter chooses
+    marked.focus()
+    frame = page.evaluate("document.querySelector('.mv-scrub').value")
+    page.keyboard.press("ArrowRight")
+    focused = page.locator(".mv-choice:focus")
+    assert focused.get_attribute("aria-label") == told(panel)
+    assert "MACD's choice" not in told(panel)
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert focused.inner_text() == "none"
+    assert page.evaluate("document.querySelector('.mv-scrub').value") == frame
+    page.keyboard.press("Enter")
+    assert focused.get_attribute("aria-pressed") == "true"
+    panel.get_by_role("button", name="Mask these objects").click()
+    edits = page.locator(".mv-whatif li")
+    edits.nth(len(full) - 1).wait_for(state="attached")  # one change after the other
+    panel.get_by_role("button", name="Try every choice").wait_for()
+    assert edits.count() == len(full)
+
+
+def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):
+    page = show(bare, mapped, 390)
+    alone = "(data) => { window.viewer.host.send = null; window.viewer.update(data); }"
+    page.evaluate(alone, payload(mapped))
+    panel = page.locator("[data-part=choices]")
+    layer = mapped.choice_map.layer(True)
+    assert panel.locator(".mv-choice").count() == len(layer)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    panel.get_by_text("As a table").click()
+    rows = panel.locator("tbody tr")
+    assert rows.count() == len(layer)
+    best = max(layer, key=lambda s: -float("inf") if s.margin is None else s.margin)
+    answer = best.answer or mapped.answers["baseline"].text
+    cells = rows.first.locator("th, td").all_inner_texts()
+    assert (cells[0], cells[3]) == ("1", answer)
+    without = sum(s.flips for s in mapped.choice_map.layer(False))
+    panel.get_by_role("button", name="Without it").click()
+    assert panel.locator(".mv-choice-flips").count() == without
+    picture = "document.querySelector('[data-part=picture]').toDataURL()"
+    before = page.evaluate(picture)
+    panel.locator(".mv-choice").last.click()
+    assert page.evaluate(picture) != before  # its masks are on the picture
+    assert not panel.get_by_role("button", name="Mask these objects").is_visible()
+    page.evaluate(alone, payload(replace(mapped, choice_map=None)))
+    assert not panel.is_visible()
