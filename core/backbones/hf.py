@@ -82,6 +82,7 @@ class HfVideoLM(TokenizerLM):
         self.model = model.eval().requires_grad_(False)
         super().__init__(processor, model.generation_config)
         self.device, self.dtype = device_of_model(model), model.dtype
+        self.vocabulary = model.config.get_text_config(decoder=True).vocab_size
         self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
 
     # what a family says. `out` is what the processor gave for one clip and one prompt
@@ -180,11 +181,6 @@ class HfVideoLM(TokenizerLM):
         from macd_studio.core.backbones.contract import picture_model
 
         return picture_model(self.model, self.processor, self.info)
-
-    @property
-    def vocabulary(self) -> int:  # type: ignore[override]
-        """See `LocalLM.vocabulary`."""
-        return int(self.head.weight.shape[0])
 
     @property
     def head(self) -> Any:

@@ -87,6 +87,7 @@ def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):
     panel.get_by_role("button", name="Without it").click()
     assert panel.locator(".mv-choice-flips").count() == without
     picture = "document.querySelector('[data-part=picture]').toDataURL()"
+    panel.locator(".mv-choice").first.click()
     before = page.evaluate(picture)
     panel.locator(".mv-choice").last.click()
     assert page.evaluate(picture) != before  # its masks are on the picture

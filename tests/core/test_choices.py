@@ -205,11 +205,13 @@ def test_a_choice_that_matters_is_called_so(repaired):
         trace, choice_map=few, controls=controls, answers=trace.answers | {"baseline": plain}
     )
     assert verdict_of(made).name == "choice matters"
-    for worse in (
-        replace(few, subsets=tuple(replace(s, flips=True) for s in subsets)),
-        replace(few, subsets=tuple(replace(s, margin=3.0) for s in subsets)),
-        replace(few, subsets=tuple(replace(s, flips=False, margin=-1.0) for s in subsets)),
+    higher = [s if s.objects == full else replace(s, margin=3.0) for s in subsets]
+    for other in (
+        [replace(s, flips=True) for s in subsets],
+        higher,
+        [replace(s, flips=False, margin=-1.0) for s in subsets],
     ):
+        worse = replace(few, subsets=tuple(other))
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
     assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
     assert verdict_of(replace(made, choice_map=None)).name == "undecided"

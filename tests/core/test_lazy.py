@@ -447,9 +447,8 @@ def mixed_trace():
 
 
 def test_the_time_of_a_lazy_answer_that_stays_decided_counts_the_read_of_the_video():
-    lm = ByteLM()
     options = RunOptions(lazy=True, contrast=ContrastOptions(1.0, 1.2))
-    *_, last = run(clip, "is it?", lambda: lm, BoxDetector, options)
+    *_, last = run(clip, "is it?", ByteLM, BoxDetector, options)
     answer = last.trace.answers["macd"]
     assert not any(t.others for t in answer.tokens)
     assert answer.ms >= 0
