@@ -50,7 +50,7 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "a - b",
     ),
     "frame level of a step": ("frames[group] : 0", "frames[0] : 0"),
-    "strengths applied twice": ("(twice ? r * r : r)", "r"),
+    "strengths applied twice": ("0 : applied(levels.frame)", "0 : levels.frame"),
     "sum of frame mask": ('fusion === "sum" ? Math.min(1, out[i] + outside)', "false ? 0"),
     "object level of means": ("mean += share * strengths[k]", "mean += share"),
     "frame level of the first group": (
