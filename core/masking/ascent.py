@@ -165,7 +165,7 @@ def slopes_at_zero(
     if view.options.strength_twice:
         raise OptionError(
             "a strength that is applied twice has no slope at 0",
-            "Choose the exact gradient, or leave --strength-twice out",
+            "Choose the exact gradient, or apply each strength once",
         )
     # a hair above 0, so that what cannot grow brighter ("additive") has no slope
     mask = torch.full_like(view.fill[:, 0], 1e-6).requires_grad_()

@@ -94,7 +94,8 @@ COMPUTED: tuple[Computed, ...] = (
     Computed(
         ("core.evidence.options.read_enough_options", "core.evidence.options.read_evidence_options",
          "core.evidence.kinds.views_of", "core.evidence.kinds.readings",
-         "core.evidence.kinds.readings_of", "core.evidence.kinds.curve_readings"),
+         "core.evidence.kinds.readings_of", "core.evidence.kinds.curve_readings",
+         "core.evidence.choices.views_of_map"),
         "planning of evidence and of what is enough", "64 pieces of 20 boxes, 100,000 views",
         1, 0.01, BY_SIZE,
     ),

@@ -27,6 +27,7 @@ def told(panel):
     return panel.locator(".mv-choice-told").inner_text()
 
 
+@pytest.mark.long
 def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
     page.wait_for_selector(".mv-token")
     panel = page.locator("[data-part=choices]")
