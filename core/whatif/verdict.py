@@ -119,6 +119,8 @@ def as_text(trace: Trace) -> str:
     lines.append(f"verdict: {verdict.name}. {verdict.rule}")
     lines += [f"- {figure}" for figure in verdict.figures]
     lines += [f"- not measured: {name}" for name in verdict.missing]
+    if trace.outside_domain:
+        lines.append("- the model was trained on other clips: its answers mean nothing here")
     contrast = trace.options.contrast
     lines.append(f"α {contrast.alpha:g}, β {contrast.beta:g}; macd-studio, docs/verdict.md")
     return "\n".join(lines)

@@ -253,3 +253,11 @@ def test_a_map_that_does_not_fit_its_trace_is_refused(repaired):
     ):
         with pytest.raises(TraceError):
             unpack(pack(replace(trace, choice_map=damaged)))
+
+
+def test_a_verdict_on_a_clip_that_the_model_cannot_know_says_so(repaired):
+    trace = repaired.trace
+    assert "mean nothing" not in as_text(trace)
+    elsewhere = replace(trace, clip=replace(trace.clip, title="a phone"))
+    assert elsewhere.outside_domain
+    assert "its answers mean nothing here" in as_text(elsewhere)
