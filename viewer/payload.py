@@ -180,6 +180,10 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "unavailable": unavailable(trace),
         "took": _took(trace),
         "undetected": list(undetected(trace)),
+        "skipped": [
+            {"method": name, "title": title_of(name), "reason": why}
+            for name, why in trace.skipped.items()
+        ],
         "classless": trace.detector.name in named("nothing"),
     }
 

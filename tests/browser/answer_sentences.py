@@ -19,6 +19,19 @@ def answer(method="macd", rule="linear"):
     return {"method": method, "rule": rule}
 
 
+def opened(count, tokens, beta=None):
+    return [{"open": count, "tokens": tokens, "title": "MACD", "beta": beta}]
+
+
+def outcome(same=False, at=None):
+    return {
+        "reference": {"title": "Baseline"},
+        "contrast": {"title": "MACD"},
+        "same": same,
+        "at": at,
+    }
+
+
 ANSWERS: dict[str, Any] = {
     "divergenceText": [
         ([-1, "MACD", "x"], "Both ways of decoding give the same answer."),
@@ -31,11 +44,11 @@ ANSWERS: dict[str, Any] = {
         ([2, "Baseline"], "The answers agree up to token 2, and Baseline stops there."),
     ],
     "turnText": [
-        ([2, {"ends": True, "ended": True, "text": "x"}],
+        ([{"index": 2, "ends": True, "ended": True, "text": "x"}],
          "With these, the answer ends before token 3; the path diverges there."),
-        ([2, {"ends": False, "ended": True, "text": "x"}],
+        ([{"index": 2, "ends": False, "ended": True, "text": "x"}],
          "With these, the answer goes on with x instead of ending; the path diverges there."),
-        ([2, {"ends": False, "ended": False, "text": "x"}],
+        ([{"index": 2, "ends": False, "ended": False, "text": "x"}],
          "With these, token 3 becomes x; the path diverges there."),
     ],
     "notRescored": [
@@ -47,13 +60,41 @@ ANSWERS: dict[str, Any] = {
         ([True], "Locked: with β above 1 only the video's own first choice passes the cut"),
     ],
     "openText": [
-        ([0, 1], "No contrast can change the one token of MACD's answer."),
-        ([0, 3], "No contrast can change any of the 3 tokens of MACD's answer."),
-        ([1, 1], "The one token of MACD's answer was open to contrast."),
-        ([3, 3], "All 3 tokens of MACD's answer were open to contrast."),
-        ([1, 3], "1 of the 3 tokens of MACD's answer was open to contrast; no contrast can change the others."),
-        ([2, 3], "2 of the 3 tokens of MACD's answer were open to contrast; no contrast can change the others."),
+        (opened(0, 1), "No contrast can change the one token of MACD's answer."),
+        (opened(0, 3), "No contrast can change any of the 3 tokens of MACD's answer."),
+        (opened(1, 1), "The one token of MACD's answer was open to contrast."),
+        (opened(3, 3), "All 3 tokens of MACD's answer were open to contrast."),
+        (opened(1, 3), "1 of the 3 tokens of MACD's answer was open to contrast; no contrast can change the others."),
+        (opened(2, 3), "2 of the 3 tokens of MACD's answer were open to contrast; no contrast can change the others."),
+        (opened(2, 3, 0.5), "With β 0.5, 2 of the 3 tokens of MACD's answer are open to contrast; no contrast can change the others."),
+        (opened(0, 3, 0.9), "With β 0.9, no contrast can change any of the 3 tokens of MACD's answer."),
     ],
+    "cutText": [([1], "(cut at 1 token)"), ([64], "(cut at 64 tokens)")],
+    "saidText": [([{"text": "", "cut": None}], "∅"), ([{"text": "yes", "cut": 64}], "yes (cut at 64 tokens)")],
+    "contrastName": [
+        ([outcome()], "MACD"), ([outcome(same=True)], "Baseline and MACD"),
+        ([outcome(at={"alpha": 2, "beta": 0.1 + 0.2})], "MACD with α 2 and β 0.3"),
+    ],
+    "turnedAnswer": [
+        ([{"index": 0, "ends": True, "ended": False, "text": "x"}], "ends at once"),
+        ([{"index": 2, "ends": True, "ended": False, "text": "x"}], "ends before token 3"),
+        ([{"index": 2, "ends": False, "ended": True, "text": "a b"}],
+         "goes on with “a␣b” instead of ending; the rest is not decoded"),
+        ([{"index": 2, "ends": False, "ended": False, "text": "x"}], "chooses “x” as token 3; the rest is not decoded"),
+    ],
+    "excerpts": [
+        ([["yes", "no"]], ["yes", "no"]),
+        ([["word " * 30, "word " * 20 + "other"]],
+         ["… " + "word " * 16, "… " + "word " * 6 + "other"]),
+        ([["a " * 60, "b " * 60]], ["a " * 44 + "a …", "b " * 44 + "b …"]),
+    ],
+    "measuredWith": [([{"alpha": 1, "beta": 0.1}], "Measured with α 1 and β 0.1, not with the values in hand.")],
+    "changedTokens": [
+        ([[], 5], "The contrast changed none of the 5 tokens."),
+        ([[0, 3], 5], "The contrast changed 2 of the 5 tokens: 1 and 4."),
+        ([list(range(10)), 20], "The contrast changed 10 of the 20 tokens: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more."),
+    ],
+    "skippedText": [(["it has no frames"], "Not run: it has no frames."), (["No."], "Not run: No.")],
     "unavailableText": [(["it cannot"], "Not with this model: it cannot.")],
     "thoughtText": [
         (["", 3, True], "Thought before the answers: 3 tokens"),

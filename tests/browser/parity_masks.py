@@ -37,7 +37,7 @@ from macd_studio.core.types import (
 )
 from macd_studio.viewer import JS, payload
 
-ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "strings.js"))
+ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "happened.js"))
 SCRIPTS = (
     "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "unionSlopes", "rescore",
     "flipPoints", "flipRow", "unpackBits", "controlText", "signed",

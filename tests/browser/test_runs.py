@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def test_tokens_are_aligned_by_the_longest_common_part(bare):
     def aligned(first, second):
         given = json.dumps([first, second])
-        return bare.evaluate(f"({bundle(JS / 'compare.js')}).alignTokens(...{given})")
+        return bare.evaluate(f"({bundle(JS / 'align.js')}).alignTokens(...{given})")
 
     assert aligned(["a", "b"], ["a", "b"]) == [[0, 0], [1, 1]]
     assert aligned(["yes", "."], ["no", "."]) == [[0, 0], [1, 1]]
@@ -23,7 +23,7 @@ def test_tokens_are_aligned_by_the_longest_common_part(bare):
     assert aligned(["a", "big", "dog"], ["a", "dog", "runs"]) == [
         [0, 0], [1, None], [2, 1], [None, 2]]  # fmt: skip
     near = bare.evaluate(
-        f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'compare.js')}).nearestFrame([0, 1, 2], t))"
+        f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'align.js')}).nearestFrame([0, 1, 2], t))"
     )
     assert near == [0, 1, 2]
 

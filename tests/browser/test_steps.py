@@ -151,11 +151,11 @@ def test_levels_and_their_names_are_the_traces(bare):
     levels = page.locator(".mv-object .mv-level")
     expected = ["0.1 clear", "0.4 veiled, set by hand", "0.9 shut"]
     assert levels.all_inner_texts() == expected
-    assert (
-        page.locator(".mv-mechanism")
-        .inner_text()
-        .startswith("The cup was shut; the ball was veiled; outside the objects, ")
-    )
+    by_hand = "The cup was shut; 2 ball set to 0.4 by hand; frames 1–2 set to 0.9 by hand."
+    assert page.locator(".mv-mechanism").inner_text().startswith(by_hand)
+    assert "set by hand: 2 ball to 0.4" in page.locator(".mv-step-text").inner_text()
+    assert page.locator(".mv-line-tag[data-track='1']").text_content().endswith("→ 0.4 by hand")
+    assert "by hand" not in page.locator(".mv-line-tag[data-track='0']").text_content()
     signs = page.locator(".mv-legend-list").first.locator("dt:has(.mv-key)").all_text_contents()
     assert signs == ["0.1", "r0 = 0.4", "0.9"]
     drawn = page.locator(".mv-legend-list").first.text_content()

@@ -42,10 +42,11 @@ export class ChoicesPanel {
     this.table = el("details", { class: "mv-choice-table" });
     this.cost = el("p", { class: "mv-note" });
     this.error = errorLine();
+    this.stale = el("p", { class: "mv-note mv-stale-note", hidden: true });
     this.found = el("div", {}, this.sentence, this.halves, this.lattice, this.told,
       el("div", { class: "mv-edit" }, this.adopt, this.copy), el("p", { class: "mv-note" }, TEXT.choicesNote), this.table);
     this.root = el("section", { class: "mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
-      el("h3", {}, TEXT.everyChoice), this.found, this.ask, this.error, this.cost);
+      el("h3", {}, TEXT.everyChoice), this.stale, this.found, this.ask, this.error, this.cost);
     stage.overlays.push((context) => this.paint(context));
   }
 

@@ -2,52 +2,18 @@
 // Side by side: methods of one trace, whose answers are aligned with the reference, with what each second
 // view shows, time and memory; and another run next to the current one, token by token.
 
+import { alignTokens } from "./align.js";
 import { button, contextOf, el, scrolled } from "./dom.js";
+import { cutText, maskedText } from "./happened.js";
 import { verdictMark } from "./headline.js";
 import { drawSecondView, fitted } from "./paint.js";
 import { divergence, endOf } from "./state.js";
-import { HEADS, LABELS, TEXT, comparison, frameText, maskedText, secondViewLabel, sharedText, trackName, viewSuffix, votesText } from "./strings.js";
+import { HEADS, LABELS, TEXT, comparison, frameText, secondViewLabel, sharedText, skippedText, trackName, viewSuffix, votesText } from "./strings.js";
 import { percent, signed, visible } from "./text.js";
 
 /** @import { Answer, ShownView, Trace, View } from "./types" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
-
-// Two answers token by token. Pure functions, no DOM.
-
-/**
- * Pairs of indices so that equal texts stand together where they can, as in the longest common
- * subsequence; null where one answer has no token. Tokens between two common ones face each other.
- * @param {string[]} first @param {string[]} second @returns {[number | null, number | null][]}
- */
-export function alignTokens(first, second) {
-  const [n, m] = [first.length, second.length];
-  const longest = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
-  for (let i = n - 1; i >= 0; i--) {
-    for (let j = m - 1; j >= 0; j--) {
-      longest[i][j] = first[i] === second[j] ? 1 + longest[i + 1][j + 1] : Math.max(longest[i + 1][j], longest[i][j + 1]);
-    }
-  }
-  /** @type {[number | null, number | null][]} */
-  const pairs = [];
-  let i = 0, j = 0;
-  while (i < n || j < m) {
-    if (i < n && j < m && first[i] === second[j]) {
-      pairs.push([i++, j++]);
-      continue;
-    }
-    const start = [i, j];
-    while (i < n || j < m) { // up to the next common token
-      if (i < n && j < m && first[i] === second[j]) break;
-      if (j >= m || (i < n && longest[i + 1][j] >= longest[i][j + 1])) i += 1;
-      else j += 1;
-    }
-    for (let k = 0; k < Math.max(i - start[0], j - start[1]); k++) {
-      pairs.push([start[0] + k < i ? start[0] + k : null, start[1] + k < j ? start[1] + k : null]);
-    }
-  }
-  return pairs;
-}
 
 /** The sampled frame of a trace that is nearest to a time. @param {number[]} times @param {number} time seconds */
 export function nearestFrame(times, time) {
@@ -193,7 +159,7 @@ function factsTable(trace, other) {
   const facts = [
     ["question", (t) => t.question], ["clip", (t) => t.clip], ["backbone", (t) => t.backbone], [TEXT.weights, (t) => t.took.weights || TEXT.none],
     ["objects", (t) => t.tracks.map(trackName).join(", ") || TEXT.none],
-    ["masks", maskedText],
+    ["masks", (t) => maskedText(t)],
     ["answers", (t) => Object.values(t.answers).map((a) => `${a.title}: ${a.text || "∅"}`).join("; ")],
   ];
   return el("table", {},
@@ -244,7 +210,7 @@ export class Compare {
   /** @param {Trace} trace */
   load(trace) {
     const answers = Object.values(trace.answers);
-    this.root.hidden = answers.length < 3;
+    this.root.hidden = answers.length < 3 && !trace.skipped.length;
     if (this.root.hidden) return;
     this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind);
     const names = this.views.map(({ name }) => name);
@@ -265,7 +231,10 @@ export class Compare {
     this.drawnFor = [reference?.method, contrast?.method, ends].join(" ");
     const name = reference && (reference.method === "baseline" ? TEXT.theBaseline : reference.title);
     this.heads.replaceChildren(...HEADS.methods(name || "").map((head) => el("th", { scope: "col" }, head)));
-    this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(trace, a, reference)));
+    const heads = this.heads.childElementCount;
+    this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(trace, a, reference)),
+      ...trace.skipped.map(({ method, title, reason }) => el("tr", { "data-method": method, class: "mv-skipped" },
+        el("th", { scope: "row" }, title), el("td", { colspan: heads - 1 }, skippedText(reason)))));
   }
 
   /** @param {Trace} trace @param {Answer} answer @param {Answer | undefined} base */
@@ -282,7 +251,7 @@ export class Compare {
     const linear = two && answer.rule === "linear";
     return el("tr", { "data-method": answer.method },
       el("th", { scope: "row" }, answer.title),
-      el("td", { class: "mv-words" }, words, verdictMark(answer, trace.truth), votes ? el("small", {}, votes) : null),
+      el("td", { class: "mv-words" }, words, answer.finished || this.state.running ? null : el("small", {}, ` ${cutText(answer.tokens.length)}`), verdictMark(answer, trace.truth), votes ? el("small", {}, votes) : null),
       el("td", {}, !base || answer === base ? "" : comparison(answer.text, base.text)),
       el("td", {}, two ? differences(answer) : ""),
       el("td", {}, linear ? answer.alpha : ""),

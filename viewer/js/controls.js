@@ -3,7 +3,8 @@
 // alone, and regions to mask where the object that was asked about was not detected.
 
 import { button, el, errorLine, scrolled } from "./dom.js";
-import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, controlText, isPicture, occlusionNote, trackName } from "./strings.js";
+import { controlText } from "./happened.js";
+import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, isPicture, occlusionNote, trackName } from "./strings.js";
 import { signed } from "./text.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */
@@ -20,8 +21,9 @@ export class Controls {
     this.cost = el("p", { class: "mv-note" });
     this.ask = button("", () => send({ do: "controls" }));
     this.error = errorLine();
+    this.stale = el("p", { class: "mv-note mv-stale-note", hidden: true });
     this.root = el("section", { class: "mv-controls", "data-part": "controls", "aria-label": TEXT.choiceOfMasks },
-      el("h3", {}, TEXT.choiceOfMasks), this.text, this.outcomes, this.ask, this.error, this.cost);
+      el("h3", {}, TEXT.choiceOfMasks), this.stale, this.text, this.outcomes, this.ask, this.error, this.cost);
   }
 
   /** @param {Trace} trace */

@@ -1,12 +1,13 @@
 // @ts-check
-// What was masked, which logits moved with it, and what came of it. Read from the trace alone.
+// What was masked, which logits moved with it, and what came of it, with α and β in hand.
 
 import { el } from "./dom.js";
-import { isLocked } from "./rescore.js";
-import { divergence } from "./state.js";
-import { TEXT, levelIndex, logitChanges, lossNote, maskedText, openText, undetectedNote, verdictText } from "./strings.js";
+import { lossNote, outcomePieces, sentencesOf, undetectedNote, verdictText } from "./happened.js";
+import { lossOf } from "./statements.js";
+import { TEXT } from "./strings.js";
 
-/** @import { Answer, Trace } from "./types" */
+/** @import { Outcome, Said, Shown } from "./statements.js" */
+/** @import { Trace } from "./types" */
 
 export class Headline {
   constructor() {
@@ -14,61 +15,39 @@ export class Headline {
     this.outcome = el("p", { class: "mv-outcome" });
     this.notes = el("div", { class: "mv-headline-notes" });
     this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.mechanism, this.notes);
+    this.shown = ""; // what is said now
   }
 
   /** @param {Trace} trace */
   load(trace) {
-    const { baseline, macd } = trace.answers;
-    const answered = Boolean(baseline && macd && macd.finished);
-    const masksOnly = !Object.keys(trace.answers).length, known = Boolean(trace.final || trace.lazy);
-    this.outcome.hidden = !known || !answered;
-    this.root.hidden = !known || (!answered && !masksOnly);
-    if (this.root.hidden) return;
-    const masked = trace.final ? [maskedText(trace), answered && masksAny(trace) ? logitText(baseline, macd) : ""] : [];
-    this.mechanism.textContent = [...masked, answered ? opened(macd) : ""].filter(Boolean).join(" ");
-    this.outcome.replaceChildren(...(answered ? outcome(trace, baseline, macd) : []));
     this.notes.replaceChildren(...notes(trace).map((text) => el("p", { class: "mv-note" }, text)));
+    this.shown = "";
+  }
+
+  /** @param {Trace} trace @param {Shown} shown */
+  draw(trace, shown) {
+    const { mechanism, outcome } = sentencesOf(trace, shown);
+    const masksOnly = !Object.keys(trace.answers).length;
+    this.outcome.hidden = !outcome;
+    this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);
+    const key = JSON.stringify([mechanism, outcome]);
+    if (this.root.hidden || key === this.shown) return;
+    this.shown = key;
+    this.mechanism.textContent = mechanism;
+    this.outcome.replaceChildren(...(outcome ? parts(outcome, trace.truth) : []));
   }
 }
 
-/** How many of an answer's tokens a contrast can change. @param {Answer} answer */
-function opened(answer) {
-  return answer.locks ? openText(answer.tokens.filter((step) => !isLocked(answer, step)).length, answer.tokens.length) : "";
+/** @param {Outcome} outcome @param {string} truth */
+function parts(outcome, truth) {
+  return outcomePieces(outcome).flatMap(({ kind, text, said }) => {
+    if (kind === "arrow") return [el("span", { class: "mv-arrow", "aria-label": TEXT.becomes }, text)];
+    if (kind === "name") return [el("span", {}, text)];
+    return [el("strong", { title: said && !text.includes(said.text) ? said.text : null }, text), said ? verdictMark(said, truth) : null].filter((part) => part !== null);
+  });
 }
 
-/** @param {Trace} trace */
-function masksAny({ final, levels }) {
-  return Boolean(final && [...final.level, ...final.frame_level].some((level) => levelIndex(levels, level) > 0));
-}
-
-/**
- * How far masking moved the logits of both choices, at the token where the answers differ.
- * @param {Answer} baseline @param {Answer} macd
- */
-function logitText(baseline, macd) {
-  const index = divergence(baseline, macd);
-  const step = macd.tokens[Math.max(index, 0)], theirs = baseline.tokens[index];
-  if (!step || !step.others.length) return "";
-  const tokens = [step.token, ...(theirs ? [theirs.token] : [])];
-  const [other] = step.others;
-  return logitChanges(tokens.flatMap((token) => {
-    const at = step.candidates.indexOf(token);
-    return at < 0 ? [] : [{ text: step.texts[at], lost: step.base[at] - other[at] }];
-  }));
-}
-
-/** @param {Trace} trace @param {Answer} baseline @param {Answer} macd */
-function outcome(trace, baseline, macd) {
-  const same = baseline.text === macd.text;
-  const answers = same ? [[TEXT.baselineAndMACD, macd]] : [[TEXT.baseline, baseline], ["MACD", macd]];
-  return answers.flatMap(([name, answer], i) => [
-    i ? el("span", { class: "mv-arrow", "aria-label": TEXT.becomes }, " → ") : null,
-    el("span", {}, `${name}: `), el("strong", {}, /** @type {Answer} */ (answer).text || "∅"),
-    verdictMark(/** @type {Answer} */ (answer), trace.truth),
-  ].filter((part) => part !== null));
-}
-
-/** Right or wrong, where the truth is known. @param {Answer} answer @param {string} truth */
+/** Right or wrong, where the truth is known. @param {Pick<Said, "right">} answer @param {string} truth */
 export function verdictMark(answer, truth) {
   if (answer.right === null) return null;
   const verdict = verdictText(answer.right, truth);
@@ -78,11 +57,8 @@ export function verdictMark(answer, truth) {
 
 /** What must be known to read the result. @param {Trace} trace */
 function notes(trace) {
-  const { final } = trace;
-  const remarks = [];
-  if (final && final.loss !== null && final.base_loss !== null && final.loss <= final.base_loss) {
-    remarks.push(lossNote(final.base_loss, final.loss));
-  }
+  const loss = lossOf(trace);
+  const remarks = loss ? [lossNote(loss)] : [];
   if (trace.undetected.length && !trace.classless) remarks.push(undetectedNote(trace.undetected));
   return remarks;
 }

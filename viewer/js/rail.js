@@ -3,7 +3,7 @@
 
 import { all, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { TEXT, confidenceNote, levelIndex, levelText, lossText, noObjects, rankedEffect } from "./strings.js";
+import { TEXT, confidenceNote, levelIndex, levelText, lossText, marginOfLevel, noObjects, rankedEffect, stepLabel } from "./strings.js";
 import { gradientText, inkOn } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */
@@ -56,6 +56,7 @@ export class Rail {
     const { step } = this.state;
     const gradient = trace.steps.length ? trace.steps[step ?? 0].gradient[k] : null;
     const level = step !== null ? levelsOfStep(trace, step).objects[k] : trace.final ? trace.final.level[k] : null;
+    const strength = step !== null ? trace.steps[step].strength[k] : trace.final ? trace.final.strength[k] : null;
     const share = gradient === null ? 0 : Math.min(1, Math.abs(gradient) / this.scale);
     const up = gradient !== null && gradient > 0;
     const bar = el("span", { class: "mv-bar", "aria-hidden": "true" },
@@ -80,6 +81,7 @@ export class Rail {
         levelText(trace.levels, level, step === null && Boolean(trace.final?.by_hand[k]))),
       bar,
       el("span", { class: "mv-gradient" },
+        ...(trace.steps.length > 1 ? [el("span", { class: "mv-margin" }, marginOfLevel(strength, trace.r0)), " · ", step === null ? TEXT.firstStep : stepLabel(step), " "] : []),
         gradientText(gradient, trace.approximate)),
       el("span", { class: "mv-effect", "data-effect": k })));
   }

@@ -131,6 +131,8 @@ export class State {
     this.step = null;
     /** Whether the tokens that end an answer are shown. */
     this.ends = false;
+    /** @type {boolean | null} whether tokens are shown as chips; null: short answers are */
+    this.chips = null;
     /** @type {Tool | null} */
     this.tool = null;
     this.busy = false;

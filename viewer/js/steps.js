@@ -19,6 +19,7 @@ import { fixed } from "./text.js";
  * @property {string} dash
  * @property {number[]} values strength − r0 before each step and at the end
  * @property {number[]} levels that they become, likewise
+ * @property {boolean} byHand whether the last level was set by hand: no strength explains it
  */
 /** @typedef {{ row: Row, path: SVGElement, tag: SVGElement | null, scales: Scales, line: boolean }} Drawn */
 
@@ -173,7 +174,7 @@ export class Steps {
       const { x } = /** @type {any} */ (cursor).scales;
       setAttributes(cursor, { x1: x(at), x2: x(at) });
     }
-    for (const count of all(this.plots, ".mv-frames-count")) count.textContent = framesMasked(trace, groupRows(trace).map(({ levels }) => levels[at]));
+    for (const count of all(this.plots, ".mv-frames-count")) count.textContent = framesCount(trace, groupRows(trace), at);
   }
 
   /**
@@ -278,7 +279,7 @@ export class Steps {
   /** The widest count of masked frames, with the space before it. @param {Trace} trace */
   countWidth(trace) {
     const rows = groupRows(trace), steps = rows.length ? rows[0].levels.length : 0;
-    const texts = Array.from({ length: steps }, (_, at) => framesMasked(trace, rows.map(({ levels }) => levels[at])));
+    const texts = Array.from({ length: steps }, (_, at) => framesCount(trace, rows, at));
     return BESIDE + Math.ceil(Math.max(0, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
   }
 
@@ -354,7 +355,7 @@ function objectRows(trace) {
   return tracks.map(({ colour }, k) => ({
     track: k, colour, dash: DASHES[Math.floor(k / 8) % DASHES.length],
     values: [...steps.map((s) => s.strength[k]), final.strength[k]].map((v) => v - r0),
-    levels: [...levels.map((one) => one[k]), final.level[k]],
+    levels: [...levels.map((one) => one[k]), final.level[k]], byHand: final.by_hand[k] ?? false,
   }));
 }
 
@@ -366,8 +367,13 @@ function groupRows(trace) {
   return final.frame_strength.map((last, g) => ({
     track: null, colour: "", dash: "",
     values: [...steps.map((s) => s.frame_strength[g]), last].map((v) => v - r0),
-    levels: [...levels.map((one) => one[g]), final.frame_level[g]],
+    levels: [...levels.map((one) => one[g]), final.frame_level[g]], byHand: final.frame_by_hand[g] ?? false,
   }));
+}
+
+/** How many frames are masked at a step. @param {Trace} trace @param {Row[]} rows of the frame groups @param {number} at */
+function framesCount(trace, rows, at) {
+  return framesMasked(trace, rows.map(({ levels }) => levels[at]), rows.some(({ byHand, levels }) => byHand && at === levels.length - 1));
 }
 
 /** @param {Row} row */
@@ -416,10 +422,10 @@ function tickText(value, digits) {
  */
 function switches(trace, row, scales, style) {
   return row.levels.flatMap((level, n) => {
-    const before = row.levels[n - 1];
+    const before = row.levels[n - 1], last = row.values.length - 1, byHand = row.byHand && n === last;
     if (!n || levelIndex(trace.levels, level) === levelIndex(trace.levels, before)) return [];
-    const dot = svg("circle", { class: "mv-switch", cx: scales.x(n), cy: scales.y(row.values[n]), r: 3.5, style });
-    dot.append(svg("title", {}, switchText(trace.levels, before, level, n, row.values.length - 1)));
+    const dot = svg("circle", { class: byHand ? "mv-switch mv-switch-by-hand" : "mv-switch", cx: scales.x(n), cy: scales.y(row.values[n]), r: 3.5, style });
+    dot.append(svg("title", {}, switchText(trace.levels, before, level, n, last, byHand)));
     return [dot];
   });
 }
@@ -438,7 +444,7 @@ function drawUpTo({ row, path, scales, line }, at) {
 
 /** @param {Trace} trace @param {Row} row @param {number} at @param {string} name */
 function tagText(trace, row, at, name) {
-  const level = levelValue(row.levels[at]);
+  const level = row.byHand && at === row.levels.length - 1 ? `${levelValue(row.levels[at])} ${TEXT.byHand}` : levelValue(row.levels[at]);
   if (row.track === null || row.values.length === 2) return `${name}${level}`;
   const { id } = trace.tracks[row.track];
   return name ? `${id} ${name} → ${level}` : `${id} → ${level}`;

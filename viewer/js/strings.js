@@ -4,7 +4,7 @@
 
 import { fixed, isolated, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
+/** @import { ControlOutcome, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -17,6 +17,8 @@ export const TEXT = {
   againstNothing: "nothing: its logit alone",
   evidenceOnlyOf: "Evidence is measured of MACD's and the baseline's tokens",
   chooseAnObjectFirst: "Choose an object first", measureAgain: "Measure again",
+  // the ascent
+  byHand: "by hand", firstStep: "step 1:",
   // compare
   thisRun: "This run", theOtherRun: "The other run", answerOfThisRun: "Answer of this run",
   answerOfTheOtherRun: "Answer of the other run", bothRuns: "Both runs",
@@ -95,6 +97,7 @@ export const TEXT = {
   noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens
   lazyRun: "This run was lazy: the second view was read only where a token needed it, so α and β cannot be moved.",
+  asChips: "Single tokens", asChipsHint: "Each token in a box, with its blanks visible",
   endTokensHint: "The token that ends an answer holds no words", endTokens: "End tokens",
   continueDecodingFromHere: "Continue decoding from here", answers: "Answers", endsHere: "ends here",
   applyTheseValues: "Apply these values", decoding: "decoding …", MACDBeforeEdit: "MACD (before edit)",
@@ -276,101 +279,9 @@ export const levelDrawing = (levels, index) => {
 
 // ---- what happened
 
-/** @type {Record<string, string>} plurals that no rule gives, of everyday objects */
-const PLURALS = { person: "persons", sheep: "sheep", skis: "skis", scissors: "scissors", mouse: "mice", knife: "knives" };
-
-/** @type {(label: string) => string} */
-const plural = (label) => {
-  if (!/[a-z]$/i.test(label)) return isolated(label); // not English
-  return PLURALS[label] ?? (/(s|x|z|ch|sh)$/.test(label) ? `${label}es` : `${label}s`);
-};
-
-/**
- * Objects of one name and their numbers: "person 3", "persons 1 and 2", "chairs 5–6 and 9–10".
- *
- * @type {(label: string, ids: number[]) => string}
- */
-const groupedObjects = (label, ids) => {
-  if (ids.length === 1) return `${isolated(label)} ${ids[0]}`;
-  const sorted = [...ids].sort((a, b) => a - b);
-  if (sorted.length === 2) return `${plural(label)} ${listed(sorted.map(String))}`;
-  /** @type {number[][]} */
-  const runs = [];
-  for (const id of sorted) {
-    const run = runs[runs.length - 1];
-    if (run && id === run[run.length - 1] + 1) run.push(id);
-    else runs.push([id]);
-  }
-  return `${plural(label)} ${listed(runs.map((run) => (run.length > 1 ? `${run[0]}–${run[run.length - 1]}` : String(run[0]))))}`;
-};
-
-/**
- * Objects by name with their numbers, where some share a name; else by name alone.
- *
- * @type {(tracks: Pick<Track, "id" | "label">[]) => string}
- */
-const namedObjects = (tracks) => {
-  /** @type {Map<string, number[]>} */
-  const byLabel = new Map();
-  for (const { id, label } of tracks) {
-    const noun = CELL.test(label) ? "cell" : label;
-    byLabel.set(noun, [...byLabel.get(noun) ?? [], id]);
-  }
-  return [...byLabel].map(([label, ids]) => groupedObjects(label, ids)).join(", ");
-};
-
-const CELL = /^row \d+, column \d+$/; // a region of the frame without a class: see core/objects/regions.py
-const MOST_NAMED = 3; // objects with a name of their own that a sentence names
-
 /** @type {(trace: Pick<Trace, "groups" | "levels">, levels: number[], index: number) => number} how many frames are at a level; levels: of the frame groups */
 const framesAt = ({ groups, levels: names }, levels, index) =>
   levels.reduce((n, level, g) => n + (levelIndex(names, level) === index ? groups[g].length : 0), 0);
-
-/** @type {(trace: Pick<Trace, "final" | "tracks" | "groups" | "times" | "levels">) => string} which objects and frames the counterfactual masks */
-export const maskedText = ({ final, tracks, groups, times, levels }) => {
-  if (!final) return "";
-  const parts = [];
-  const many = new Set(tracks.map(({ label }) => label)).size < tracks.length;
-  for (const index of [2, 1]) {
-    const { name } = levels[index];
-    const some = tracks.filter((_, k) => levelIndex(levels, final.level[k]) === index);
-    if (!some.length) continue;
-    const verb = some.length === 1 ? "was" : "were";
-    if (many || some.length > MOST_NAMED) parts.push(`${name}: ${namedObjects(some)}`);
-    else parts.push(`${listed(some.map(({ label }) => `the ${isolated(label)}`))} ${verb} ${name}`);
-  }
-  const frames = [2, 1].flatMap((index) => {
-    const n = framesAt({ groups, levels }, final.frame_level, index), { name } = levels[index];
-    return n ? [times.length === 1 ? `was ${name}` : `${n} of ${times.length} frames ${n === 1 ? "was" : "were"} ${name}`] : [];
-  });
-  if (frames.length) parts.push(times.length === 1 ? `what is outside the objects ${listed(frames)}` : `outside the objects, ${listed(frames)}`);
-  return parts.length ? `${capitalized(parts.join("; "))}.` : "Nothing was masked.";
-};
-
-/** @type {(tokens: { text: string, lost: number }[]) => string} how masking moves logits; without a token: nothing */
-export const logitChanges = (tokens) => {
-  const parts = tokens.map(({ text, lost }) => {
-    if (!lost) return `“${visible(text)}” keeps its logit`;
-    const size = Math.abs(lost), amount = size < 0.1 ? size.toPrecision(1).replace("-", "−") : size.toFixed(1);
-    return `“${visible(text)}” ${lost > 0 ? "loses" : "gains"} ${amount} logits`;
-  });
-  return parts.length ? `Under the mask ${listed(parts)}.` : "";
-};
-
-/** @type {(right: boolean, truth: string) => string} */
-export const verdictText = (right, truth) => right ? "right" : `wrong: the true answer is ${truth}`;
-
-/** @type {(base: number, masked: number) => string} the query loss did not rise */
-export const lossNote = (base, masked) =>
-  `This mask did not raise the query loss (${base.toFixed(3)} with the video, ${masked.toFixed(3)} with the mask), although the ascent climbs it.`;
-
-/** @type {(words: string[]) => string} words: asked for that no track is called; at least one */
-export const undetectedNote = (words) => {
-  const names = listed(words.map((word) => `“${word}”`));
-  return words.length === 1
-    ? `No object is called ${names}: it was not detected, or is not there, so no mask can be chosen for it.`
-    : `No objects are called ${names}: they were not detected, or are not there, so no masks can be chosen for them.`;
-};
 
 /** @type {(base: number, masked: number, trace: Pick<Trace, "times">) => string} */
 export const lossText = (base, masked, trace) =>
@@ -389,36 +300,6 @@ export const noObjects = (tracked, running) => {
 
 // ---- answers
 
-/**
- * Where two answers differ. at: the first token that differs; -1: none; ending: the title of the answer
- * that ends there; empty: none does; constant: whether a constant would do the same, as a sentence.
- *
- * @type {(at: number, ending: string, constant: string) => string}
- */
-export const divergenceText = (at, ending, constant) => {
-  if (at < 0) return "Both ways of decoding give the same answer.";
-  const text = ending ? `The answers diverge at token ${at + 1}: there ${ending} ends.` : `The answers diverge at token ${at + 1}.`;
-  return `${text} ${constant}`.trim();
-};
-
-/** @type {(at: number, title: string) => string} one answer is the beginning of the other. at: tokens that it has; title: its own */
-export const beginningText = (at, title) => {
-  if (!at) return `${title} has no tokens.`;
-  return at === 1 ? `The answers agree in token 1, and ${title} stops there.` : `The answers agree up to token ${at}, and ${title} stops there.`;
-};
-
-/**
- * What moved α and β change. index: the first token that is chosen otherwise; choice: whether it ends
- * the answer now, whether it did before, and its text.
- *
- * @type {(index: number, choice: { ends: boolean, ended: boolean, text: string }) => string}
- */
-export const turnText = (index, { ends, ended, text }) => {
-  if (ends) return `With these, the answer ends before token ${index + 1}; the path diverges there.`;
-  if (ended) return `With these, the answer goes on with ${visible(text)} instead of ending; the path diverges there.`;
-  return `With these, token ${index + 1} becomes ${visible(text)}; the path diverges there.`;
-};
-
 /** @type {(rule: string) => string} */
 export const notRescored = (rule) =>
   `Answers of the rule ${rule} are not scored again by α and β; each token shows the weights it was chosen with.`;
@@ -434,19 +315,19 @@ export function thoughtText(title, tokens, closed) {
   return `${whose}: ${tokens} ${tokens === 1 ? "token" : "tokens"}${closed ? "" : ", cut"}`;
 }
 
+/** @type {(places: number[], tokens: number) => string} tokens that are not the first choice given the video alone */
+export const changedTokens = (places, tokens) => {
+  if (!places.length) return `The contrast changed none of the ${tokens} tokens.`;
+  const numbers = listed(places.slice(0, 8).map((i) => String(i + 1))), more = places.length > 8 ? ` and ${places.length - 8} more` : "";
+  return `The contrast changed ${places.length} of the ${tokens} tokens: ${more ? places.slice(0, 8).map((i) => i + 1).join(", ") : numbers}${more}.`;
+};
+
 /** @type {(index: number, id: number, diverges: boolean) => string} */
 export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
 
 /** @type {(everyToken: boolean) => string} everyToken: whether β above 1 lets nothing else through anywhere */
 export const lockText = (everyToken) => everyToken ? "Locked: with β above 1 only the video's own first choice passes the cut"
   : "Locked: no other token passes the plausibility cut, so no contrast can change it, whatever α and the second view";
-
-/** @type {(open: number, tokens: number) => string} open: tokens of MACD's answer that contrast can change */
-export const openText = (open, tokens) => {
-  if (!open) return tokens === 1 ? "No contrast can change the one token of MACD's answer." : `No contrast can change any of the ${tokens} tokens of MACD's answer.`;
-  if (open === tokens) return tokens === 1 ? "The one token of MACD's answer was open to contrast." : `All ${tokens} tokens of MACD's answer were open to contrast.`;
-  return `${open} of the ${tokens} tokens of MACD's answer ${open === 1 ? "was" : "were"} open to contrast; no contrast can change the others.`;
-};
 
 /** @type {(change: number) => string} change: of log p */
 export const effectText = (change) => `hiding this object alone: ${signed(change)} to its log p`;
@@ -544,17 +425,25 @@ export const tauText = (r0, tau, approximate) => {
   return approximate ? `≈ approximate gradient · ${band}` : band;
 };
 
+/** @type {(strength: number | null, r0: number) => string} what decides a level: how far a strength is from r0 */
+export const marginOfLevel = (strength, r0) => strength === null ? "" : `r − r0 = ${signed(strength - r0, 3)}`;
+
+/** @type {(step: number) => string} whose gradient is shown */
+export const stepLabel = (step) => `step ${step + 1}:`;
+
 /** @type {(level: number) => string} */
 export const levelValue = (level) => String(Number(level.toFixed(3)));
 
-/** @type {(levels: Level[], before: number, after: number, at: number, last: number) => string} a level that switches at a step */
-export const switchText = (levels, before, after, at, last) => {
+/** @type {(levels: Level[], before: number, after: number, at: number, last: number, byHand?: boolean) => string} a level that switches at a step, or that a person set at the end */
+export const switchText = (levels, before, after, at, last, byHand = false) => {
   const change = `${levelName(levels, before)} → ${levelName(levels, after)}`;
+  if (byHand) return `${change}, set by hand`;
   return at === last ? `${change} at the end` : `${change} before step ${at + 1}`;
 };
 
-/** @type {(trace: Pick<Trace, "groups" | "levels" | "times">, levels: number[]) => string} levels: of the frame groups */
-export const framesMasked = ({ groups, levels: names, times }, levels) => {
+/** @type {(trace: Pick<Trace, "groups" | "levels" | "times">, levels: number[], byHand?: boolean) => string} levels: of the frame groups; byHand: whether a person set one */
+export const framesMasked = ({ groups, levels: names, times }, levels, byHand = false) => {
+  if (byHand) return `${framesMasked({ groups, levels: names, times }, levels)}, by hand`;
   if (isPicture({ times })) return levelName(names, levels[0]);
   const [full, partly] = [2, 1].map((index) => framesAt({ groups, levels: names }, levels, index));
   if (!partly) return `${full} of ${times.length} frames`;
@@ -562,18 +451,19 @@ export const framesMasked = ({ groups, levels: names, times }, levels) => {
 };
 
 /**
- * The query loss and the levels at a step.
+ * The query loss and the levels at a step. by_hand: objects whose level a person set, which no strength explains.
  *
- * @type {(trace: Pick<Trace, "tracks" | "levels" | "r0">, at: { level: number[], strength: number[], loss: number | null, ended: boolean }) => string}
+ * @type {(trace: Pick<Trace, "tracks" | "levels" | "r0">, at: { level: number[], strength: number[], loss: number | null, ended: boolean, by_hand?: boolean[] }) => string}
  */
-export const stepText = ({ tracks, levels, r0 }, { level, strength, loss, ended }) => {
+export const stepText = ({ tracks, levels, r0 }, { level, strength, loss, ended, by_hand: byHand = [] }) => {
   const losses = loss === null ? []
     : [ended ? `query loss ${loss.toFixed(3)} given V_d` : `query loss ${loss.toFixed(3)} at these strengths`];
   const named = [2, 1, 0].flatMap((index) => {
-    const some = tracks.flatMap((t, k) => (levelIndex(levels, level[k]) === index ? [`${trackName(t)} ${signed(strength[k] - r0, 3)}`] : []));
+    const some = tracks.flatMap((t, k) => (!byHand[k] && levelIndex(levels, level[k]) === index ? [`${trackName(t)} ${signed(strength[k] - r0, 3)}`] : []));
     return some.length ? [`${levels[index].name}: ${listed(some)}`] : [];
   });
-  const text = [...losses, ...named].join(" · ");
+  const set = tracks.flatMap((t, k) => (byHand[k] ? [`${trackName(t)} to ${levelValue(level[k])}`] : []));
+  const text = [...losses, ...named, ...set.length ? [`set by hand: ${listed(set)}`] : []].join(" · ");
   return tracks.length ? `${text} (strength − r0)` : text;
 };
 
@@ -590,77 +480,6 @@ export const lossSummary = (values, ended) => {
 };
 
 // ---- controls
-
-/** @type {(report: ControlReport) => string} what the comparison with controls found; the same for the screen and for a screen reader */
-export const controlText = ({ index, outcomes, macd, constant }) => {
-  const random = outcomes.filter(({ name }) => name === "random");
-  const same = random.filter((outcome) => outcome.same).length;
-  const [like, unlike] = [true, false].map((agrees) => namesOf(outcomes, agrees));
-  if (index === null) {
-    return ["MACD's masks do not change the answer.", randomChanges(random.length - same, random.length),
-      namesChange(unlike), namesDoNotChange(like)].filter(Boolean).join(" ");
-  }
-  const token = `“${visible(macd)}”`;
-  return [randomChoices(same, random.length, token), namesChoose(like, token), namesDoNotChoose(unlike, token),
-    `Without any mask, adding ${signed(constant)} to the logit of ${token} is enough.`].filter(Boolean).join(" ");
-};
-
-/**
- * Random masks where MACD's masks change the answer; none were drawn: no sentence. same: those that
- * choose as MACD does; token: MACD's choice.
- *
- * @type {(same: number, drawn: number, token: string) => string}
- */
-const randomChoices = (same, drawn, token) => {
-  if (!drawn) return "";
-  if (drawn === 1 && same) return `One random mask of the same area was drawn, and it chooses ${token}.`;
-  if (drawn === 1) return `One random mask of the same area was drawn, and it does not choose ${token}.`;
-  if (same === drawn) return `All ${drawn} random masks of the same area choose ${token}, as MACD does.`;
-  if (same === 0) return `None of the ${drawn} random masks of the same area chooses ${token}.`;
-  if (same === 1) return `1 of the ${drawn} random masks of the same area chooses ${token}, as MACD does.`;
-  return `${same} of the ${drawn} random masks of the same area choose ${token}, as MACD does.`;
-};
-
-/** @type {(changed: number, drawn: number) => string} random masks where MACD's masks change nothing */
-const randomChanges = (changed, drawn) => {
-  if (!drawn) return "";
-  if (drawn === 1 && changed) return "One random mask of the same area was drawn, and it changes it.";
-  if (drawn === 1) return "One random mask of the same area was drawn, and it does not change it.";
-  if (changed === drawn) return `All ${drawn} random masks of the same area change it.`;
-  if (changed === 0) return `None of the ${drawn} random masks of the same area changes it.`;
-  if (changed === 1) return `1 of the ${drawn} random masks of the same area changes it.`;
-  return `${changed} of the ${drawn} random masks of the same area change it.`;
-};
-
-/** @type {(names: string[], token: string) => string} */
-const namesChoose = (names, token) => {
-  if (!names.length) return "";
-  const who = capitalized(listed(names));
-  return names.length === 1 ? `${who} chooses ${token}, as MACD does.` : `${who} choose ${token}, as MACD does.`;
-};
-
-/** @type {(names: string[], token: string) => string} */
-const namesDoNotChoose = (names, token) => {
-  if (!names.length) return "";
-  const who = capitalized(listed(names));
-  return names.length === 1 ? `${who} does not choose ${token}.` : `${who} do not choose ${token}.`;
-};
-
-/** @type {(names: string[]) => string} */
-const namesChange = (names) => {
-  if (!names.length) return "";
-  return names.length === 1 ? `${capitalized(names[0])} changes it.` : `${capitalized(listed(names))} change it.`;
-};
-
-/** @type {(names: string[]) => string} */
-const namesDoNotChange = (names) => {
-  if (!names.length) return "";
-  return names.length === 1 ? `${capitalized(names[0])} does not change it.` : `${capitalized(listed(names))} do not change it.`;
-};
-
-/** @type {(outcomes: ControlOutcome[], same: boolean) => string[]} the controls other than random masks that agree with MACD, or that do not */
-const namesOf = (outcomes, same) =>
-  outcomes.filter((one) => one.name !== "random" && one.same === same).map((one) => CONTROL_NAMES[one.name]);
 
 /**
  * What one control does. Where the answers agree, the last token compared is the end token, which says
@@ -921,6 +740,9 @@ export const comparison = (text, reference) => {
 
 /** @type {(k: number) => string} k: which second view, from 0 */
 export const viewSuffix = (k) => k ? `, view ${k + 1}` : "";
+
+/** @type {(reason: string) => string} why a method did not run */
+export const skippedText = (reason) => `Not run: ${/[.!?]$/.test(reason) ? reason : `${reason}.`}`;
 
 /** @type {(votes: Record<string, number>) => string} */
 export const votesText = (votes) => {

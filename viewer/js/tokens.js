@@ -4,10 +4,13 @@
 import { differenceBar } from "./controls.js";
 import { all, button, el, errorLine, renew, scrolled, setText } from "./dom.js";
 import { Flips } from "./flips.js";
+import { differenceText } from "./happened.js";
 import { endsOf, keyed, nearest, placesOf } from "./ranges.js";
 import { isLocked, rescore } from "./rescore.js";
-import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
-import { HEADS, TEXT, beginningText, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle, turnText } from "./strings.js";
+import { contrasts, divergence, endOf, references, takesAlpha } from "./state.js";
+import { isMoved, turnOf } from "./statements.js";
+import { differingTokens, previousStrip, showsChips, strip, tokenText } from "./strips.js";
+import { HEADS, TEXT, candidatesNote, capitalized, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings.js";
 import { exactly, fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -24,7 +27,6 @@ export class Tokens {
     this.limits = { alpha: 0, beta: 0 };
     this.scored = ""; // the answer that `rule` scores
     this.version = 0;
-    this.divergenceNote = "";
     this.drawn = "";
     /** @type {(Answer | undefined)[]} the reference and the contrast that the strips were built for */
     this.built = [];
@@ -32,6 +34,9 @@ export class Tokens {
     this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
     this.ends = button(TEXT.endTokens, () => state.set({ ends: !state.ends }),
       { class: "mv-toggle", "aria-pressed": "false", title: TEXT.endTokensHint });
+    this.chips = button(TEXT.asChips, () => state.set({ chips: !this.shownAsChips }),
+      { class: "mv-toggle", "aria-pressed": "false", title: TEXT.asChipsHint });
+    this.shownAsChips = true;
     this.thoughts = el("div", {});
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
@@ -49,7 +54,7 @@ export class Tokens {
     this.error = errorLine();
     this.flips = new Flips(state, (answer) => this.ruleOf(answer), (answer) => this.endsOf(answer), (rule) => { this.rule = rule; rescored(); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
-      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.thoughts, this.verdict, this.strips, this.table, this.flips.root);
+      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), el("div", { class: "mv-edit" }, this.chips, this.ends)), this.pair, this.thoughts, this.verdict, this.strips, this.table, this.flips.root);
   }
 
   /**
@@ -123,6 +128,12 @@ export class Tokens {
   /** @param {Answer} answer @returns {Rule} */
   ruleOf(answer) {
     return answer === this.state.contrast && this.rule ? this.rule : answer;
+  }
+
+  /** What is looked at, for what the page says of it. @returns {import("./statements.js").Shown} */
+  shown() {
+    const { reference, contrast, running } = this.state;
+    return { reference, contrast, rule: this.rule, running };
   }
 
   answers() {
@@ -202,9 +213,14 @@ export class Tokens {
     const fixedScores = trace.lazy && contrast ? TEXT.lazyRun : two && !able && contrast ? notRescored(contrast.rule) : "";
     this.reason.textContent = sentences(fixedScores, searchNote(trace.decode));
     this.thoughts.replaceChildren(...thoughts(trace, answers));
-    this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, divergesAt)));
-    if (trace.previous && contrast?.method === "macd") this.strips.append(this.previousStrip(trace.previous));
-    this.verdict.textContent = this.divergenceNote = this.say(answers, divergesAt);
+    this.shownAsChips = showsChips(answers, this.state.chips);
+    const differing = this.shownAsChips ? [] : differingTokens(answers);
+    this.strips.replaceChildren(...answers.map((answer, k) => strip(answer, {
+      divergesAt, differing: differing[k] ?? new Set(), chips: this.shownAsChips, running: this.state.running,
+      pick: (i) => this.state.set({ token: i, method: answer.method, picked: true }),
+    })));
+    if (trace.previous && contrast?.method === "macd") this.strips.append(previousStrip(trace.previous, this.state.ends, this.shownAsChips));
+    this.verdict.textContent = differenceText(this.shown(), null);
   }
 
   /** @param {Send} send */
@@ -229,29 +245,18 @@ export class Tokens {
       Object.assign(this.sliders[name].input, { max: String(this.limits[name]), value: String(rule[name]) });
       setText(this.sliders[name].shown, exactly(rule[name]));
     }
-    let left = -1, instead = "", ended = false;
-    const ends = endTokens(this.state.loaded);
-    answer.tokens.forEach((step, i) => {
-      if (left >= 0 || !step.others.length || decode.search !== "greedy") return;
-      const { rows, chosen } = rescore(step, rule.alpha, rule.beta, answer.head);
-      const ending = ends.has(rows[chosen].id);
-      if (rows[chosen].id === step.token || (ending && i === endOf(answer))) return; // it ends either way
-      if (wasNotBest(answer, step)) return;
-      [left, instead, ended] = [i, rows[chosen].text, ending];
-    });
-    const moved = rule.alpha !== answer.alpha || rule.beta !== answer.beta;
+    const shown = this.shown(), turn = turnOf(this.state.loaded, shown), left = turn?.index ?? -1;
+    const moved = isMoved(shown);
     for (const button of this.buttonsOf(answer)) {
       const i = Number(button.dataset.index);
       const turned = moved && i === left;
       button.classList.toggle("mv-turned", turned);
       button.classList.toggle("mv-beyond", moved && left >= 0 && i > left);
-      const text = visible(answer.tokens[i].text);
-      setText(button, turned ? `${text} → ${ended ? TEXT.endsHere : visible(instead)}` : text);
+      const text = tokenText(answer.tokens[i].text, this.shownAsChips);
+      setText(button, turned && turn ? `${text} → ${turn.ends ? TEXT.endsHere : tokenText(turn.text, this.shownAsChips)}` : text);
       if (turned) button.hidden = false; // an end token that becomes a word is worth seeing
     }
-    setText(this.verdict, moved && left >= 0
-      ? turnText(left, { ends: ended, ended: left === endOf(answer), text: instead })
-      : this.divergenceNote);
+    setText(this.verdict, differenceText(shown, turn));
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.can("redecode") || !moved;
     setText(this.again, left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues);
@@ -278,47 +283,16 @@ export class Tokens {
     return [...all(this.strips, "button.mv-token")].filter((button) => methodOf(button) === answer.method);
   }
 
-  /** @param {Answer[]} answers @param {number} divergesAt */
-  say(answers, divergesAt) {
-    const whole = answers.length === 2 && answers[1].finished;
-    if (this.state.running && !whole) return answers.length ? TEXT.decoding : "";
-    if (answers.length < 2) return "";
-    const stopped = answers.find((answer) => divergesAt === answer.tokens.length);
-    if (stopped) return beginningText(divergesAt, stopped.title);
-    const ending = answers.find((answer) => divergesAt === endOf(answer));
-    return divergenceText(divergesAt, ending?.title ?? "", answers[1].constant ?? "");
-  }
-
-  /** @param {Answer} answer @param {number} divergesAt */
-  strip(answer, divergesAt) {
-    return el("div", { class: "mv-strip", "data-method": answer.method },
-      el("span", { class: "mv-strip-name" }, answer.title),
-      el("div", { class: "mv-strip-tokens" }, answer.tokens.map((step, i) =>
-        el("button", {
-          type: "button", "data-index": i,
-          class: `mv-token${i === divergesAt ? " mv-parts" : ""}`,
-          title: tokenTitle(i, step.token, i === divergesAt),
-          on: { click: () => this.state.set({ token: i, method: answer.method, picked: true }) },
-        }, visible(step.text)))));
-  }
-
-  /** @param {Answer} answer */
-  previousStrip(answer) {
-    return el("div", { class: "mv-strip mv-former" },
-      el("span", { class: "mv-strip-name" }, TEXT.MACDBeforeEdit),
-      el("div", { class: "mv-strip-tokens" },
-        answer.tokens.slice(0, this.state.ends || endOf(answer) < 1 ? undefined : -1)
-          .map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
-  }
-
   draw() {
     const { loaded: trace, token, method, hover, track, busy, reference, contrast, ends } = this.state;
-    if (this.built[0] !== reference || this.built[1] !== contrast) this.build(trace);
+    const chips = showsChips(this.answers(), this.state.chips) === this.shownAsChips;
+    if (this.built[0] !== reference || this.built[1] !== contrast || !chips) this.build(trace);
     const { alpha, beta } = this.rule || {};
     const key = [this.version, token, method, hover, track, busy, alpha, beta, ends].join(" ");
     if (key === this.drawn) return; // another frame changes nothing here
     this.drawn = key;
     this.ends.setAttribute("aria-pressed", String(ends));
+    this.chips.setAttribute("aria-pressed", String(this.shownAsChips));
     this.ends.hidden = !this.answers().some((answer) => endOf(answer) > 0);
     for (const button of all(this.strips, "button.mv-token")) {
       const answer = trace.answers[methodOf(button) ?? ""];
@@ -379,15 +353,6 @@ export class Tokens {
 /** Those that say something. @param {string[]} each */
 function sentences(...each) {
   return each.filter(Boolean).join(" ");
-}
-
-/**
- * Whether another token had the highest score from the start, as in answers that another program decoded.
- * @param {Answer} answer @param {TokenStep} step
- */
-function wasNotBest({ alpha, beta, head }, step) {
-  const { rows, chosen } = rescore(step, alpha, beta, head);
-  return rows[chosen].id !== step.token;
 }
 
 /** Which answer's strip a token is in. @param {HTMLElement} button */

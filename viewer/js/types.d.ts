@@ -180,6 +180,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
+  /** Methods that did not run, and why. */
+  skipped: { method: string; title: string; reason: string }[];
   again?: { command?: string; snippet?: string; link?: string };
 }
 

@@ -6,9 +6,10 @@ import { Bars } from "./bars.js";
 import { ChoicesPanel } from "./choices.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
-import { all, button, el } from "./dom.js";
+import { all, button, el, setText } from "./dom.js";
 import { EnoughPanel } from "./enough.js";
 import { EvidencePanel } from "./evidence.js";
+import { sentencesOf } from "./happened.js";
 import { Headline } from "./headline.js";
 import { Help, Legend, Reproduce, Took, Tour } from "./help.js";
 import { Rail } from "./rail.js";
@@ -87,6 +88,7 @@ export class Viewer {
     new ResizeObserver(() => this.fit()).observe(this.root);
     addEventListener("resize", () => this.fit());
     this.shownAt = 0;
+    this.saidFor = ""; // for what the sentences stand that are shown
     setInterval(() => this.tick(), 50);
   }
 
@@ -297,6 +299,7 @@ export class Viewer {
     this.rail.draw();
     this.tokens.draw();
     this.bars.draw();
+    this.drawSentences(trace);
     this.compare.draw();
     this.whatif.draw();
     this.evidence.draw();
@@ -307,10 +310,27 @@ export class Viewer {
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }
 
+  // What is said of the run with α and β in hand; what was measured with others says so.
+  /** @param {Trace} trace */
+  drawSentences(trace) {
+    const { version, rule } = this.tokens;
+    const key = [version, rule?.alpha, rule?.beta, this.state.running].join(" ");
+    if (this.saidFor === key) return; // another frame changes nothing here
+    this.saidFor = key;
+    const shown = this.tokens.shown(), { measured } = sentencesOf(trace, shown);
+    this.headline.draw(trace, shown);
+    for (const [{ root, stale }, report] of /** @type {const} */ ([[this.controls, trace.controls], [this.choices, trace.choice_map]])) {
+      root.classList.toggle("mv-stale", Boolean(measured && report));
+      stale.hidden = !measured || !report;
+      setText(stale, measured);
+    }
+  }
+
   // Moving α or β changes answers and scores alone: the pictures need not be drawn again.
   drawRule() {
     this.tokens.draw();
     this.bars.draw();
+    this.drawSentences(this.state.loaded);
     this.address.draw();
     this.legend.explain(this.tokens.root);
   }
