@@ -113,8 +113,9 @@ class Reader:
             if not each:
                 columns = self.columns(kind, prefix + rule.prefix, len(items))
         else:
-            first = self.arrays.get(prefix + rule.prefix + next(iter(rules_of(kind))))
-            count = 0 if first is None or not first.ndim else min(len(first), rule.most)
+            stacked = [self.arrays.get(prefix + rule.prefix + name) for name in rules_of(kind)]
+            lengths = [len(one) if one.ndim else 0 for one in stacked if one is not None]
+            count = min(max(lengths, default=0), rule.most)  # one of another length is refused
             columns = self.columns(kind, prefix + rule.prefix, count)
             columns = [column | {"index": i} for i, column in enumerate(columns)]
             items = [{}] * count
