@@ -316,7 +316,8 @@ def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
 
         folder = tmp_path / f"killed-{kill}" / "rows"
         found = complete(wanted, setting, folder, ray_engine(2, started=pids.append), progress)
-        assert len(pids) == (3 if kill else 2)
+        # of few groups the killed worker may have had the last one: then no other is started
+        assert len(pids) in ({2} if not kill else {3} if name == "video-pope" else {2, 3})
         lines = [r.key for r in read(folder)]
         assert len(lines) == len(set(lines)) == len(wanted)
         for key, row in alone.items():
