@@ -186,12 +186,31 @@ class FormEvents:
             )
             return
         self.store.uploads.hold(path, key)
+        out = {"example": None} | self._own_beginning(session)
         session.form.video, session.form.example = str(path), None
-        out = joined(
-            {"example": None}, NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session)
-        )
+        out = joined(out, NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session))
         yield out | {"strip": {"reading": Path(path).name}}
         yield from self._show_filmstrip(session, str(path), {})
+
+    def _own_beginning(self, session: Session) -> Updates:
+        """What a clip of the visitor's own begins with: nothing of an example that stood there.
+
+        A question that the visitor typed stays, and so do the models and whatever was chosen.
+        """
+        form = session.form
+        if form.example is None:
+            return {}
+        example = self.view.examples[form.example]
+        out: Updates = {}
+        if form.question.strip() == example.question.strip():
+            form.question = ""
+            out = {"question": ""}
+        with suppress(TraceError):
+            own = settings_in(settings_of(example.load_trace())) if example.trace else {}
+            if any(form.values.get(name, value) != value for name, value in own.items()):
+                return out  # something was chosen by hand
+        models = {"backbone": form.backbone, "detector": form.values.get("detector", EMBEDDED)}
+        return out | self._take_settings(session, form_values() | {"methods": []} | models)
 
     def choose_range(self, chosen: Any, key: str) -> Iterator[Updates]:
         """The pictures of a shorter range of the uploaded clip, closer together."""

@@ -187,7 +187,7 @@ CASES = ANSWERS | {
         ([ONE_FRAME | {"levels": LEVELS}, [1]], "masked"), ([ONE_FRAME | {"levels": LEVELS}, [0]], "kept"),
     ],
     "barsName": [
-        ([{"title": "MACD", "tokens": [{"text": "a b"}, {"text": "c"}]}, 0], "MACD: token 1 of 2, a␣b")
+        ([{"title": "MACD", "tokens": [{"text": "a b"}, {"text": "c"}]}, 0, 1], "MACD: token 1 of 1, a␣b")
     ],
     "barLabel": [(["a", "12 %", False], "a: 12 %"), (["a", "12 %", True], "a: 12 %, the highest")],
     "stepText": [

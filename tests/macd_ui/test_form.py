@@ -15,6 +15,7 @@ from macd_studio.core.traces.reproduce import command
 from macd_studio.macd_ui import random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
+from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.gallery.routes import site_of
 from macd_studio.macd_ui.handlers import make_handlers
@@ -420,3 +421,29 @@ def test_weights_of_the_page_s_models_can_lie_off_the_device(monkeypatch, capsys
     with pytest.raises(SystemExit):
         read_settings(["--offload", "--weights", "nf4"], {})
     assert "offload" in capsys.readouterr().err
+
+
+def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video):
+    """Nothing of the example stays; what the visitor typed or chose does."""
+    handlers = make_handlers(store, find_examples())
+    examples = handlers.view.examples
+    at = next(
+        i for i, e in enumerate(examples) if e.trace and e.load_trace().options.ascent.steps > 1
+    )
+    shown = handlers.form.choose(at, "me")
+    steps = examples[at].load_trace().options.ascent.steps
+    assert shown["steps"] == steps
+    first, *_ = handlers.form.upload(str(make_video("own.mp4")), "me")
+    assert first["question"] == ""
+    assert first["steps"] == 1
+    assert first["methods"] == []
+    form = handlers.store.sessions.open("me").form
+    assert (form.question, form.example) == ("", None)
+
+    handlers.form.choose(at, "she")
+    session = handlers.store.sessions.open("she")
+    session.form.question = "Is there a zebra?"
+    session.form.values = dict(session.form.values) | {"alpha": 2.5}
+    first, *_ = handlers.form.upload(str(make_video("other.mp4")), "she")
+    assert not {"question", "alpha", "steps"} & set(first)
+    assert session.form.question == "Is there a zebra?"

@@ -67,7 +67,8 @@ export class Bars {
     const key = [this.tokens.version, method, token, alpha, beta].join(" ");
     if (key === this.drawn) return;
     this.drawn = key;
-    setText(this.name, barsName(answer, token));
+    const last = this.tokens.lastShown(answer);
+    setText(this.name, barsName(answer, token, Math.max(last, token) + 1));
     this.before.disabled = token === 0;
     this.after.disabled = token >= this.tokens.lastShown(answer);
     this.fill(answer, step, alpha, beta);
@@ -89,17 +90,34 @@ export class Bars {
       id: row.id, text: row.text, share: row.after,
       value: row.inside ? `${exact ? "" : "≤ "}${percent(row.after)} · ${fixed(row.score)}` : TEXT.belowCutoff,
     }));
-    renew(this.views, [barsOf(picture ? TEXT.givenThePicture : TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : [])]);
-    renew(this.score, two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []);
+    const shown = likeliest(video, masked);
+    renew(this.views, [[picture ? TEXT.givenThePicture : TEXT.givenTheVideo, video], ...(two ? [[second, masked]] : [])].map(([title, bars], i) =>
+      barsOf(/** @type {string} */ (title), KINDS[i], shown.map((at) => /** @type {Bar[]} */ (bars)[at]))));
+    renew(this.score, two ? [barsOf(TEXT.resultingScore, KINDS[2], [...scores].sort((a, b) => b.share - a.share).slice(0, MOST))] : []);
   }
 }
 
-/** @param {string} title @param {string} kind of its class @param {Bar[]} bars */
+/**
+ * The places of the candidates that either view finds likeliest, by their share given the video: both lists
+ * stand in one order, so that a token's change reads across.
+ * @param {Bar[]} video @param {Bar[]} masked none for an answer of one view @returns {number[]}
+ */
+function likeliest(video, masked) {
+  /** @type {(bars: Bar[]) => number[]} places, equal ones in their order */
+  const order = (bars) => bars.map((_, i) => i).sort((a, b) => bars[b].share - bars[a].share);
+  const [first, second] = [order(video), order(masked)], chosen = new Set();
+  for (let rank = 0; chosen.size < Math.min(MOST, video.length); rank++) {
+    for (const one of [first[rank], second[rank]]) if (one !== undefined && chosen.size < MOST) chosen.add(one);
+  }
+  return first.filter((i) => chosen.has(i));
+}
+
+/** @param {string} title @param {string} kind of its class @param {Bar[]} bars in their order */
 function barsOf(title, kind, bars) {
-  const best = [...bars].sort((a, b) => b.share - a.share).slice(0, MOST); // equal ones stay in their order
+  const top = bars.reduce((best, { share }, i) => (share > bars[best].share ? i : best), 0);
   return el("div", { class: `mv-bar-list mv-bars-${kind}` }, el("h4", {}, title),
-    el("ol", {}, best.map(({ id, text, share, value }, i) => el("li", {
-      class: i ? "" : "mv-bar-best", "data-token": id, "aria-label": barLabel(text, value, i === 0),
+    el("ol", {}, bars.map(({ id, text, share, value }, i) => el("li", {
+      class: i === top ? "mv-bar-best" : "", "data-token": id, "aria-label": barLabel(text, value, i === top),
     },
     el("span", { class: "mv-bar-name", title: visible(text) }, visible(text)),
     el("span", { class: "mv-bar-track" }, el("span", { class: "mv-bar-fill", style: { width: `${(100 * share).toFixed(2)}%` } })),

@@ -9,7 +9,7 @@ import { verdictMark } from "./headline.js";
 import { drawSecondView, fitted } from "./paint.js";
 import { divergence, endOf } from "./state.js";
 import { HEADS, LABELS, TEXT, comparison, frameText, secondViewLabel, sharedText, skippedText, trackName, viewSuffix, votesText } from "./strings.js";
-import { percent, signed, visible } from "./text.js";
+import { percent, plainNumber, signed, visible } from "./text.js";
 
 /** @import { Answer, ShownView, Trace, View } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -254,8 +254,8 @@ export class Compare {
       el("td", { class: "mv-words" }, words, answer.finished || this.state.running ? null : el("small", {}, ` ${cutText(answer.tokens.length)}`), verdictMark(answer, trace.truth), votes ? el("small", {}, votes) : null),
       el("td", {}, !base || answer === base ? "" : comparison(answer.text, base.text)),
       el("td", {}, two ? differences(answer) : ""),
-      el("td", {}, linear ? answer.alpha : ""),
-      el("td", {}, linear ? answer.beta : ""),
+      el("td", {}, linear ? plainNumber(answer.alpha) : ""),
+      el("td", {}, linear ? plainNumber(answer.beta) : ""),
       el("td", {}, answer.ms.toFixed(0)),
       el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
       el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""),

@@ -5,7 +5,7 @@
 import { divergence, endOf } from "./state.js";
 import { hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, turnOf } from "./statements.js";
 import { CONTROL_NAMES, TEXT, capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings.js";
-import { isolated, signed, visible } from "./text.js";
+import { isolated, plainNumber, signed, visible } from "./text.js";
 
 /** @import { Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
 /** @typedef {{ text: string, kind: "name" | "answer" | "arrow", said: Said | null }} Piece of the line with both answers; said: whose answer it is */
@@ -105,7 +105,7 @@ export const logitsText = ({ method, changes }) => {
 
 /** @type {(open: Open) => string} how many tokens a contrast can change */
 export const openText = ({ open, tokens, title, beta }) => {
-  const lead = beta === null ? "" : `With β ${plain(beta)}, `;
+  const lead = beta === null ? "" : `With β ${plainNumber(beta)}, `;
   const text = openTokens(open, tokens, title, lead ? "is" : "was", lead ? "are" : "were");
   return lead ? `${lead}${text.charAt(0).toLowerCase()}${text.slice(1)}` : text;
 };
@@ -150,10 +150,7 @@ export const contrastName = ({ reference, contrast, same, at }) => {
 };
 
 /** @type {(rule: Rule) => string} */
-const ruleName = ({ alpha, beta }) => `α ${plain(alpha)} and β ${plain(beta)}`;
-
-/** @type {(value: number) => string} with the decimals that it has, up to six digits */
-const plain = (value) => String(Number(value.toPrecision(6)));
+const ruleName = ({ alpha, beta }) => `α ${plainNumber(alpha)} and β ${plainNumber(beta)}`;
 
 /** @type {(turn: Turn) => string} the contrast's answer where α and β in hand choose otherwise: only its beginning is known */
 export const turnedAnswer = ({ index, text, ends, ended }) => {

@@ -124,18 +124,20 @@ export class Painter {
    * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. What the
    * frame mask hides outside the objects is dimmed, and it has its tag in the lower right corner.
    * @param {CanvasRenderingContext2D} context @param {FrameLevels} levels @param {FrameMasks} masks
+   * @param {number | null} only the one object whose level is drawn, which has its tag already
    */
-  drawLevels(context, levels, masks) {
+  drawLevels(context, levels, masks, only = null) {
     const { loaded: { tracks, final, mask, levels: names }, layers, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
-    if (mask.frame_mask !== "off" && final && final.frame_level.length && levels.frame > 0) {
+    if (only === null && mask.frame_mask !== "off" && final && final.frame_level.length && levels.frame > 0) {
       this.paint(context, (i) => DIMMED * levels.frame * masks.outside[i], [16, 19, 24]);
       const { x, y, w, h } = this.area();
       const short = levelText(levels.frame);
       tags.push({ x: x + w, y: y + h, below: true, end: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
     }
     this.eachBox((k, x, y, w, h) => {
+      if (only !== null && k !== only) return;
       const { colour } = tracks[k];
       const level = levels.objects[k], index = levelIndex(names, level);
       context.save();
@@ -151,6 +153,7 @@ export class Painter {
       if (index === 2) hatch(context, x, y, w, h, -1);
       context.restore();
       const short = levelText(level);
+      if (only !== null) return;
       if (layers.boxes) tags.push({ x, y, below: false, track: tracks[k], end: ` → ${short}`, short: String(tracks[k].id), colour, chosen: track === k || hover === k });
       else tags.push({ x, y: y + h, below: true, end: `level ${short}`, short, colour });
     });
@@ -169,13 +172,14 @@ export class Painter {
    * @param {CanvasRenderingContext2D} context
    * @param {"named" | "bare" | "chosen"} which outlines with names, outlines alone, or the chosen one's:
    * the levels, where they are drawn too, have outlines and names of their own
+   * @param {(k: number) => string} end of an object's name
    */
-  drawBoxes(context, which = "named") {
+  drawBoxes(context, which = "named", end) {
     const { loaded: { tracks }, constants, frame, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
     this.eachBox((k, x, y, w, h) => {
-      const { colour, confidence, state } = tracks[k];
+      const { colour, state } = tracks[k];
       const chosen = track === k || hover === k;
       if (which === "chosen" && !chosen) return;
       context.save();
@@ -186,7 +190,7 @@ export class Painter {
       this.trace(context, k, x, y, w, h);
       context.stroke();
       context.restore(); // a label is read, whichever object is chosen
-      if (which === "named") tags.push({ x, y, below: false, track: tracks[k], end: ` ${confidence.toFixed(2)}`, short: String(tracks[k].id), colour, chosen });
+      if (which === "named") tags.push({ x, y, below: false, track: tracks[k], end: end(k), short: String(tracks[k].id), colour, chosen });
     });
     writeTags(context, tags);
   }

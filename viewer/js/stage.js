@@ -6,7 +6,7 @@ import { all, button, contextOf, el, errorLine, saveFile, savePicture, setText }
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, isPicture, laneText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
+import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, isPicture, laneText, levelIndex, levelKey, levelName, levelValue, outsideText, trackName } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -446,9 +446,15 @@ export class Stage {
     for (const paint of this.overlays) paint(context);
     context.restore();
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
-    const hatched = layers.levels && !this.previews && hasLevelsOf(trace, contrast) && !masked;
+    const able = !this.previews && !masked && !this.whyNot("levels"), hatched = layers.levels && able;
+    const pointed = !layers.levels && able && this.state.tool === null ? this.state.hover : null;
     if (hatched) this.painter.drawLevels(context, levels, this.masks(frame));
-    if (layers.boxes) this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named");
+    if (pointed !== null) this.painter.drawLevels(context, levels, this.masks(frame), pointed);
+    if (layers.boxes) {
+      const confidence = (/** @type {number} */ k) => ` ${trace.tracks[k].confidence.toFixed(2)}`;
+      this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named",
+        (k) => k === pointed ? ` → ${levelValue(levels.objects[k])}` : confidence(k));
+    }
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
     if (drawn) return this.drawsMasked() ? TEXT.drawnFromLevels : TEXT.drawnHere;
     return note && other ? `${other.title}: ${note}` : "";

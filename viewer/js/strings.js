@@ -2,7 +2,7 @@
 // Every text of the viewer: TEXT holds what never changes, and a function each sentence that depends on
 // something. A sentence is written out whole for each case. Pure functions, no DOM.
 
-import { fixed, isolated, percent, signed, visible } from "./text.js";
+import { fixed, isolated, percent, plainNumber, signed, visible } from "./text.js";
 
 /** @import { ControlOutcome, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
 
@@ -352,7 +352,7 @@ const ruleText = (method, rule, step, alpha, beta, search) => {
     if (rule !== "plain" && method !== "baseline") return `the video as it is under the rule ${rule}`;
     return search === "greedy" ? "greedy on the video as it is" : "the video as it is";
   }
-  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${viewName(method, 0)}), α ${alpha}, β ${beta}`;
+  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${viewName(method, 0)}), α ${plainNumber(alpha)}, β ${plainNumber(beta)}`;
   const terms = step.weights.others.map((w, k) =>
     ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${viewName(method, k)})`);
   return `score = ${fixed(step.weights.base, 3)}·logit(V)${terms.join("")}, rule ${rule}`;
@@ -383,12 +383,12 @@ export const searchNote = ({ search, temperature, top_p: mass }) => {
 };
 
 /**
- * Which token the bars are of.
+ * Which token the bars are of. of: tokens that are shown, which leave out a hidden one that ends the answer.
  *
- * @type {(answer: { title: string, tokens: { text: string }[] }, index: number) => string}
+ * @type {(answer: { title: string, tokens: { text: string }[] }, index: number, of: number) => string}
  */
-export const barsName = ({ title, tokens }, index) =>
-  `${title}: token ${index + 1} of ${tokens.length}, ${visible(tokens[index].text)}`;
+export const barsName = ({ title, tokens }, index, of) =>
+  `${title}: token ${index + 1} of ${of}, ${visible(tokens[index].text)}`;
 
 /** @type {(text: string, probability: string, wins: boolean) => string} a bar for a screen reader */
 export const barLabel = (text, probability, wins) =>

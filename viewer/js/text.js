@@ -14,6 +14,11 @@ export function fixed(x, digits = 2) {
   return x < 0 && Number(text) !== 0 ? `−${text}` : text;
 }
 
+/** A value with the decimals that it has, up to six digits. @param {number} x */
+export function plainNumber(x) {
+  return String(Number(x.toPrecision(6)));
+}
+
 /** A value with two decimals, or with all that it has. @param {number} x */
 export function exactly(x) {
   const short = x.toFixed(2);

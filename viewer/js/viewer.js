@@ -212,10 +212,10 @@ export class Viewer {
     this.fit();
   }
 
-  // What is seen of a run at first: the levels, and where there is room both views.
+  // What is seen of a run at first: its objects, and where there is room both views. Levels are a button away.
   opening() {
     const { layers } = this.state;
-    return { layers: { ...layers, levels: true }, both: this.root.clientWidth >= WIDTHS[1][1] };
+    return { layers: { ...layers, levels: false }, both: this.root.clientWidth >= WIDTHS[1][1] };
   }
 
   /** @param {Trace} trace */
