@@ -135,6 +135,7 @@ SETTINGS: dict[str, Setting] = {
         Setting("eta", "ascent", "eta", "η step size"),
         Setting("tau", "ascent", "tau", "τ dead band"),
         Setting("frames", "video", "frames", "frames"),
+        Setting("max_tokens", "decode", "max_tokens", "longest answer, tokens"),
         Setting("confidence", "detect", "confidence", "detector confidence"),
         Setting("fill", "mask", "fill", "mask fill"),
         Setting("frame_mask", "mask", "frame_mask", "frame mask"),

@@ -172,7 +172,11 @@ class AskPanel:
             )
             widgets = {n: widget(n) for n in ("search", "seed")}
         with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
-            for row in (("alpha", "beta"), ("steps", "eta", "tau"), ("frames", "confidence")):
+            for row in (
+                ("alpha", "beta"),
+                ("steps", "eta", "tau"),
+                ("frames", "confidence", "max_tokens"),
+            ):
                 with gr.Row():
                     widgets |= {n: widget(n, _paper(n)) for n in row}
             widgets["frames"].elem_id = "frames"

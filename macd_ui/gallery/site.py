@@ -27,6 +27,7 @@ from macd_studio.core.recent import Recent
 from macd_studio.core.shipped import look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.truth import is_right, normalized
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
@@ -123,15 +124,15 @@ def outcome_of(trace: Trace, about: Example | None = None) -> str:
         return UNFINISHED
     if not {"baseline", "macd"} <= set(trace.answers):
         return OTHER
-    baseline, macd = (_plain(trace.answers[m].text) for m in ("baseline", "macd"))
+    baseline, macd = (trace.answers[m].text for m in ("baseline", "macd"))
     if about is not None and about.answer:
-        truth = _plain(about.answer)
-        return OUTCOMES[baseline == truth, macd == truth]
-    return AGREE if baseline == macd else DIFFER
+        return OUTCOMES[bool(is_right(baseline, about.answer)), bool(is_right(macd, about.answer))]
+    return AGREE if _read(baseline) == _read(macd) else DIFFER
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split()).rstrip(".!")
+def _read(text: str) -> str:
+    """What an answer says: yes or no where it begins so, else all of it, as `is_right` reads it."""
+    return next((word for word in ("yes", "no") if is_right(text, word)), normalized(text))
 
 
 HERE = Path(__file__).parent

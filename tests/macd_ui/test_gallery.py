@@ -179,6 +179,12 @@ def test_outcomes():
     example = replace(described(SHIPPED / "repaired.macd"), answer="No")
     assert outcome_of(trace, example) == OUTCOMES[False, True] == "MACD repairs it"
     assert outcome_of(trace, replace(example, answer="yes")) == OUTCOMES[True, False]
+    said = {"baseline": "No, there is no book.", "macd": "no"}
+    long = replace(
+        trace, answers={n: replace(trace.answers[n], text=text) for n, text in said.items()}
+    )
+    assert outcome_of(long) == AGREE
+    assert outcome_of(long, replace(example, answer="no")) == OUTCOMES[True, True]
 
 
 def test_the_shipped_examples_have_the_outcomes_of_their_titles():

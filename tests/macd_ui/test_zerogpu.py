@@ -35,7 +35,7 @@ FIELDS = {
     "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
     "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
     "fusion": "max",
-    "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0,
+    "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0, "max_tokens": 64,
     "backbone": "toyworld", "detector": "toyworld",
 }  # fmt: skip
 OPTIONS = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(steps=2))
