@@ -80,12 +80,14 @@ class Changes:
         state = status(message=sentences.STARTING, running=True)
         yield running(True) | self.view.show_state(session, state)
         changed_trace = yield from self._compute(session, start, action, backbone)
-        _check_on_show(session, start)
-        if what in MEASUREMENTS:  # nothing was changed by hand
-            session.trace = changed_trace
-        else:
-            session.change(changed_trace)
-        yield self._changed(session)
+        with self.store.open_in_turn(session.visitor, lambda: session.gone):
+            _check_on_show(session, start)
+            if what in MEASUREMENTS:  # nothing was changed by hand
+                session.trace = changed_trace
+            else:
+                session.change(changed_trace)
+            changed = self._changed(session)
+        yield changed
 
     def _on_show(self, session: Session, run: Any) -> StoredTrace:
         """The run on the page, which has to be the one that an action names. Raises TraceError."""
