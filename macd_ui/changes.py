@@ -24,7 +24,7 @@ from macd_studio.macd_ui.actions import (
     point_stage,
 )
 from macd_studio.macd_ui.estimate import STAGES, work_of_trace
-from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.jobs import Jobs, check_size
 from macd_studio.macd_ui.session import DeviceTurn, Session
 from macd_studio.macd_ui.session_view import Updates, joined, plot, running
 from macd_studio.macd_ui.traces import GONE, StoredTrace
@@ -156,6 +156,8 @@ class Changes:
         """The edit, the plain action, and seconds; raises MacdError before anything waits."""
         from macd_studio.core.whatif.workbench import read_edit
 
+        if self.store.settings.shared:
+            check_size(trace)
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
         if edit is not None and edit.kind == "point":  # whoever sent it
