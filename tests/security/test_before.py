@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,13 @@ from PIL import Image
 
 from macd_studio.core.beside import MakeLimits
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.choices import MOST_OBJECTS
 from macd_studio.core.objects.exporting import export_beside
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
 from macd_studio.macd_ui.session_view import MOST_LINES, MOST_POINTS
+from macd_studio.macd_ui.settings import LIMITS, ServerSettings
 from macd_studio.viewer import standalone
 from macd_studio.viewer.exporting import page_beside
 from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
@@ -80,6 +83,15 @@ def test_a_function_without_a_row_is_found():
     ]
 
 
+def test_the_row_of_the_choice_map_is_of_the_largest_one():
+    (row,) = before.DEVICE
+    views, frames, objects = (int(n) for n in re.findall(r"\d+", row.hostile))
+    assert views == (2 << MOST_OBJECTS) + 1  # with and without frame mask, and MACD's own levels
+    assert frames == LIMITS["video.frames"]
+    assert objects > MOST_OBJECTS
+    assert row.seconds < ServerSettings(public=True).time_limit_s
+
+
 def test_every_row_is_of_something_that_is_called():
     texts = [(ROOT / "macd_ui" / f"{m}.py").read_text(encoding="utf-8") for m in MODULES]
     found = set().union(*map(called, texts))
@@ -89,6 +101,7 @@ def test_every_row_is_of_something_that_is_called():
 
 def test_the_document_holds_the_rows():
     told = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    assert before.table(before.DEVICE, "on the device") in told
     assert before.table() in told, "python -m macd_ui.serving.costs prints it"
 
 
