@@ -1,6 +1,6 @@
 """What hostile files of tracks take of a server for strangers: peak memory, seconds, answer.
 
-    python -m bench.hostile_tracks --out docs/bench/hostile-tracks.json
+    python -m bench.hostile_tracks --out bench/results/hostile-tracks.json
 
 Each file is read as an upload to a public page is. Peak memory is that of the reading process above
 what it holds before a file is opened.

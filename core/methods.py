@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
+from macd_studio.core.validation import shown
 from macd_studio.core.views import OF_THE_CLIP, RANDOM_PLACES, VIEW_NEEDS, VIEWS, find_view
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def find_method(name: str) -> Method:
                 f"Write {name}+linear, or add a line to METHODS in core/methods.py",
             )
         raise OptionError(
-            f"there is no method {name!r}",
+            f"there is no method {shown(name)}",
             f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
     views = view.split(VIEW_MARK)
@@ -187,7 +188,7 @@ def find_method(name: str) -> Method:
         for part in parts:
             if part not in names:
                 raise OptionError(
-                    f"there is no {kind} {part!r}", f"Choose one of {', '.join(names)}"
+                    f"there is no {kind} {shown(part)}", f"Choose one of {', '.join(names)}"
                 )
     scored_by = find_rule(rule)
     if scored_by.second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):

@@ -24,7 +24,7 @@ from macd_studio.macd_ui.actions import (
     point_stage,
 )
 from macd_studio.macd_ui.estimate import STAGES, work_of_trace
-from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.jobs import Jobs, check_size
 from macd_studio.macd_ui.session import DeviceTurn, Session
 from macd_studio.macd_ui.session_view import Updates, joined, plot, running
 from macd_studio.macd_ui.traces import GONE, StoredTrace
@@ -80,12 +80,14 @@ class Changes:
         state = status(message=sentences.STARTING, running=True)
         yield running(True) | self.view.show_state(session, state)
         changed_trace = yield from self._compute(session, start, action, backbone)
-        _check_on_show(session, start)
-        if what in MEASUREMENTS:  # nothing was changed by hand
-            session.trace = changed_trace
-        else:
-            session.change(changed_trace)
-        yield self._changed(session)
+        with self.store.open_in_turn(session.visitor, lambda: session.gone):
+            _check_on_show(session, start)
+            if what in MEASUREMENTS:  # nothing was changed by hand
+                session.trace = changed_trace
+            else:
+                session.change(changed_trace)
+            changed = self._changed(session)
+        yield changed
 
     def _on_show(self, session: Session, run: Any) -> StoredTrace:
         """The run on the page, which has to be the one that an action names. Raises TraceError."""
@@ -154,6 +156,8 @@ class Changes:
         """The edit, the plain action, and seconds; raises MacdError before anything waits."""
         from macd_studio.core.whatif.workbench import read_edit
 
+        if self.store.settings.shared:
+            check_size(trace)
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
         if edit is not None and edit.kind == "point":  # whoever sent it

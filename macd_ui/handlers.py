@@ -335,7 +335,11 @@ class FormEvents:
         } | NO_FILMSTRIP
         form |= NO_TRACKS
         form |= self._take_settings(session, settings_of(trace) | models)
-        return form | self.view.show_trace(session, status(done=STAGES))
+        try:
+            return form | self.view.show_trace(session, status(done=STAGES))
+        except MacdError:
+            session.current, session.lost = None, True
+            raise
 
     def _example_of(self, trace: Trace) -> tuple[int | None, str]:
         """The example with the trace's clip, by its content; its link if the question is its own.

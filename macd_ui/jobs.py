@@ -14,12 +14,15 @@ from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.session_view import SessionView, Updates
+from macd_studio.macd_ui.settings import LIMITS
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import status
 
 if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import Reader
     from macd_studio.core.whatif.workbench import Workbench
 
+ELSEWHERE = "Open it on a page of your own machine: python app.py"
 NEAR_S, FAR_S = 0.5, 15.0
 """How often a waiting visitor's place in the queue is shown, seconds: when near, and at the end."""
 log = logging.getLogger(__name__)
@@ -100,5 +103,40 @@ class Jobs:
             from macd_studio.core.whatif.workbench import Workbench
 
             lm = self.store.models.backbone(self.check_maker(trace, backbone))
+            if self.store.settings.shared:
+                check_pixels(trace, lm)
             session.bench = Workbench(trace, lm, self.store.models.segmenter)
         return session.bench
+
+
+def check_size(trace: Trace) -> None:
+    """Raises OptionError where a file asks for more work than a run on a shared server may."""
+    longest = max((len(a.tokens) for a in trace.answers.values()), default=0)
+    asked = {
+        "frames": (len(trace.frames), LIMITS["video.frames"]),
+        "objects": (len(trace.tracks), LIMITS["track.max_tracks"]),
+        "tokens": (longest, LIMITS["decode.max_tokens"]),
+    }
+    for path, most in LIMITS.items():
+        part, name = path.split(".")
+        if part == "decode":
+            asked[path] = (getattr(trace.options.decode, name), most)
+    for what, (value, most) in asked.items():
+        if value > most:
+            raise OptionError(
+                f"the trace asks for {what}: {value:g}, and this server computes with at most"
+                f" {most:g}", ELSEWHERE,
+            )  # fmt: skip
+
+
+def check_pixels(trace: Trace, lm: Reader) -> None:
+    """The same for the pixels of its frames, which one step of a model would read at once."""
+    frames = trace.model_frames
+    if frames is None:
+        return
+    (height, width), most = frames.size, lm.most_pixels(len(frames.pixels))
+    if most is not None and height * width > most:
+        raise OptionError(
+            f"the trace's frames have {width}×{height} pixels, more than {lm.info.name} is given"
+            " by its processor", ELSEWHERE,
+        )  # fmt: skip

@@ -29,6 +29,7 @@ from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
+from macd_studio.core.validation import shown
 from macd_studio.macd_ui.api import rescored, run_call
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
 from macd_studio.macd_ui.store import Store
@@ -68,8 +69,23 @@ class Traces:
 
     def find(self, reference: str) -> Trace:
         """A trace by its address or its hash, or the path of a .macd file. Raises TraceError."""
+        if not isinstance(reference, str):
+            raise TraceError(
+                f"{shown(reference)} names no trace",
+                "Give trace://HASH of an earlier call, or the path of a .macd file",
+            )
         known = REFERENCE.fullmatch(reference.strip())
-        return unpack(self.content(known[1])) if known else load(Path(reference).expanduser())
+        return unpack(self.content(known[1])) if known else load(place_of(reference))
+
+
+def place_of(path: str) -> Path:
+    """A path with the home folder in place of ~. Raises OptionError for what is none."""
+    if not isinstance(path, str):
+        raise OptionError(f"{shown(path)} is no path", "Name a file of this machine")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise OptionError(f"{shown(path)} begins with an unknown user", "Name the folder") from None
 
 
 gradio: Any = gr
@@ -91,7 +107,7 @@ def tools(store: Store) -> list[Tool]:
         chosen = options_from(options or {})
         names = tuple(m.name for m in find_methods(methods or ()))
         with store.sessions.call(f"tool-{secrets.token_urlsafe(8)}") as session:
-            place = str(Path(video).expanduser())
+            place = str(place_of(video))
             found = run_call(store, session, place, clean_question(question), chosen, names)
         return {"trace": traces.add(found)} | as_json(found)
 
@@ -172,6 +188,8 @@ def tools(store: Store) -> list[Tool]:
             token: of the baseline answer, counted from 1
             options: fields of EnoughOptions, for example {"margin": 1.0, "keep": ["2:1-4"]}
         """
+        if not isinstance(options or {}, dict):
+            raise OptionError(f"options is {shown(options)}, not an object", "Give fields by name")
         chosen = read_enough_options((options or {}) | {"token": token})
         found = measured(store, traces.find(trace), lambda bench: _enough(bench, chosen))
         return {"trace": traces.add(found)} | enough_as_json(found.enough[-1], found)

@@ -102,18 +102,29 @@ class SessionView:
         shown = {"viewer": viewer} | plot(session, trace)
         return joined(shown, self.note(session), self.run_buttons(session), saving(True))
 
+    def show_again(self, session: Session, state: dict[str, Any]) -> Updates:
+        """The same when its turn comes: it costs what opening a trace does, and counts as that.
+
+        The state alone where the visitor has no turn, or it takes too long.
+        """
+        try:
+            with self.store.open_in_turn(session.visitor, lambda: session.gone):
+                return self.show_trace(session, state)
+        except MacdError:
+            return self.show_state(session, state)
+
     def restore_after_run(self, session: Session, state: dict[str, Any]) -> Updates:
         """After a run without a result: what was shown before it, and the reason."""
         replaced, session.pending = session.pending is not None, None
         if replaced:
-            return joined(self.show_trace(session, state), running(False))
+            return joined(self.show_again(session, state), running(False))
         viewer = self.show_state(session, state)
         return joined(viewer, self.run_buttons(session), running(False), self.note(session))
 
     def restore_after_change(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
         session.bench = None
-        return joined(self.show_trace(session, state), running(False))
+        return joined(self.show_again(session, state), running(False))
 
     def show_state(self, session: Session, state: dict[str, Any]) -> Updates:
         """The trace on the page as it is, with another state."""
@@ -142,12 +153,14 @@ class SessionView:
     ) -> dict[str, Any]:
         """The viewer's value, see `viewer.payload`. before: the trace before a change by hand.
 
-        "lost" in it: what the page shows is not on the server any more.
+        "lost" in it: what the page shows is not on the server any more. Raises TraceError where a
+        shared server would take too long, and Cancelled where the tab is closed.
         """
         files = addresses(session, self.first and self.first[0])
         costs = None if trace is None else known_costs(self.store.estimator, trace)
         redo = bool(session.redo_stack)
-        value = payload(trace, state, frames, before, link, files, redo, costs)
+        check = self.store.showing(session)
+        value = payload(trace, state, frames, before, link, files, redo, costs, check)
         return value | ({"lost": True} if trace is None and session.lost else {})
 
     def note(self, session: Session) -> Updates:
@@ -269,16 +282,19 @@ def joined(*parts: Updates) -> Updates:
     return out
 
 
-MOST_POINTS = 50_000
-"""Points of the strength plot: six times those of the longest ascent with the most objects. A file
-of a stranger may hold millions, which take minutes to draw and stop the browser."""
+MOST_LINES, MOST_POINTS = 100, 20_000
+"""Objects of the strength plot, as many as a run has at most, and its points: twice those of the
+longest ascent with that many objects. A file of a stranger may hold more: 1,000 objects take
+minutes to draw, and millions of points stop the browser."""
 
 
 def plot(session: Session, trace: Trace | None) -> Updates:
     """The strength plot as far as it is on show: its library is large, and comes with it."""
     if not session.plot_open:
         return {}
-    if trace is None or len(trace.steps) * len(trace.tracks) > MOST_POINTS:
+    if trace is None or len(trace.tracks) > MOST_LINES:
+        return {"plot": None}
+    if len(trace.steps) * (len(trace.tracks) + len(trace.groups)) > MOST_POINTS:
         return {"plot": None}
     return {"plot": trace.figure("strengths") if has_ascent(trace) else None}
 

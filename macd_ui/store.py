@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.errors import Cancelled
+from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.clips import ReaderPool
@@ -38,6 +38,8 @@ FETCH_S = 5.0
 """How long a server that ends waits for browsers to fetch the traces of the runs it stopped."""
 OPENING_S = 1.0
 """How long opening a trace takes, for those who wait for others to do so."""
+SHOWING_S = 10.0
+"""How long a shared server may take to make what the page shows of a trace."""
 MAX_UNREAD = 4
 """Messages that a tab may have yet to read when it is sent another step of a run."""
 log = logging.getLogger(__name__)
@@ -141,6 +143,24 @@ class Store:
                 if ended():
                     raise Cancelled("nobody waits for this trace any more", "Ask for it again")
             yield
+
+    def showing(self, session: Session) -> Callable[[], None]:
+        """A clock for making what the page shows of a trace: raises once it took too long.
+
+        Also when the tab is closed. Raises Cancelled then, else TraceError.
+        """
+        until = time.monotonic() + SHOWING_S if self.settings.shared else float("inf")
+
+        def check() -> None:
+            if session.gone:
+                raise Cancelled("the tab was closed", "Open the page again")
+            if time.monotonic() > until:
+                raise TraceError(
+                    f"showing this trace takes more than {SHOWING_S:g} s",
+                    "Open it on a page of your own machine: python app.py",
+                )
+
+        return check
 
     def open_for(self, session: Session) -> AbstractContextManager[None]:
         """The same for a job of a session, which leaves the line on Stop and with its tab."""

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ def status(
     }
 
 
+Check = Callable[[], None]
+T = TypeVar("T")
 LATER = ("detect", "track", "ascent", "views")
 """Stages that a lazy run may leave out; a trace has no time of those."""
 
@@ -76,6 +78,7 @@ def payload(
     files: dict[str, str] | None = None,
     redo: bool = False,
     costs: Mapping[str, Any] | None = None,
+    check: Check = lambda: None,
 ) -> dict[str, Any]:
     """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
@@ -84,7 +87,8 @@ def payload(
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
     whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
     back that can be made again. costs: milliseconds of measurements as far as they were timed here,
-    "controls", "choices", "enough" by view and, by kind of map, "evidence".
+    "controls", "choices", "enough" by view and, by kind of map, "evidence". check: called before
+    each picture, object and token; what it raises ends the work.
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
@@ -94,7 +98,7 @@ def payload(
         done = [s for s in out["status"]["stages_done"] if s not in left_out]
         out["status"] = out["status"] | {"stages_done": done}
     if trace is not None:
-        out["trace"] = _trace(trace, frames, not out["status"]["running"])
+        out["trace"] = _trace(trace, frames, not out["status"]["running"], check)
         out["trace"]["redo"] = redo
         out["trace"]["evidence_ms"] = (costs or {}).get("evidence")
         out["trace"]["enough_ms"] = (costs or {}).get("enough")
@@ -118,7 +122,7 @@ _OTHERWISE = (
 _DECODE = ("search", "temperature", "top_p")
 
 
-def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
+def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, Any]:
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
     objects_by_hand, frames_by_hand = levels_by_hand(trace)
@@ -132,8 +136,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "cuts": first_after_cuts(trace),
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
-        "frames": [picture_uri(f) for f in trace.frames] if frames else [],
-        "model": _model(trace, pixels),
+        "frames": _pictures(trace.frames, check) if frames else [],
+        "model": _model(trace, pixels, check),
         "mask": vars(trace.mask) | {"reach": REACH},
         "thresholds": {"starts": trace.detector.confidence, "continues": trace.detector.low},
         "levels": [asdict(level) for level in ascent.named_levels()],
@@ -143,18 +147,18 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "approximate": ascent.gradient != "exact",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
-            as_row(t, True)
+            as_row(t, True, ("boxes",))
             | {
                 "colour": COLOURS[k % len(COLOURS)],
                 "confidence": round(t.confidence, 6),
                 "boxes": [
                     None if s == LOST else box
-                    for box, s in zip(plain(t.boxes, 5), t.state, strict=True)
+                    for box, s in zip(plain(t.boxes, 5), t.state.tolist(), strict=True)
                 ],
             }
-            for k, t in enumerate(trace.tracks)
+            for k, t in enumerate(_checked(trace.tracks, check))
         ],
-        "steps": [as_row(step, True) for step in trace.steps],
+        "steps": [as_row(step, True) for step in _checked(trace.steps, check)],
         "final": None
         if counterfactual is None
         else as_row(counterfactual, True)
@@ -163,7 +167,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "frame_by_hand": [g in frames_by_hand for g in range(len(counterfactual.frame_level))],
         },
         "answers": {
-            name: _answer(a, trace.truth, trace if pixels else None)
+            name: _answer(a, trace.truth, trace if pixels else None, check)
             | {"constant": _constant(trace, a), "cannot_redecode": why_not_redecode(trace, name)}
             for name, a in trace.answers.items()
         },
@@ -186,6 +190,16 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         ],
         "classless": trace.detector.name in named("nothing"),
     }
+
+
+def _checked(items: Iterable[T], check: Check) -> Iterator[T]:
+    for item in items:
+        check()
+        yield item
+
+
+def _pictures(frames: Pixels, check: Check) -> list[str]:
+    return [picture_uri(frame) for frame in _checked(frames, check)]
 
 
 def _badge(trace: Trace) -> str:
@@ -294,7 +308,7 @@ def _mask_size(trace: Trace) -> list[int]:
     return [max(1, round(scale * width)), max(1, round(scale * height))]
 
 
-def _model(trace: Trace, pixels: bool) -> dict[str, Any] | None:
+def _model(trace: Trace, pixels: bool, check: Check) -> dict[str, Any] | None:
     """What the backbone read and how the source lies in it."""
     frames = trace.model_frames
     if frames is None:
@@ -303,7 +317,7 @@ def _model(trace: Trace, pixels: bool) -> dict[str, Any] | None:
     return {
         "size": [width, height],
         "content": list(frames.content),
-        "frames": [picture_uri(f) for f in frames.pixels] if pixels else [],
+        "frames": _pictures(frames.pixels, check) if pixels else [],
         "fit": fit_of(frames),
     }
 
@@ -317,22 +331,25 @@ def fit_of(frames: ModelFrames) -> str:
     return f"{width}×{height} pixels, {shape}{', padded' if frames.padded else ''}"
 
 
-def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | None:
+def _shown(trace: Trace | None, frames: Pixels | None, check: Check) -> list[str | None] | None:
     """Frames of a second view; None for those that the model read as they are."""
     if frames is None or trace is None or trace.model_frames is None:
         return None
     return [
         None if np.array_equal(shown, read) else picture_uri(shown)
-        for shown, read in zip(frames, trace.model_frames.pixels, strict=True)
+        for shown, read in _checked(zip(frames, trace.model_frames.pixels, strict=True), check)
     ]
 
 
-def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str, Any]:
+def _answer(
+    answer: Answer, truth: str, trace: Trace | None = None, check: Check = lambda: None
+) -> dict[str, Any]:
     """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
     return as_row(answer) | {
         "right": is_right(answer.text, truth) if answer.finished else None,
         "second_views": [
-            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.second_views
+            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown, check)}
+            for z in answer.second_views
         ],
         "title": title_of(answer.method),
         "locks": answer.rule in CUT_BY_VIDEO,
@@ -342,7 +359,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
                 "index": t.index,
                 "text": t.text,
                 "texts": list(t.texts),
-                "others": [_list(row) for row in t.others],
+                "others": [plain(row, 5) for row in t.others],
                 "others_log_z": list(t.others_log_z),
                 "hidden": None if t.hidden is None else _bits(t.hidden),
                 "floor": t.floor if math.isfinite(t.floor) else None,
@@ -350,7 +367,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
                 "weights": None if t.weights is None else _weights(t.weights),
                 "repeats": None if t.repeats is None else _repeats(t.repeats),
             }
-            for t in answer.tokens
+            for t in _checked(answer.tokens, check)
         ],
     }
 
@@ -379,10 +396,6 @@ def _weights(weights: StepWeights) -> dict[str, Any]:
 def _repeats(repeats: Repeats) -> dict[str, Any]:
     """The penalty, and the places of the candidates that it lowers."""
     return {"penalty": repeats.penalty, "at": np.flatnonzero(repeats.at).tolist()}
-
-
-def _list(array: NDArray[Any]) -> list[float]:
-    return [round(float(x), 5) for x in array]
 
 
 def _bits(hidden: NDArray[np.bool_]) -> str:

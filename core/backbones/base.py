@@ -226,6 +226,10 @@ class Reader(ABC):
         for frames of a size that the family cannot read.
         """
 
+    def most_pixels(self, frames: int) -> int | None:
+        """About the most pixels that its processor gives one of so many frames; None: unknown."""
+        return None
+
     def encode(self, clip: Clip, question: str, suffix: str = "", fit: Fit = "pad") -> Encoded:
         """Clip and question → prompt; see `preprocess` and `encode_frames`."""
         return self.encode_frames(self.preprocess(clip, fit), question, suffix)

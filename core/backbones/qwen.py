@@ -158,6 +158,10 @@ class Qwen2VL(HfVideoLM):
         size = self.processor.video_processor.size
         return int(size["shortest_edge"]), int(size["longest_edge"])
 
+    def most_pixels(self, frames: int) -> int:
+        """See `Reader.most_pixels`; sides are rounded up to whole units."""
+        return 2 * self.pixel_bounds(frames)[1]
+
     def grids(
         self, frames: int, native: tuple[int, int], source: tuple[int, int]
     ) -> list[tuple[int, int]]:

@@ -293,16 +293,14 @@ def _label_ends(
     values = [y for y, _, _ in ends]
     span = (max(*values, 0.0) - min(*values, 0.0)) or 1.0
     gap, last = span * LABEL_PX / height, -np.inf
+    names = []
     for y, text, colour in sorted(ends, key=lambda e: e[0]):
         last = max(y, last + gap)
-        figure.add_annotation(
-            x=x,
-            y=last,
-            text=text,
-            font={"color": colour, "size": 12},
-            showarrow=False,
-            xanchor="left",
-            xshift=6,
-            row=1,
-            col=1,
-        )
+        names.append(
+            {
+                "x": x, "y": last, "xref": "x", "yref": "y", "text": text, "showarrow": False,
+                "font": {"color": colour, "size": 12}, "xanchor": "left", "xshift": 6,
+            }
+        )  # fmt: skip
+    # one by one, each would copy those before it
+    figure.layout.annotations = (*figure.layout.annotations, *names)

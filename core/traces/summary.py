@@ -47,12 +47,12 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "content": list(trace.model_frames.content) if trace.model_frames else None,
         "times": plain(trace.times, 4),
         "tracks": [
-            as_row(t, True, ("state", "brush"))
+            as_row(t, True, ("state", "brush", "boxes"))
             | {
                 "confidence": round(t.confidence, 4),
                 "boxes": [
                     None if s == LOST else box
-                    for box, s in zip(plain(t.boxes, 5), t.state, strict=True)
+                    for box, s in zip(plain(t.boxes, 5), t.state.tolist(), strict=True)
                 ],
             }
             for t in trace.tracks

@@ -2,8 +2,9 @@
 
 A hostile input meets these first, and two of them at a time could keep everybody else from the
 device. Each is bounded by the size of what it is given, or has a clock and an end: a reader or a
-writer beside the server is killed on Stop, on a closed tab and at its end. `docs/security.md` holds
-the table; `python -m macd_ui.serving.costs` prints it.
+writer beside the server is killed on Stop, on a closed tab and at its end, and what is computed in
+the server's own process has a clock where the worst file takes seconds (`Store.showing`).
+`docs/security.md` holds the table; `python -m macd_ui.serving.costs` prints it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ DRAWN = "a fixed size; one of 2 readers; the visitor's time of reading"
 BY_SIZE = "what it is given is bounded"
 READER = "a clock; Stop and a closed tab end it; the visitor's time of reading"
 TRACKS = "a clock of 10 s and 300 MB beside the server; no place in the line; as for clips"
-PLACE = "one of 2 places; a closed tab leaves the line; the visitor's time of reading"
+PLACE = "no file takes more; one of 2 places; a closed tab leaves the line; the time of reading"
+SHOWN = "a clock of 10 s; a closed tab ends it; one of 2 places; the visitor's time of reading"
 WRITER = "a clock of 10 s and 600 MB beside the server; a closed tab ends it; the time of reading"
 
 
@@ -51,17 +53,18 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("core.traces.bundle.load", "core.traces.bundle.unpack"), "opening a trace",
-        "1.4 million candidates; no file takes over 300 MB", 33, 0.9, PLACE,
+        "everything that a file may hold", 281, 2.2, PLACE,
     ),
     Computed(
         ("viewer.payload", "viewer.status", "viewer.identity", "viewer.payload.can_compare",
          "viewer.payload.title_of", "core.truth.is_right"),
         "pictures, constants and flip maps of a trace, for the viewer",
-        "39 megapixels of noise; 1.4 million candidates", 115, 8.9, PLACE,
+        "39 megapixels of noise; 4,096 objects on 200 frames; 1.4 million candidates",
+        184, 3.9, SHOWN,
     ),
     Computed(
         ("core.figures.strengths.has_ascent",), "the plot of the strengths",
-        "50,000 points; more are not drawn", 52, 2.3, PLACE,
+        "100 objects, 20,000 points; more are not drawn", 19, 0.9, PLACE,
     ),
     Computed(
         ("viewer.exporting.page_beside",), "a trace as one page of HTML",
@@ -77,11 +80,12 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("core.traces.summary.as_json", "core.traces.bundle.pack", "core.traces.bundle.save"),
-        "a trace's summary, or its file", "1.4 million candidates", 1, 0.3, PLACE,
+        "a trace's summary, or its file", "4,096 objects on 200 frames; 39 megapixels", 229, 1.7,
+        PLACE,
     ),
     Computed(
         ("core.decoding.contrast.score", "core.repeats.penalised"), "scoring answers anew",
-        "1.4 million candidates", 1, 0.2, PLACE,
+        "1.4 million candidates", 1, 0.05, PLACE,
     ),
     Computed(
         ("toyworld.clips.write_frames", "toyworld.world.frame_times", "toyworld.world.render"),
@@ -115,13 +119,20 @@ COMPUTED: tuple[Computed, ...] = (
     ),
 )  # fmt: skip
 """In the order of the table."""
+DEVICE: tuple[Computed, ...] = (
+    Computed(
+        (), "the choice map", "129 views of 32 frames: six of 8 objects, with a frame mask",
+        187, 11.4, "120 s of the device; Stop between 8 views; the visitor's time of computing",
+    ),
+)  # fmt: skip
+"""What is computed in a job's turn, and has a worst case of its own; likewise measured."""
 ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
 """Functions that handlers call when their turn on the device has come."""
 
 
-def table(rows: Iterable[Computed] = COMPUTED) -> str:
-    """A row for each, in Markdown."""
-    lines = ["| before the queue | hostile case | MB | s | bound |", "|---|---|---|---|---|"]
+def table(rows: Iterable[Computed] = COMPUTED, where: str = "before the queue") -> str:
+    """A row for each, in Markdown. where: title of the first column."""
+    lines = [f"| {where} | hostile case | MB | s | bound |", "|---|---|---|---|---|"]
     lines += [
         f"| {row.what} | {row.hostile} | {row.mb:,.0f} | {row.seconds:g} | {row.ended} |"
         for row in rows

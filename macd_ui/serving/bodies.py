@@ -328,10 +328,13 @@ def parsed(body: bytes) -> dict[str, Any]:
     return content
 
 
-def checked(content: dict[str, Any], cookie: str | None, uploads: Path) -> bytes:
+def checked(
+    content: dict[str, Any], cookie: str | None, uploads: Path, is_call: bool = True
+) -> bytes:
     """The body as the app is given it: sessions under their keys, files that were uploaded here.
 
-    Raises Refusal.
+    is_call: NaN in a call is told by whoever is called; elsewhere the framework would repeat it in
+    an error that cannot be written. Raises Refusal.
     """
     try:
         if (given := content.get("session_hash")) is not None:
@@ -339,9 +342,13 @@ def checked(content: dict[str, Any], cookie: str | None, uploads: Path) -> bytes
         clean = _Cleaning(uploads).value
         cleaned = {k: clean(v) for k, v in content.items() if k not in NOT_OURS}
         # as the answer will be written, in which Gradio repeats what it was given
-        return json.dumps(cleaned, ensure_ascii=False).encode("utf-8")
+        return json.dumps(cleaned, ensure_ascii=False, allow_nan=is_call).encode("utf-8")
     except UnicodeEncodeError:
         raise Refusal(400, "The text holds half a character. Type it again.") from None
+    except ValueError:
+        raise Refusal(
+            400, "The request holds NaN or a number above 1e308, which JSON does not have."
+        ) from None
     except RecursionError:
         raise Refusal(400, "The request holds no JSON object. Reload the page.") from None
 

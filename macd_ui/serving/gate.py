@@ -320,7 +320,8 @@ class Gate:
             content.get("fn_index"),
             {k: v for k, v in content.items() if k not in NOT_OURS},
         )
-        body = checked(content, cookie, self.store.uploads.folder)
+        is_call = not path.endswith(("/cancel", "/reset"))
+        body = checked(content, cookie, self.store.uploads.folder, is_call)
         called = FUNCTION.fullmatch(path)
         if called and self.framework is not None:
             kind, name = ("", "") if called[1] == "queue" else called.groups()

@@ -141,6 +141,10 @@ def warnings_of(settings: ServerSettings) -> list[str]:
         named = (f"[{host}]" if ":" in host else host for host in settings.hosts)
         pages = (f"http://{host}:{settings.port}" for host in named)
         lines.append(f"From other machines: {', '.join(pages)}")
+    if settings.people > 1:
+        lines.append(
+            f"Each address has the limits of {settings.people} visitors (docs/security.md)."
+        )
     return lines
 
 

@@ -1,11 +1,13 @@
 """Files of tracks that would take much memory or time: each is read or refused within bounds."""
 
+import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from bench.hostile_tracks import measure
+from bench.hostile_tracks import markdown, measure
 from macd_studio.core.objects import reading
 from macd_studio.core.objects.reading import PUBLIC_SERVER
 from tests.hostile_track_files import FILES, SAMPLE
@@ -35,6 +37,15 @@ def test_a_hostile_file_takes_no_more_than_its_bounds(what, base, tmp_path):
     assert row["peak_mb"] - base < MEGABYTES
     assert row["answer"]
     assert "\n" not in row["answer"]
+
+
+def test_the_table_is_of_the_committed_run_and_keeps_the_bounds():
+    root = Path(__file__).parents[2]
+    report = json.loads((root / "bench/results/hostile-tracks.json").read_text())
+    assert list(report["files"]) == list(FILES)
+    assert len(FILES) >= 40
+    assert max(row["above_mb"] for row in report["files"].values()) < MEGABYTES
+    assert markdown(report) in (root / "docs" / "security.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.long

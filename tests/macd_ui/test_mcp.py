@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.traces.bundle import load, save, unpack
 from macd_studio.macd_ui import programs
@@ -102,6 +102,27 @@ def test_what_is_no_trace_is_refused(called, reference):
     for tool in ("open", "evidence"):
         with pytest.raises(TraceError):
             called[tool](reference)
+
+
+@pytest.mark.parametrize("value", [None, 5, True, [], {}, float("nan"), 10**400, "~" * 5000])
+def test_what_is_no_path_is_told_in_one_sentence(called, value):
+    for name in ("open", "evidence", "enough"):
+        with pytest.raises(MacdError):
+            called[name](value)
+    with pytest.raises(MacdError):
+        called["rescore"](value, 1.0, 0.1)
+    with pytest.raises(MacdError):
+        called["trace"](value, "Is it?")
+
+
+def test_odd_options_and_endless_names_are_told_in_one_sentence(called):
+    for options in ("x", 5, [1]):
+        with pytest.raises(MacdError, match="not an object"):
+            called["enough"](str(EXAMPLE), 1, options)
+    for name in ("nosuch" * 1000, "x" * 5000 + "+linear", "macd+" * 1000):
+        with pytest.raises(MacdError) as told:
+            called["compare"](str(EXAMPLE), "Is it?", [name])
+        assert len(str(told.value)) < 1500
 
 
 def test_only_the_last_traces_can_be_asked_for():

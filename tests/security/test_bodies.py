@@ -6,6 +6,7 @@ import select
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from starlette.responses import Response
@@ -134,6 +135,23 @@ def test_every_way_to_write_json_is_cleaned_alike(store, kind):
     assert given == b"application/json"
     assert json.loads(content)["data"] == [None]
     assert json.loads(content)["session_hash"] != "mine"
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_what_is_no_number_of_json_is_refused_before_the_app(number):
+    """Outside of calls, which tell it themselves, it was a 500."""
+    body = f'{{"event_data": [{number}]}}'.encode()
+    with pytest.raises(bodies.Refusal) as told:
+        bodies.checked(bodies.parsed(body), None, Path("/nowhere"), is_call=False)
+    assert told.value.status == 400
+    assert "NaN" in str(told.value)
+    assert bodies.checked(bodies.parsed(body), None, Path("/nowhere"))
+    with serving(ServerSettings(public=True)) as server:
+        for path in ("cancel", "reset"):
+            answer = Visitor(server.url).http.post(
+                f"{API}/{path}", content=body, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == 400
 
 
 def test_bodies_under_way_are_counted_together(public):

@@ -54,6 +54,8 @@ def test_serving_others_without_it_is_warned_of():
     assert "--allow-host" in told
     (told,) = warnings_of(settings("--host", "0.0.0.0", "--public", "--allow-host", "lab"))
     assert told == "From other machines: http://lab:7860"
+    told = warnings_of(settings("--class", "60", "--allow-host", "lab"))
+    assert told[-1] == "Each address has the limits of 60 visitors (docs/security.md)."
 
 
 @pytest.mark.parametrize("port", ["99999", "0", "-1", "x", "1e3"])
