@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core import bounded_job
 from macd_studio.core.errors import MacdError
-from macd_studio.core.objects import reading
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import PUBLIC_SERVER, TrackLimits, read_tracks
 
@@ -37,7 +37,7 @@ class Peak:
 
     def __init__(self) -> None:
         self.megabytes = 0.0
-        self._start: Callable[[str], Popen[bytes]] = vars(reading)["start_process"]
+        self._start: Callable[[str], Popen[bytes]] = vars(bounded_job)["start_process"]
 
     @contextmanager
     def watched(self) -> Iterator[Peak]:
@@ -48,11 +48,11 @@ class Peak:
             threading.Thread(target=self._look, args=(process,), daemon=True).start()
             return process
 
-        setattr(reading, "start_process", start)  # noqa: B010
+        setattr(bounded_job, "start_process", start)  # noqa: B010
         try:
             yield self
         finally:
-            setattr(reading, "start_process", self._start)  # noqa: B010
+            setattr(bounded_job, "start_process", self._start)  # noqa: B010
 
     def _look(self, process: Popen[bytes]) -> None:
         status = Path(f"/proc/{process.pid}/status")

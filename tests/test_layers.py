@@ -115,6 +115,7 @@ WITHOUT_TORCH = {
     "objects.registry",
     "beside",
     "bounded",
+    "bounded_job",
     "objects.annotations",
     "objects.outlines",
     "objects.formats",
@@ -152,7 +153,7 @@ WITHOUT_TORCH = {
 }
 STAGES: dict[str, set[str]] = {
     "media.video": {"bounded", "media"},
-    "objects.reading": {"bounded", "objects"},
+    "objects.reading": {"bounded_job", "objects"},
     "objects.formats": {"objects"},
     "objects.detect": {
         "checkpoint",

@@ -7,16 +7,14 @@ for it. What comes back is checked, and is no larger than a clip's tracks can be
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from macd_studio.core.bounded import Watch, end_process, start_process
+from macd_studio.core.bounded_job import run_job
 from macd_studio.core.errors import Cancelled, SeveralVideos, TracksError
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.border import MAX_BYTES, file_name
@@ -26,10 +24,8 @@ from macd_studio.core.records import DetectorRecord
 from macd_studio.core.types import Clip, Outline, Track
 from macd_studio.core.validation import shown
 
-START_S, MAX_LINE = 60, 100
-"""Seconds in which a process has started, and bytes of the line with which it says so."""
-MAX_HEADER, MAX_ARRAYS = 16 * 2**20, 256 * 2**20
-"""Bytes of what a process tells of the tracks, and of their boxes and outlines."""
+MAX_ARRAYS = 256 * 2**20
+"""Bytes of the boxes and outlines that a process found."""
 
 
 @dataclass(frozen=True)
@@ -68,34 +64,30 @@ def read_tracks(
         "path": str(Path(path).absolute()),
         "clip": facts.as_dict(),
         "options": asdict(options or TrackOptions()),
-        "memory_bytes": limits.memory_bytes,
-        "seconds": limits.seconds,
         "file_bytes": limits.file_bytes,
     }
     check_there(path)
-    process = start_process("macd_studio.core.objects.worker")
-    watch = Watch(process, cancelled, START_S)
     try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it was ended already
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.close()
-        if process.stdout.readline(MAX_LINE):  # it has started
-            watch.give(limits.seconds)
-        found = _receive(process.stdout)
-    finally:
-        watch.stop()
-        end_process(process)
-    if found is not None:
-        return found
-    if watch.cancelled:
-        raise Cancelled("stopped while the file of objects was read", "Nothing was computed")
-    raise TracksError(
-        f"{file_name(Path(path))} takes more than {limits.memory_bytes / 1e6:.0f} MB of memory or"
-        f" {limits.seconds:g} s to read",
-        "Export fewer frames, objects or points, those of this clip",
-    )
+        found = run_job(
+            "macd_studio.core.objects.worker", job, memory_bytes=limits.memory_bytes,
+            seconds=limits.seconds, most_bytes=MAX_ARRAYS, cancelled=cancelled,
+        )  # fmt: skip
+    except Cancelled:
+        raise Cancelled(
+            "stopped while the file of objects was read", "Nothing was computed"
+        ) from None
+    if found is None:
+        raise TracksError(
+            f"{file_name(Path(path))} takes more than {limits.memory_bytes / 1e6:.0f} MB of memory"
+            f" or {limits.seconds:g} s to read",
+            "Export fewer frames, objects or points, those of this clip",
+        )
+    header, content = found
+    if names := header.get("names"):
+        raise SeveralVideos(header["error"], header["remedy"], tuple(names))
+    if "error" in header:
+        raise TracksError(header["error"], header["remedy"])
+    return unpacked(header, content)
 
 
 def check_there(path: str | Path) -> None:
@@ -109,24 +101,6 @@ def check_there(path: str | Path) -> None:
         raise TracksError(
             f"there is no file {shown(text, 200)}", "Give a file of tracks, or a folder of them"
         )
-
-
-def _receive(stream: IO[bytes]) -> FoundTracks | None:
-    """What the process found; None where it was ended before it was done."""
-    line = stream.readline(MAX_HEADER)
-    if not line.endswith(b"\n"):
-        return None
-    header = json.loads(line)
-    if "error" in header:
-        if names := header.get("names"):
-            raise SeveralVideos(header["error"], header["remedy"], tuple(names))
-        raise TracksError(header["error"], header["remedy"])
-    if "failed" in header:
-        raise RuntimeError(f"the reader of tracks failed: {header['failed']}")
-    if "over" in header or not 0 <= header["bytes"] <= MAX_ARRAYS:
-        return None
-    content = stream.read(header["bytes"])
-    return unpacked(header, content) if len(content) == header["bytes"] else None
 
 
 def packed(found: FoundTracks) -> tuple[dict[str, Any], bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.hostile_tracks import markdown, measure
-from macd_studio.core.objects import reading
+from macd_studio.core import bounded_job
 from macd_studio.core.objects.reading import PUBLIC_SERVER
 from tests.hostile_track_files import FILES, SAMPLE
 
@@ -54,9 +54,9 @@ def test_stop_ends_the_reading_of_a_file_at_once(tmp_path, monkeypatch):
     path = tmp_path / name
     path.write_bytes(make())
     ended, stopped, processes = [], threading.Event(), []
-    start = reading.start_process
+    start = bounded_job.start_process
     monkeypatch.setattr(
-        reading, "start_process", lambda m: processes.append(start(m)) or processes[-1]
+        bounded_job, "start_process", lambda m: processes.append(start(m)) or processes[-1]
     )
     thread = threading.Thread(target=lambda: ended.append(measure(path, stopped.is_set)))
     thread.start()
