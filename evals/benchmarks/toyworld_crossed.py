@@ -36,8 +36,10 @@ OPACITY = {
     "presence": (0.1, 0.2),
     "order": (0.1, 0.2),
     "captions": (0.2, 0.4),
+    "faint": (0.07, 0.13),
 }
-"""Of the asked object in each regime, chosen on clips of the split "choose"."""
+"""Of the asked object in each regime, chosen on clips of the split "choose"; of "faint" on clips of
+`evals.pilot`."""
 LEVEL = "faint"
 PAIRED_ANIMALS = tuple(a for a in ANIMALS if a in P.partner)
 PARTNERS = tuple(P.partner[a] for a in PAIRED_ANIMALS)
@@ -152,18 +154,25 @@ MAKERS: dict[str, Maker] = {
     "presence": _presence,
     "order": _order,
     "captions": _captions,
+    "faint": _options,
 }
+"""Regime → its clips. "faint" asks what "options" asks of objects that show less: there a choice of
+objects can be judged, see `evals.selection`."""
 CYCLE = {
     "options": len(OPTION_CELLS),
     "presence": len(PRESENCE_CELLS),
     "order": len(ORDER_CELLS),
     "captions": len(CAPTION_CELLS),
+    "faint": len(OPTION_CELLS),
 }
 """Clips in which every cell of a regime comes once."""
 
 
 class CrossedToyWorld(DrawnBenchmark):
-    """Four kinds of questions in which scene, companion and motion say nothing about the truth."""
+    """Four kinds of questions in which scene, companion and motion say nothing about the truth.
+
+    One of them, which animal it is, at two opacities.
+    """
 
     levels = (LEVEL,)
     seeds = MappingProxyType({"choose": 11, "test": 13})
@@ -181,11 +190,11 @@ class CrossedToyWorld(DrawnBenchmark):
         return OPACITY[regime]
 
     def habits(self, key: str) -> Habits:
-        """What scene, companion and motion suggest for a clip of the regime "options".
+        """What scene, companion and motion suggest for a clip of "options" or "faint".
 
         Without "companion" where none suggests an animal; empty for other regimes.
         """
-        if key.split("/")[1] != "options":
+        if MAKERS[key.split("/")[1]] is not _options:
             return {}
         spec = self.spec(key)
         (asked,) = (o for o in spec.objects if o.label in ANIMALS)
