@@ -128,8 +128,9 @@ def read_draws(
     item: Item,
     options: RunOptions,
     choice: str = MACD,
+    places: int = PLACES,
 ) -> ControlDraws:
-    """The item's row; all masks in one batch of the model. choice: of CHOICES.
+    """The item's row; all masks in one batch of the model. choice: of CHOICES. places: at least 1.
 
     Where the oracle's object lies under another one, it is masked there too, and so is each
     object of its orders.
@@ -141,12 +142,12 @@ def read_draws(
     mask = own.mask
     macd = chosen_by(choice, context, item.about)
     hidden = hidden_by(context, macd)
-    seeds = np.random.SeedSequence(own.seed).generate_state(PLACES + 1)
-    places = [random_place(hidden, int(seed)) for seed in seeds[:PLACES]]
-    objects = list(orders(hidden, int(seeds[PLACES])))
+    seeds = np.random.SeedSequence(own.seed).generate_state(max(places, PLACES) + 1)
+    placed = [random_place(hidden, int(seed)) for seed in seeds[:places]]
+    objects = list(orders(hidden, int(seeds[-1])))
     masks = context.masks(mask)
     videos = [context.composite(masks, macd.level, macd.frame_level)]
-    for drawn in (*places, *objects):
+    for drawn in (*placed, *objects):
         moved = masks if drawn.tracks is hidden.tracks else context.masks(mask, drawn.tracks)
         videos.append(context.composite(moved, drawn.level, drawn.frame_level))
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
@@ -160,15 +161,15 @@ def read_draws(
     read = [of_options(row) for row in lm.next_rows(state, ids=named)]
     described = [
         Draw(logits, round(d.area_ratio, 4), round(d.overlap, 4), d.level.tolist())
-        for d, logits in zip((*places, *objects), read[1:], strict=True)
+        for d, logits in zip((*placed, *objects), read[1:], strict=True)
     ]
     return ControlDraws(
         item.id,
         of_options(lm.next_rows(context.base, ids=named)[0]),
         read[0],
         macd.level.tolist(),
-        described[:PLACES],
-        described[PLACES:],
+        described[:places],
+        described[places:],
         choice=choice,
     )
 
@@ -203,12 +204,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--split", type=int, default=300, help="questions to tune on")
     parser.add_argument("--seed", type=int, default=0, help="another drawing of the clips")
     parser.add_argument("--choice", choices=CHOICES, default=MACD, help="whose mask is compared")
+    parser.add_argument("--places", type=int, default=PLACES, help="random places a clip")
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--out", type=Path, default=Path("runs/control-draws"))
     args: argparse.Namespace = parser.parse_args(argv)
     try:
-        for name in ("n", "split"):
-            Number(1, 100_000, whole=True).read(getattr(args, name), name)
+        for name, most in (("n", 100_000), ("split", 100_000), ("places", 64)):
+            Number(1, most, whole=True).read(getattr(args, name), name)
         check_folder(args.out)
         return _read(args)
     except MacdError as error:
@@ -238,7 +240,7 @@ def _read(args: argparse.Namespace) -> int:
         with path.open("a", encoding="utf-8") as file:
             for done, item in enumerate(missing):
                 clip, tracks = prepare(item)
-                row = read_draws(lm, clip, tracks, item, setting.options, args.choice)
+                row = read_draws(lm, clip, tracks, item, setting.options, args.choice, args.places)
                 rows[item.id] = replace(row, seed=args.seed)
                 file.write(json.dumps(asdict(rows[item.id])) + "\n")
                 file.flush()

@@ -195,11 +195,14 @@ def _room(made: Outcomes, pair: int) -> dict[str, Any]:
 def _choices(
     rows: Mapping[str, Rows], items: Mapping[str, Item], settings: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Each choice over its own nulls, on the test clips that were read for every choice.
+    """Each choice over its own nulls, on the test clips read for every choice; [] for the oracle's
+    alone.
 
     settings: name → what is done to the rows, and the index of α and β in GRID. Holm's p is over
     all but the oracle's, which is a measure.
     """
+    if set(rows) == {ORACLE}:
+        return []
     read = {c: {r.item: r for r in of if r.item.startswith("test")} for c, of in rows.items()}
     shared = [item for item in read[ORACLE] if all(item in one for one in read.values())]
     told = []
