@@ -45,7 +45,7 @@ from macd_studio.core.views import hidden_by
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import choices_of, item_seed
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.commands.common import check_folder, pack_lines, say
 from macd_studio.evals.first_token import ORACLE
 from macd_studio.evals.rows import Setting
 
@@ -192,8 +192,7 @@ def stored(path: Path) -> dict[str, ControlDraws]:
 
 def pack_draws(path: Path, rows: Sequence[ControlDraws]) -> None:
     """Writes the rows packed, the same bytes for the same rows."""
-    text = "".join(json.dumps(asdict(r), separators=(",", ":")) + "\n" for r in rows)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    pack_lines(path, (asdict(r) for r in rows))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

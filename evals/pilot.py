@@ -13,7 +13,7 @@ import argparse
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +33,7 @@ from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark, Maker, Opacity
 from macd_studio.evals.benchmarks.toyworld_crossed import OPTION_CELLS, which_animal, which_way
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import pack_lines, say
 from macd_studio.evals.constant import likely_constants
 from macd_studio.evals.figures import change, percent, table
 from macd_studio.evals.first_token import contrasted
@@ -147,8 +147,7 @@ def stored(path: Path = FILE) -> list[PilotRow]:
 
 def pack(rows: Sequence[PilotRow], path: Path = FILE) -> None:
     """Writes the rows packed, the same bytes for the same rows."""
-    lines = "".join(json.dumps(vars(r), separators=(",", ":")) + "\n" for r in rows)
-    path.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    pack_lines(path, (asdict(r) for r in rows))
 
 
 def room(rows: Sequence[PilotRow]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def test_room_is_what_the_asked_object_gains_over_any_one():
     found = room(planted(200, 1.0, 0.0))
     assert found["over"][1] > 0.05
     assert found["oracle"][0] > found["null"][0]
-    assert room(planted(200, 0.7, 0.7))["over"] == pytest.approx([0, 0, 0], abs=0.02)
+    assert room(planted(200, 0.7, 0.7))["over"][0] == 0
 
 
 def test_committed_rows_are_those_that_are_read_again(toyworld):
@@ -47,7 +47,8 @@ def test_committed_rows_are_those_that_are_read_again(toyworld):
         again = read_row(toyworld, row.variant, row.seed, row.index)
         assert (again.truth, again.asked) == (row.truth, row.asked)
         for part in ("video", "alone", "all"):
-            assert np.array(getattr(again, part)) == pytest.approx(getattr(row, part), abs=2e-3)
+            one, other = (np.array(getattr(r, part)) for r in (again, row))
+            assert one == pytest.approx(other, abs=2e-3)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
