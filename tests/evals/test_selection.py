@@ -93,7 +93,10 @@ def test_what_a_constant_gains_is_no_gain_of_a_choice():
     found = regime_report({ORACLE: rows}, items)
     plain = found["settings"][PLAIN]
     assert can_judge_selection(plain["oracle"]["delta"], plain["over"]["delta"])
-    assert found["constants"]["constant"][0] > 0.05
+    gained = found["constants"]["constant"][0]
+    assert gained > 0.05
+    with_them = found["settings"][JUDGED]["baseline"][0]
+    assert with_them == pytest.approx(plain["baseline"][0] + gained)
     assert not found["can_judge_selection"]
 
 
