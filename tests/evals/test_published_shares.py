@@ -16,9 +16,10 @@ def shares():
             assert part["n"] == part["clips"]
             for name, figures in part["methods"].items():
                 yield f"{path.stem} {name}", figures["right"], part["n"]
-    former = json.loads((REPORT / "redrawn-former.json").read_text())
-    for name, view in former["views"].items():
-        yield name, view["false_yes"], former["clips"]
+    for file in ("redrawn", "redrawn-former"):
+        redrawn = json.loads((REPORT / f"{file}.json").read_text())
+        for name, view in redrawn["views"].items():
+            yield f"{file} {name}", view["false_yes"], redrawn["clips"]
     for part in json.loads((REPORT / "detectors.json").read_text())["regimes"].values():
         assert part["n"] == part["clips"]
         for source, one in part["sources"].items():
