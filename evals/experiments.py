@@ -21,8 +21,10 @@ import numpy as np
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.evals.answer import item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.commands.common import say
+from macd_studio.evals.control_draws import ControlDraws, stored
 from macd_studio.evals.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
 from macd_studio.evals.headroom import Answers, adjust, compare, picture
 from macd_studio.evals.run import write_json
@@ -32,8 +34,9 @@ FOLDER = ROOT / "docs" / "toyworld-results"
 POOL = "crossed-logits.jsonl.gz"
 BENCHMARK = "toyworld-crossed"
 
-CONTROLS = "crossed-controls.jsonl.gz"
-"""The controls that were named later, of *options*: their logits stand for those of the pool."""
+CONTROLS, DRAWS = "crossed-controls.jsonl.gz", "draws.jsonl.gz"
+"""The controls that were named later, of *options*: their logits stand for those of the pool. Clips
+that `evals.control_draws` read are not in CONTROLS but come from its rows, see `one_draw`."""
 
 Counts = tuple[int, int]
 """questions of the test split and of the choose split, before whole cycles are made of them"""
@@ -59,7 +62,7 @@ class Part:
 
 EXPERIMENTS: dict[str, dict[str, Part]] = {
     "crossed": {
-        "options": Part(OPTIONS, PRESENT, (POOL, CONTROLS)),
+        "options": Part(OPTIONS, PRESENT, (POOL, DRAWS, CONTROLS)),
         "presence": Part(SMALL, FORMER),
         "order": Part(SMALL, FORMER),
     },
@@ -72,9 +75,28 @@ EXPERIMENTS: dict[str, dict[str, Part]] = {
 """File → regime → what is compared there."""
 
 
+READS = {"random-place": 4.0, "random-objects": 4.0, "random-average-4": 7.0}
+"""Prompts read for one draw of a control, as `answer.count_reads` counts them."""
+
+
+def one_draw(row: ControlDraws) -> OptionLogits:
+    """One draw of each control out of many: the first place, the average of the first four, and an
+    order of the levels in which each is as likely."""
+    order = np.random.default_rng(item_seed(row.item)).integers(len(row.objects))
+    average = np.mean([place.logits for place in row.places[:4]], 0).tolist()
+    draws = (row.places[0].logits, row.objects[order].logits, average)
+    views = {VIDEO: row.video} | dict(zip(READS, draws, strict=True))
+    return OptionLogits("", row.item, views, READS)
+
+
 @lru_cache(maxsize=4)
 def read_pool(path: Path) -> Mapping[str, OptionLogits]:
-    """Item id → its row, of a packed file of logits. Raises OptionError where it is not whole."""
+    """Item id → its row, of a packed file of logits or of `evals.control_draws`.
+
+    Raises OptionError where a file of logits is not whole.
+    """
+    if path.name == DRAWS:
+        return {item: one_draw(row) for item, row in stored(path).items()}
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             rows = [OptionLogits(**json.loads(line)) for line in lines]

@@ -38,7 +38,7 @@ POPE = ("random", "popular", "adversarial")
 TAKEN = {"eventhallusion/entire": 30, "eventhallusion/misleading": 18,
          "eventhallusion/interleave": 1, "pope": 11}  # fmt: skip
 """Questions of each source; "interleave" asks one question of all its clips."""
-SEED, RESAMPLED = 7, 9999
+SEED, RESAMPLED = 7, 1999
 DIMENSIONS = {"depth": "reasoning depth", "focus": "content focus"}
 """Column of the file → dimension of the rule; "rule_" before it, of the rule's labels."""
 
