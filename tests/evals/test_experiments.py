@@ -17,6 +17,7 @@ from macd_studio.evals.experiments import (
     read_pool,
 )
 from macd_studio.evals.first_token import OptionLogits
+from macd_studio.evals.plots import forest
 
 
 def plain(figures):
@@ -89,3 +90,16 @@ def test_a_later_pool_stands_for_an_earlier_one_of_the_same_model():
     other = OptionLogits("", "a", {"baseline": [1.1, 2.0]})
     with pytest.raises(OptionError, match="two models"):
         merged([{"a": first}, {"a": other}])
+
+
+def test_a_method_that_a_regime_lacks_has_an_empty_row():
+    def part(*methods):
+        gain = {"delta": [0.1, 0.05, 0.15]}
+        right = {"baseline": {"right": [0.7, 0.6, 0.8]}}
+        return {"n": 9, "methods": right | dict.fromkeys(methods, gain)}
+
+    marks = [
+        forest({"regimes": {"one": part("vcd", "macd"), "two": part(*second)}}).count("<use ")
+        for second in (("vcd", "macd"), ("vcd",))
+    ]
+    assert marks[0] > marks[1] > 0
