@@ -9,6 +9,7 @@ import pytest
 
 from macd_studio.evals import redrawn
 from macd_studio.evals.commands import common
+from macd_studio.evals.render import REPORT
 from macd_studio.toyworld.priors import priors
 
 
@@ -101,3 +102,11 @@ def test_figures_follow_from_the_rows_alone(monkeypatch):
     rows = found.pop("rows")
     assert len(rows) == 30
     assert redrawn.figures_of(rows) == found
+
+
+def test_the_published_figures_follow_from_the_rows():
+    lines = gzip.decompress((REPORT / "redrawn-rows.jsonl.gz").read_bytes()).splitlines()
+    told = json.loads((REPORT / "redrawn.json").read_text())
+    figures = redrawn.figures_of([json.loads(line) for line in lines], told["seed"])
+    assert json.loads(json.dumps(figures)) == told
+    assert told["clips"] == 600
