@@ -22,7 +22,7 @@
 # make seeds  train the backbone with further seeds, one after another, and choose what ships
 # make compare  six methods on each of those backbones, and four fills of the masks
 # make traces  write the traces of the shipped clips anew
-# make headroom  which regimes can judge how a method chooses objects
+# make headroom  what methods, constants and an oracle gain where habits are crossed with the truth
 VENV := .venv
 BIN := $(VENV)/bin
 MCP := .venv-mcp

@@ -1,8 +1,10 @@
 """Many draws of each control for one clip: what one random mask gains on average, not by luck.
 
-A row holds the logits of a question's options under the video, behind MACD's mask, behind R
-independent `random-place` masks, and behind every order of MACD's object levels (`random-objects`,
-the frame levels in a random order each). `python -m evals.control_draws` reads and stores them.
+A row holds the logits of a question's options under the video, behind the mask of a choice of
+objects, behind R independent `random-place` masks of it, and behind every order of its object
+levels (`random-objects`, the frame levels in a random order each). The choice is MACD's, the one
+by measured effects (`macd-measured`), or the oracle's: the asked object alone, without a frame
+mask. `python -m evals.control_draws` reads and stores them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError
+from macd_studio.core.macd import no_masks
 from macd_studio.core.masking.controls import (
     ControlMask,
     Hidden,
@@ -31,23 +34,29 @@ from macd_studio.core.masking.controls import (
     random_objects,
     random_place,
 )
+from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.rows import Row
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.types import Clip, Track
+from macd_studio.core.types import Clip, Counterfactual, Track
 from macd_studio.core.validation import Number
 from macd_studio.core.views import hidden_by
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import choices_of, item_seed
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.commands.common import check_folder, pack_lines, say
+from macd_studio.evals.first_token import ORACLE
 from macd_studio.evals.rows import Setting
 
 PLACES = 8
 """Independent placements of a clip."""
 ORDERS = 16
 """Orders of MACD's levels that are all read; where there are more, so many are drawn."""
+
+MACD, MEASURED = "macd", "macd-measured"
+CHOICES = (MACD, MEASURED, ORACLE)
+"""Choices of objects whose rows can be read."""
 
 Array = NDArray[np.float64]
 
@@ -64,9 +73,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class ControlDraws:
-    """One item. video, macd: logits of its options; level: MACD's own of the objects.
+    """One item. video, macd: logits of its options, the latter behind the choice's own mask;
+    level: the choice's own of the objects.
 
-    seed: of the drawing of the clips, as `--seed` gives it.
+    seed: of the drawing of the clips, as `--seed` gives it. choice: of CHOICES.
     """
 
     item: str
@@ -76,6 +86,7 @@ class ControlDraws:
     places: list[Draw]
     objects: list[Draw]
     seed: int = 0
+    choice: str = MACD
 
     @staticmethod
     def of(values: dict[str, Any]) -> ControlDraws:
@@ -95,23 +106,48 @@ def orders(hidden: Hidden, seed: int) -> Iterator[ControlMask]:
         yield permuted(hidden, np.array(level), rng.permutation(hidden.frame_level))
 
 
+def chosen_by(choice: str, context: MethodContext, about: str) -> Counterfactual:
+    """The levels of a choice, of CHOICES. about: the asked class, see `Item.about`.
+
+    The oracle masks it fully, in a context without a frame mask, and masks nothing for "".
+    """
+    if choice == ORACLE:
+        asked = [float(t.label == about) for t in context.tracks]
+        return replace(no_masks(), level=np.array(asked))
+    if choice == MEASURED:
+        return measured_counterfactual(context)
+    with torch.enable_grad():
+        return context.counterfactual(context.options.mask)
+
+
 @torch.no_grad()
 def read_draws(
-    lm: LocalLM, clip: Clip, tracks: tuple[Track, ...], item: Item, options: RunOptions
+    lm: LocalLM,
+    clip: Clip,
+    tracks: tuple[Track, ...],
+    item: Item,
+    options: RunOptions,
+    choice: str = MACD,
+    places: int = PLACES,
 ) -> ControlDraws:
-    """The item's row; all masks in one batch of the model."""
+    """The item's row; all masks in one batch of the model. choice: of CHOICES. places: at least 1.
+
+    Where the oracle's object lies under another one, it is masked there too, and so is each
+    object of its orders.
+    """
     own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
+    if choice == ORACLE:
+        own = replace(own, mask=replace(own.mask, frame_mask="off", overlap="raw"))
     context = MethodContext(lm, lm.encode(clip, item.question), tracks, own)
     mask = own.mask
-    with torch.enable_grad():
-        macd = context.counterfactual(mask)
+    macd = chosen_by(choice, context, item.about)
     hidden = hidden_by(context, macd)
-    seeds = np.random.SeedSequence(own.seed).generate_state(PLACES + 1)
-    places = [random_place(hidden, int(seed)) for seed in seeds[:PLACES]]
-    objects = list(orders(hidden, int(seeds[PLACES])))
+    seeds = np.random.SeedSequence(own.seed).generate_state(max(places, PLACES) + 1)
+    placed = [random_place(hidden, int(seed)) for seed in seeds[:places]]
+    objects = list(orders(hidden, int(seeds[-1])))
     masks = context.masks(mask)
     videos = [context.composite(masks, macd.level, macd.frame_level)]
-    for drawn in (*places, *objects):
+    for drawn in (*placed, *objects):
         moved = masks if drawn.tracks is hidden.tracks else context.masks(mask, drawn.tracks)
         videos.append(context.composite(moved, drawn.level, drawn.frame_level))
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
@@ -125,15 +161,16 @@ def read_draws(
     read = [of_options(row) for row in lm.next_rows(state, ids=named)]
     described = [
         Draw(logits, round(d.area_ratio, 4), round(d.overlap, 4), d.level.tolist())
-        for d, logits in zip((*places, *objects), read[1:], strict=True)
+        for d, logits in zip((*placed, *objects), read[1:], strict=True)
     ]
     return ControlDraws(
         item.id,
         of_options(lm.next_rows(context.base, ids=named)[0]),
         read[0],
         macd.level.tolist(),
-        described[:PLACES],
-        described[PLACES:],
+        described[:places],
+        described[places:],
+        choice=choice,
     )
 
 
@@ -155,8 +192,7 @@ def stored(path: Path) -> dict[str, ControlDraws]:
 
 def pack_draws(path: Path, rows: Sequence[ControlDraws]) -> None:
     """Writes the rows packed, the same bytes for the same rows."""
-    text = "".join(json.dumps(asdict(r), separators=(",", ":")) + "\n" for r in rows)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    pack_lines(path, (asdict(r) for r in rows))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -166,12 +202,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=int, default=1000, help="questions of the test split")
     parser.add_argument("--split", type=int, default=300, help="questions to tune on")
     parser.add_argument("--seed", type=int, default=0, help="another drawing of the clips")
+    parser.add_argument("--choice", choices=CHOICES, default=MACD, help="whose mask is compared")
+    parser.add_argument("--places", type=int, default=PLACES, help="random places a clip")
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--out", type=Path, default=Path("runs/control-draws"))
     args: argparse.Namespace = parser.parse_args(argv)
     try:
-        for name in ("n", "split"):
-            Number(1, 100_000, whole=True).read(getattr(args, name), name)
+        for name, most in (("n", 100_000), ("split", 100_000), ("places", 64)):
+            Number(1, most, whole=True).read(getattr(args, name), name)
         check_folder(args.out)
         return _read(args)
     except MacdError as error:
@@ -192,7 +230,8 @@ def _read(args: argparse.Namespace) -> int:
         if i.regime == args.regime and i.options
     ]
     args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "draws.jsonl"
+    name = "draws" if args.choice == MACD else f"draws-{args.choice}"
+    path = args.out / f"{name}.jsonl"
     rows = stored(path)
     missing = [i for i in items if i.id not in rows]
     if missing:
@@ -200,14 +239,15 @@ def _read(args: argparse.Namespace) -> int:
         with path.open("a", encoding="utf-8") as file:
             for done, item in enumerate(missing):
                 clip, tracks = prepare(item)
-                row = read_draws(lm, clip, tracks, item, setting.options)
+                row = read_draws(lm, clip, tracks, item, setting.options, args.choice, args.places)
                 rows[item.id] = replace(row, seed=args.seed)
                 file.write(json.dumps(asdict(rows[item.id])) + "\n")
                 file.flush()
                 if done % 50 == 49:
                     say(f"{done + 1} of {len(missing)} clips")
-    pack_draws(args.out / "draws.jsonl.gz", [rows[i.id] for i in items])
-    say(f"{len(items)} clips are in {args.out / 'draws.jsonl.gz'}")
+    packed = args.out / f"{name}.jsonl.gz"
+    pack_draws(packed, [rows[i.id] for i in items])
+    say(f"{len(items)} clips are in {packed}")
     return 0
 
 

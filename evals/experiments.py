@@ -1,8 +1,8 @@
 """Every published table of the crossed benchmark, from its committed logits.
 
 `python -m evals.experiments` writes crossed.json with its picture and search.json anew, one file an
-experiment. Nothing is read by a model: the logits of docs/toyworld-results/crossed-logits.jsonl.gz
-hold every view of every clip, so a figure that does not follow from them is not published.
+experiment. Nothing is read by a model: the logits of docs/toyworld-results/crossed-*.jsonl.gz hold
+every view of every clip, so a figure that does not follow from them is not published.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.evals.answer import item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.commands.common import say
-from macd_studio.evals.first_token import ORACLE, REMOVED, OptionLogits
+from macd_studio.evals.control_draws import ControlDraws, stored
+from macd_studio.evals.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
 from macd_studio.evals.headroom import Answers, adjust, compare, picture
 from macd_studio.evals.run import write_json
 from macd_studio.parts import ROOT
@@ -30,39 +34,69 @@ FOLDER = ROOT / "docs" / "toyworld-results"
 POOL = "crossed-logits.jsonl.gz"
 BENCHMARK = "toyworld-crossed"
 
+CONTROLS, DRAWS = "crossed-controls.jsonl.gz", "draws.jsonl.gz"
+"""The controls that were named later, of *options*: their logits stand for those of the pool. Clips
+that `evals.control_draws` read are not in CONTROLS but come from its rows, see `one_draw`."""
+
 Counts = tuple[int, int]
 """questions of the test split and of the choose split, before whole cycles are made of them"""
 OPTIONS: Counts = (1000, 300)
 SMALL: Counts = (600, 150)
 
-
-DRAWN = (
-    "vcd", "macd", "macd-measured", "random-mask", "random-average-4", "mask-all", ORACLE, REMOVED,
-)  # fmt: skip
-"""What the logits hold. `random-mask` and its average were drawn before `random-place`: each object
-lies at least half its size from where it was."""
+CHOSEN, TOLD = ("vcd", "macd", "macd-measured"), ("mask-all", ORACLE, REMOVED)
+FORMER = (*CHOSEN, "random-mask", "random-average-4", *TOLD)
+"""With the random mask and its average as they were before `random-place`: each object lies at
+least half its size from where it was."""
+PRESENT = (*CHOSEN, "random-place", "random-objects", "random-average-4", *TOLD)
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """One file. regimes: by name the questions asked for; methods: what is compared."""
+class Part:
+    """One regime. counts: questions asked for; methods: what is compared; pools: files of logits,
+    later ones stand for earlier ones where both hold a view."""
 
-    regimes: Mapping[str, Counts]
+    counts: Counts
     methods: tuple[str, ...]
+    pools: tuple[str, ...] = (POOL,)
 
 
-EXPERIMENTS = {
-    "crossed": Experiment({"options": OPTIONS, "presence": SMALL, "order": SMALL}, DRAWN),
-    "search": Experiment(
-        {"options": OPTIONS},
-        ("macd", "macd-margin", "macd-measured", "random-mask", "random-average-4"),
-    ),
+EXPERIMENTS: dict[str, dict[str, Part]] = {
+    "crossed": {
+        "options": Part(OPTIONS, PRESENT, (POOL, DRAWS, CONTROLS)),
+        "presence": Part(SMALL, FORMER),
+        "order": Part(SMALL, FORMER),
+    },
+    "search": {
+        "options": Part(
+            OPTIONS, ("macd", "macd-margin", "macd-measured", "random-mask", "random-average-4")
+        ),
+    },
 }
+"""File → regime → what is compared there."""
+
+
+READS = {"random-place": 4.0, "random-objects": 4.0, "random-average-4": 7.0}
+"""Prompts read for one draw of a control, as `answer.count_reads` counts them."""
+
+
+def one_draw(row: ControlDraws) -> OptionLogits:
+    """One draw of each control out of many: the first place, the average of the first four, and an
+    order of the levels in which each is as likely."""
+    order = np.random.default_rng(item_seed(row.item)).integers(len(row.objects))
+    average = np.mean([place.logits for place in row.places[:4]], 0).tolist()
+    draws = (row.places[0].logits, row.objects[order].logits, average)
+    views = {VIDEO: row.video} | dict(zip(READS, draws, strict=True))
+    return OptionLogits("", row.item, views, READS)
 
 
 @lru_cache(maxsize=4)
 def read_pool(path: Path) -> Mapping[str, OptionLogits]:
-    """Item id → its row, of a packed file of logits. Raises OptionError where it is not whole."""
+    """Item id → its row, of a packed file of logits or of `evals.control_draws`.
+
+    Raises OptionError where a file of logits is not whole.
+    """
+    if path.name == DRAWS:
+        return {item: one_draw(row) for item, row in stored(path).items()}
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             rows = [OptionLogits(**json.loads(line)) for line in lines]
@@ -71,6 +105,29 @@ def read_pool(path: Path) -> Mapping[str, OptionLogits]:
             f"{path.name} cannot be read ({error})", "Take it from the repository again"
         ) from None
     return {row.item: row for row in rows}
+
+
+def merged(pools: Sequence[Mapping[str, OptionLogits]]) -> Mapping[str, OptionLogits]:
+    """One pool of several; a later one's views stand for an earlier one's of the same name.
+
+    Raises OptionError where the video's own logits differ: then the pools are of other models.
+    """
+    first, *others = pools
+    rows = dict(first)
+    for pool in others:
+        for item, row in pool.items():
+            known = rows.get(item, row)
+            if not np.allclose(known.views[VIDEO], row.views[VIDEO], atol=SAME):
+                raise OptionError(
+                    f"the logits of {item} are of two models", "Read both files with one model"
+                )
+            views = known.views | {k: v for k, v in row.views.items() if k != VIDEO}
+            rows[item] = replace(known, views=views, reads=known.reads | row.reads)
+    return rows
+
+
+SAME = 2e-3
+"""Logits by which one model's may differ from one machine to the next."""
 
 
 def of_regime(pool: Mapping[str, OptionLogits], regime: str, counts: Counts) -> list[Answers]:
@@ -88,17 +145,23 @@ def of_regime(pool: Mapping[str, OptionLogits], regime: str, counts: Counts) -> 
     return answers
 
 
-def report_of(name: str, pool: Mapping[str, OptionLogits]) -> dict[str, Any]:
+def figures_of(name: str, regime: str) -> dict[str, Any]:
+    """The figures of one regime of an experiment, from the committed files."""
+    part = EXPERIMENTS[name][regime]
+    pool = merged([read_pool(FOLDER / file) for file in part.pools])
+    choose, test = of_regime(pool, regime, part.counts)
+    about = {"balance": find_benchmark(BENCHMARK).balance[regime], "tuned_on": len(choose.items)}
+    return about | compare(choose, test, part.methods)
+
+
+def report_of(name: str) -> dict[str, Any]:
     """The report of one experiment, as `evals.headroom` writes it."""
-    experiment, benchmark = EXPERIMENTS[name], find_benchmark(BENCHMARK)
-    regimes: dict[str, Any] = {}
-    for regime, counts in experiment.regimes.items():
-        choose, test = of_regime(pool, regime, counts)
-        about = {"balance": benchmark.balance[regime], "tuned_on": len(choose.items)}
-        regimes[regime] = about | compare(choose, test, experiment.methods)
+    parts = EXPERIMENTS[name]
+    regimes = {regime: figures_of(name, regime) for regime in parts}
+    methods = dict.fromkeys(m for part in parts.values() for m in part.methods)
     return {
         "benchmark": BENCHMARK, "backbone": "toyworld", "boxes": "truth", "fill": "mean",
-        "methods": list(experiment.methods), "families": adjust(regimes), "regimes": regimes,
+        "methods": list(methods), "families": adjust(regimes), "regimes": regimes,
     }  # fmt: skip
 
 
@@ -108,9 +171,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = command_line("evals.experiments", __doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the files")
     args: argparse.Namespace = parser.parse_args(argv)
-    pool = read_pool(FOLDER / POOL)
     for name in EXPERIMENTS:
-        report = report_of(name, pool)
+        report = report_of(name)
         write_json(args.out / f"{name}.json", report)
         if name == "crossed":
             (args.out / f"{name}.svg").write_text(picture(report), encoding="utf-8")

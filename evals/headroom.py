@@ -1,10 +1,9 @@
-"""Can a regime judge how a method chooses objects? `python -m evals.headroom toyworld-crossed`.
+"""What methods gain by the first token, and what an oracle does: `python -m evals.headroom`.
 
 Answers are first tokens among each question's options. The oracle hides the asked object, and
-"removed" is the clip drawn again without it. Where the oracle gains much over the video, over
-hiding everything and over random places, and a constant per option gains nothing, a good choice of
-objects could show. Everywhere else a regime cannot judge selection. α and β, and the
-constants, are tuned for each regime on clips of the other split.
+"removed" is the clip drawn again without it. α and β, and the constants, are tuned for each regime
+on clips of the other split. Whether a regime can judge a choice of objects at all is asked by
+`evals.selection`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ from macd_studio.evals.first_token import (
     stack,
     stored_logits,
 )
-from macd_studio.evals.intervals import Interval
 from macd_studio.evals.rows import Setting, row_key
 from macd_studio.evals.stats import (
     COULD_DIFFER,
@@ -69,32 +67,14 @@ METHODS = (
     "random-average-4",
     "mask-all",
 )
-ALL, PLACES = "mask-all", ("random-place", "random-mask")
-REFERENCES = (ALL, *PLACES, "random-objects", "random-average-4")
+REFERENCES = ("mask-all", "random-place", "random-mask", "random-objects", "random-average-4")
 """Methods that choose no objects: a choice is worth what it gains over them."""
 CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
 """Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
 the most accurate ones of the very clips they are judged on, which no constant can beat by much."""
 
-OVER_BASELINE, OVER_REFERENCE, BY_CONSTANT = 0.10, 0.04, 0.01
-"""Shares of right answers that make headroom, see `can_judge_selection`."""
 EQUAL = ((1.0, 0.1), (3.0, 0.1))
 """α and β at which all methods are compared alike, beside those tuned for each."""
-
-
-def can_judge_selection(
-    oracle: Interval, over: Sequence[Interval], constants: Sequence[Interval]
-) -> bool:
-    """Whether a regime has headroom for a choice of objects.
-
-    oracle: its gain over the baseline, at least 10 points; over: over hiding every object, and over
-    random places, at least 4 each; constants: what tuned constants per option gain, each at most 1,
-    its interval holds 0. The other intervals must leave out zero.
-    """
-    gains = oracle[0] >= OVER_BASELINE and all(z[0] >= OVER_REFERENCE for z in over)
-    apart = oracle[1] > 0 and all(z[1] > 0 for z in over)
-    idle = all(z[0] <= BY_CONSTANT and z[1] <= 0 <= z[2] for z in constants)
-    return bool(gains and apart and idle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,18 +190,7 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
             }
             if all(name in row.reads for row in test.rows):
                 figures[name]["reads"] = float(np.mean([row.reads[name] for row in test.rows]))
-    comparison: dict[str, Any] = {
-        "n": len(test.items),
-        "clips": len(set(clips)),
-        "methods": figures,
-    }
-    if ORACLE in figures and ALL in figures:
-        oracle = figures[ORACLE]
-        over = [oracle["over"][z]["delta"] for z in (ALL, *PLACES) if z in oracle["over"]]
-        comparison["can_judge_selection"] = can_judge_selection(
-            oracle["delta"], over, [figures[z]["delta"] for z in (CONSTANT, ACCURATE)]
-        )
-    return comparison
+    return {"n": len(test.items), "clips": len(set(clips)), "methods": figures}
 
 
 def _compared(a: NDArray[np.bool_], b: NDArray[np.bool_], clips: Sequence[str]) -> dict[str, Any]:
@@ -327,9 +296,7 @@ def markdown(report: dict[str, Any]) -> str:
     gains, paired, equal = [], [], []
     for regime, part in report["regimes"].items():
         figures = part["methods"]
-        judged = part.get("can_judge_selection")
-        verdict = "" if judged is None else ", can judge a choice" if judged else ", cannot"
-        name = f"{regime} ({part['balance']}{verdict})"
+        name = f"{regime} ({part['balance']})"
         for method in (m for m in methods if m in figures):
             one = figures[method]
             reads = f"{one['reads']:.1f}" if "reads" in one else "–"

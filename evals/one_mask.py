@@ -29,6 +29,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.commands.common import say
 from macd_studio.evals.control_draws import PLACES, ControlDraws, stored
 from macd_studio.evals.figures import interval_text, points, table
@@ -320,8 +321,8 @@ def _points(interval: Interval) -> str:
     return interval_text(list(interval), "+.1f")
 
 
-def truths(rows: Sequence[ControlDraws]) -> list[int]:
-    """Index of the right option of each row. Raises OptionError for a row of no question."""
+def items_of(rows: Sequence[ControlDraws]) -> list[Item]:
+    """The question of each row. Raises OptionError for a row of no question."""
     drawings = {
         seed: seeded(find_benchmark("toyworld-crossed"), seed) for seed in {r.seed for r in rows}
     }
@@ -330,13 +331,17 @@ def truths(rows: Sequence[ControlDraws]) -> list[int]:
         benchmark = drawings[row.seed]
         key, _, which = row.item.rpartition("/")
         try:
-            item = benchmark.item(key, int(which))  # type: ignore[attr-defined]
+            found.append(benchmark.item(key, int(which)))  # type: ignore[attr-defined]
         except (ValueError, KeyError, IndexError):
             raise OptionError(
                 f"there is no question {row.item[:60]!r}", "Read the draws again"
             ) from None
-        found.append(item.options.index(item.truth))
     return found
+
+
+def truths(rows: Sequence[ControlDraws]) -> list[int]:
+    """Index of the right option of each row. Raises OptionError for a row of no question."""
+    return [item.options.index(item.truth) for item in items_of(rows)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

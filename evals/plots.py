@@ -78,16 +78,18 @@ def _by_method(ax: Any, methods: Sequence[str], head: str, name: str) -> None:
 def forest(figures: Figures, line: str = "", band: str = "") -> str:
     """Change in the share of right answers against the baseline, with 95 % intervals, as SVG.
 
-    line, band: methods whose estimate, and whose interval, is marked over all rows.
+    A method that a regime lacks has an empty row there. line, band: methods whose estimate, and
+    whose interval, is marked over all rows.
     """
     regimes = figures["regimes"]
     every = [part["methods"] for part in regimes.values()]
-    methods = [m for m in every[0] if any("delta" in part[m] for part in every)]
+    named = dict.fromkeys(m for part in every for m in part)
+    methods = [m for m in named if any("delta" in part.get(m, {}) for part in every)]
 
     def draw(ax: Any, regime: str) -> None:
         part = regimes[regime]
         for y, method in enumerate(methods):
-            one = part["methods"][method]
+            one = part["methods"].get(method, {})
             if "delta" in one:
                 ends = [100 * z for z in one["delta"]]
                 _interval(ax, y, ends, ends[0] if survives(one) else None)

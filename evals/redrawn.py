@@ -1,9 +1,10 @@
 """Is a masked object the same to the model as one that was never there?
 
-`python -m evals.redrawn --n 600 --out FILE.json`: clips with one of a usual pair and a second
-object, asked for the other one of the pair, which is not there. The margin of "yes" over "no" with
-the companion masked (its true box, r = 1, no frame mask), by each fill, is held against that of the
-same clip drawn again without it. Beside it: the clip as it is, and a mask where nothing is.
+`python -m evals.redrawn --n 600 --out FILE.json --rows FILE.jsonl.gz`: clips with one of a usual
+pair and a second object, asked for the other one of the pair, which is not there. The margin of
+"yes" over "no" with the companion masked (its true box, r = 1, no frame mask), by each fill, is
+held against that of the same clip drawn again without it. Beside it: the clip as it is, and a mask
+where nothing is.
 """
 
 from __future__ import annotations
@@ -103,12 +104,20 @@ def margins(lm: LocalLM, spec: ClipSpec, head: str, absent: str) -> dict[str, fl
 
 
 def measure(lm: LocalLM, n: int, seed: int = SEED) -> dict[str, Any]:
-    """Each view's margin less that of the redrawn clip, and its false yeses, over n clips.
+    """The figures of n clips, see `figures_of`, and their `rows`."""
+    rows = [margins(lm, *clip) for clip in draw_clips(n, seed)]
+    rows = [{name: round(margin, 4) for name, margin in row.items()} for row in rows]
+    return figures_of(rows, seed) | {"rows": rows}
 
-    A plate shows what lies behind an object that moves; behind a still one it is inpainted.
+
+def figures_of(rows: Sequence[dict[str, float]], seed: int = SEED) -> dict[str, Any]:
+    """Each view's margin less that of the redrawn clip, and its false yeses.
+
+    rows: as `margins` gives them, of the first clips of the seed. A plate shows what lies behind an
+    object that moves; behind a still one it is inpainted.
     """
+    n = len(rows)
     clips = list(draw_clips(n, seed))
-    rows = [margins(lm, *clip) for clip in clips]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     keys = [str(i) for i in range(n)]
     ones: NDArray[np.float64] = np.ones(n)

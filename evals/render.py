@@ -26,8 +26,11 @@ from macd_studio.evals.figures import Report, area, change, logits, percent, poi
 from macd_studio.evals.headroom import gain_text, search_table
 from macd_studio.evals.headroom import markdown as headroom_table
 from macd_studio.evals.one_mask import markdown as one_mask_tables
+from macd_studio.evals.pilot import markdown as pilot_table
 from macd_studio.evals.registered import markdown as registered_table
 from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
+from macd_studio.evals.selection import JUDGED, PLAIN
+from macd_studio.evals.selection import markdown as selection_table
 from macd_studio.evals.trainings import bars_table, spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,6 +60,12 @@ def _ranking(report: Report, regime: str, method: str) -> str:
 def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
     figures: Report = report[part]["regimes"][regime]["methods"][method]
     return figures
+
+
+def _choice(regime: Report, choice: str, null: str) -> Report:
+    """A choice over a null, at the registered α and β, as the method is."""
+    wanted = (PLAIN, choice, null)
+    return next(c for c in regime["choices"] if (c["setting"], c["choice"], c["null"]) == wanted)
 
 
 def _fills_table(report: Report) -> str:
@@ -110,8 +119,17 @@ KINDS: dict[str, Callable[..., str]] = {
         _crossed(r, "crossed", regime, method)["over"][other]
     ),
     "judges": lambda r, regime: (
-        "can" if r["crossed"]["regimes"][regime]["can_judge_selection"] else "cannot"
+        "can" if r["selection"]["regimes"][regime]["can_judge_selection"] else "cannot"
     ),
+    "selection-table": lambda r: selection_table(r["selection"]),
+    "selection-n": lambda r, regime: str(r["selection"]["regimes"][regime]["n"]),
+    "selection": lambda r, regime, what: change(
+        r["selection"]["regimes"][regime]["settings"][JUDGED][what]["delta"]
+    ),
+    "selection-over": lambda r, regime, choice, null: change(
+        _choice(r["selection"]["regimes"][regime], choice, null)["delta"]
+    ),
+    "pilot-table": lambda r: pilot_table(r["pilot"]),
     "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
     "one-mask-n": lambda r: str(r["one_mask"]["n"]),
     "one-mask": lambda r, name: change(r["one_mask"]["cross_fitted"]["gain"][name]["delta"]),
@@ -124,6 +142,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "registered": lambda r, row: change(list(r["registered"]["rows"][int(row)]["delta"])),
     "registered-said": lambda r, row: r["registered"]["rows"][int(row)]["verdict"],
     "controls-table": lambda r: controls_table(r["controls"]),
+    "former": lambda r, regime, method: gain_text(_crossed(r, "search", regime, method)),
     "search-table": lambda r: search_table(r["search"]),
     "captions-table": lambda r: captions_table(r["captions"]),
     "captions": lambda r, what: str(r["captions"][what]),
@@ -158,7 +177,12 @@ SECTIONS = {
     "crossed-n": "crossed",
     "crossed": "crossed",
     "crossed-over": "crossed",
-    "judges": "crossed",
+    "judges": "selection",
+    "selection-table": "selection",
+    "selection-n": "selection",
+    "selection": "selection",
+    "selection-over": "selection",
+    "pilot-table": "pilot",
     "one-mask-table": "one_mask",
     "one-mask-n": "one_mask",
     "one-mask": "one_mask",
@@ -169,6 +193,7 @@ SECTIONS = {
     "registered": "registered",
     "registered-said": "registered",
     "controls-table": "controls",
+    "former": "search",
     "search-table": "search",
     "captions-table": "captions",
     "captions": "captions",
@@ -235,6 +260,8 @@ BESIDE = {
     "controls": "controls.json",
     "agreement": "agreement.json",
     "registered": "registered.json",
+    "selection": "selection.json",
+    "pilot": "pilot.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

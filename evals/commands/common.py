@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,16 +105,18 @@ def measure_drawn_clips(
     least: int = 1,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """The command line of a measurement on drawn clips: --n, --seed, --backbone, --out.
+    """The command line of a measurement on drawn clips: --n, --seed, --backbone, --out, --rows.
 
     measure: of a backbone, the number of clips (least to 10,000) and the first seed; its figures
-    are printed and, with --out, written as JSON. Returns the exit code, 2 for what a user can mend.
+    are printed and, with --out, written as JSON; its `rows`, one a clip, are written with --rows.
+    Returns the exit code, 2 for what a user can mend.
     """
     parser = command_line(module, about)
     parser.add_argument("--n", type=int, default=n, help=f"clips (default: {n})")
     parser.add_argument("--seed", type=int, default=seed, help=f"of the clips (default: {seed})")
     parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")
     parser.add_argument("--out", type=Path, help="a JSON file")
+    parser.add_argument("--rows", type=Path, help="a packed file of lines (.jsonl.gz)")
     args = parser.parse_args(argv)
     from macd_studio.core.backbones import load_backbone
     from macd_studio.evals.run import write_json
@@ -121,14 +124,25 @@ def measure_drawn_clips(
     try:
         Number(least, 10_000, whole=True).read(args.n, "n")
         Number(0, 2**31, whole=True).read(args.seed, "seed")
-        if args.out:
-            check_folder(args.out.parent)
+        for path in (args.out, args.rows):
+            if path:
+                check_folder(path.parent)
         figures = measure(load_backbone(args.backbone), args.n, args.seed)
     except MacdError as error:
         say(f"error: {visible(str(error))}")
         return 2
+    rows = figures.pop("rows", [])
     print(json.dumps(figures, indent=1))
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         write_json(args.out, figures)
+    if args.rows:
+        args.rows.parent.mkdir(parents=True, exist_ok=True)
+        pack_lines(args.rows, rows)
     return 0
+
+
+def pack_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes rows as packed lines of JSON, the same bytes for the same rows."""
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -16,6 +16,7 @@ from macd_studio.evals import control_draws, control_masks
 from macd_studio.evals.answer import choices_of, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
+from macd_studio.evals.first_token import oracle_view
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,22 @@ def test_a_row_holds_what_the_views_read_alone_hold(read):
     assert row.level == list(view.record.level)
     assert len(row.places) == PLACES
     assert len({tuple(d.logits) for d in row.places}) > 1
+
+
+@pytest.mark.parametrize("choice", ["macd-measured", "oracle"])
+def test_rows_of_other_choices_hold_their_own_views(read, toyworld, choice):
+    _, context, item = read
+    clip = find_benchmark("toyworld-crossed").clip(item.clip)
+    row = read_draws(toyworld, clip, context.tracks, item, RunOptions(), choice)
+    view = oracle_view(context, item.about) if choice == "oracle" else find_view(choice)(context)
+    assert row.macd == pytest.approx(of_options(context, item, view.state.logits[0]), abs=1e-3)
+    assert row.choice == choice
+    assert [tuple(d.level) for d in row.objects] == list(arrangements(row.level))
+    if choice == "oracle":
+        alone = [t.label == item.about for t in context.tracks]
+        assert row.level == alone
+        assert sum(alone) == 1
+        assert len(row.objects) == len(context.tracks)
 
 
 def test_every_order_of_the_levels_is_there_once(read):

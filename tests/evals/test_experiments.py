@@ -7,8 +7,17 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals import experiments
-from macd_studio.evals.experiments import EXPERIMENTS, FOLDER, POOL, main, of_regime, read_pool
-from macd_studio.evals.headroom import compare
+from macd_studio.evals.experiments import (
+    FOLDER,
+    POOL,
+    figures_of,
+    main,
+    merged,
+    of_regime,
+    read_pool,
+)
+from macd_studio.evals.first_token import OptionLogits
+from macd_studio.evals.plots import forest
 
 
 def plain(figures):
@@ -42,9 +51,7 @@ def close(a, b, where=""):
 )
 def test_the_published_tables_follow_from_the_logits(name, regime):
     told = json.loads((FOLDER / f"{name}.json").read_text())["regimes"][regime]
-    experiment = EXPERIMENTS[name]
-    choose, test = of_regime(read_pool(FOLDER / POOL), regime, experiment.regimes[regime])
-    found = plain(compare(choose, test, experiment.methods))
+    found = plain(figures_of(name, regime))
     holm = [told["methods"].pop(m).pop("holm", None) for m in ()]
     for method, figures in told["methods"].items():
         for part in (figures, *figures.get("over", {}).values()):
@@ -56,7 +63,7 @@ def test_the_published_tables_follow_from_the_logits(name, regime):
 
 def test_the_command_writes_every_experiment(tmp_path, monkeypatch):
     pool = read_pool(FOLDER / POOL)
-    small = {"crossed": experiments.Experiment({"presence": (80, 80)}, ("macd", "mask-all", "vcd"))}
+    small = {"crossed": {"presence": experiments.Part((80, 80), ("macd", "mask-all", "vcd"))}}
     monkeypatch.setattr(experiments, "EXPERIMENTS", small)
     assert main(["--out", str(tmp_path)]) == 0
     report = json.loads((tmp_path / "crossed.json").read_text())
@@ -70,3 +77,29 @@ def test_the_command_writes_every_experiment(tmp_path, monkeypatch):
     with pytest.raises(OptionError, match="cannot be read"):
         read_pool(broken)
     assert np.all([len(row.views["baseline"]) >= 2 for row in pool.values()])
+
+
+def test_a_later_pool_stands_for_an_earlier_one_of_the_same_model():
+    first = OptionLogits("", "a", {"baseline": [1.0, 2.0], "vcd": [0.0, 0.0]}, {"vcd": 2.0})
+    second = OptionLogits(
+        "", "a", {"baseline": [1.001, 2.0], "vcd": [5.0, 0.0], "macd": [1.0, 1.0]}
+    )
+    row = merged([{"a": first, "b": first}, {"a": second}])["a"]
+    assert row.views == {"baseline": [1.0, 2.0], "vcd": [5.0, 0.0], "macd": [1.0, 1.0]}
+    assert row.reads == {"vcd": 2.0}
+    other = OptionLogits("", "a", {"baseline": [1.1, 2.0]})
+    with pytest.raises(OptionError, match="two models"):
+        merged([{"a": first}, {"a": other}])
+
+
+def test_a_method_that_a_regime_lacks_has_an_empty_row():
+    def part(*methods):
+        gain = {"delta": [0.1, 0.05, 0.15]}
+        right = {"baseline": {"right": [0.7, 0.6, 0.8]}}
+        return {"n": 9, "methods": right | dict.fromkeys(methods, gain)}
+
+    marks = [
+        forest({"regimes": {"one": part("vcd", "macd"), "two": part(*second)}}).count("<use ")
+        for second in (("vcd", "macd"), ("vcd",))
+    ]
+    assert marks[0] > marks[1] > 0
