@@ -25,6 +25,7 @@ export class ChoicesPanel {
     /** @type {Edit[]} changes by hand that wait for the one before them */
     this.waiting = [];
     this.edited = 0; // how many changes the trace has once the one that goes on is made
+    this.run = ""; // whose they are
     this.ask = button("", () => send({ do: "choices" }));
     this.sentence = el("p", { class: "mv-choices-text" });
     this.halves = el("div", { class: "mv-segments", role: "group", "aria-label": TEXT.frameMaskOf });
@@ -226,16 +227,22 @@ export class ChoicesPanel {
     const { loaded: trace } = this.state;
     if (this.chosen === null) return;
     this.waiting = this.edits(trace, subsetOf(trace, this.chosen));
-    this.edited = trace.edits.length;
+    [this.run, this.edited] = [trace.run, trace.edits.length];
     this.goOn(trace);
   }
 
-  /** Makes the next change that waits; none where the one before was refused or stopped. @param {Trace} trace */
+  /** A change was refused or stopped: those that wait for it are not made. */
+  giveUp() {
+    this.waiting = [];
+  }
+
+  /** Makes the next change that waits, once the trace has the one before. @param {Trace} trace */
   goOn(trace) {
     if (!this.waiting.length || this.state.running) return;
-    const [edit, ...others] = this.waiting;
-    this.waiting = trace.edits.length === this.edited ? others : [];
-    if (trace.edits.length !== this.edited) return;
+    if (trace.run !== this.run || trace.edits.length > this.edited) this.waiting = [];
+    if (!this.waiting.length || trace.edits.length < this.edited) return; // an earlier state, told again
+    const edit = this.waiting.shift();
+    if (!edit) return;
     this.edited += 1;
     this.send({ do: "edit", edit });
   }

@@ -151,6 +151,7 @@ export class Viewer {
     this.showStatus(payload.status);
     this.state.running = payload.status.running;
     this.hold(payload.status.running);
+    if (!payload.status.running && (payload.status.error || payload.status.message)) this.choices.giveUp();
     if (payload.trace) this.load({ ...payload.trace });
     this.stage.offer(payload.files, payload.status.running);
   }
