@@ -135,8 +135,13 @@ def _paint_ms(
     page.wait_for_timeout(1500)
     if heat is not None:
         _show_heat(page, heat)
+    return main_thread_ms(browser, page, _MOVE_AND_PAINT, [selector, top, MOVES])
+
+
+def main_thread_ms(browser: Browser, page: Page, script: str, args: list[object]) -> float:
+    """Median of what the page's thread spends between two marks `bench-move-N` of a script."""
     browser.start_tracing(page=page, categories=TRACED)
-    page.evaluate(_MOVE_AND_PAINT, [selector, top, MOVES])
+    page.evaluate(script, args)
     events = json.loads(browser.stop_tracing())["traceEvents"]
     marks = sorted(
         (e["ts"], e["pid"], e["tid"]) for e in events if e["name"].startswith("bench-move-")

@@ -25,7 +25,7 @@ from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset, masks_frames
-from macd_studio.core.masking.measured import measured_changes
+from macd_studio.core.masking.measured import measured_changes, measured_levels
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rows import Row
@@ -48,6 +48,8 @@ def measure_choices(
     """
     began = time.perf_counter()
     objects, left_out = _objects(context, trace)
+    effects = measured_levels(measured_changes(context), context.options.ascent.r0)
+    measured = tuple(t.id for t, level in zip(trace.tracks, effects, strict=True) if level >= 1)
     tokens = _tokens(trace)
     levels = trace.counterfactual
     assert levels is not None
@@ -86,7 +88,9 @@ def measure_choices(
             found.append(_subset(context, *asked, *lead, view))
         yield min(at + BATCH, len(sets)), len(sets)
     spent = round(1000 * (time.perf_counter() - began), 1)
-    return ChoiceMap(len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent)
+    return ChoiceMap(
+        len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent, measured
+    )
 
 
 def _leads(

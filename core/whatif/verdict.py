@@ -13,6 +13,7 @@ from macd_studio.core.evidence.choices import Subset, masks_frames, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.constant import first_divergence, stated_constant
+from macd_studio.core.whatif.marks import marks_of
 from macd_studio.core.words import count, ordinal, signed
 
 Name = Literal[
@@ -148,12 +149,15 @@ def map_as_text(trace: Trace) -> str:
     labels = _labels(trace)
     layer, chosen = layer_of(trace)
     lines = [map_sentence(trace)]
+    marked = [(name, found.of(ids, layer[0].frames)) for name, ids in marks_of(trace).items()]
     if layer[0].frames:
         lines.append("MACD's frame mask is on in all of them.")
     for one in sorted(layer, key=lambda one: rank(one, layer)):
         margin = "—" if one.margin is None else f"{one.margin:+.2f}"
         mark = "*" if chosen is one else " "
-        lines.append(f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}".rstrip())
+        notes = "".join(f"  ({name})" for name, point in marked if point is one)
+        text = f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}{notes}"
+        lines.append(text.rstrip())
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)

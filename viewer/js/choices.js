@@ -5,7 +5,7 @@
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
-import { HEADS, TEXT, choiceLevel, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
+import { HEADS, TEXT, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
 
 /** @import { ChoiceLayer, ChoiceMap, Edit, Send, Subset, Trace } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -88,7 +88,12 @@ export class ChoicesPanel {
   text(layer, place) {
     const { loaded: trace } = this.state, subset = subsetOf(trace, place);
     return choiceText(subset, choiceName(subset.objects, trace.tracks), layer.ranks[layer.places.indexOf(place)],
-      layer.places.length, trace.answers.baseline?.text ?? "", layer.macd === place);
+      layer.places.length, trace.answers.baseline?.text ?? "", this.marks(layer, place));
+  }
+
+  /** Whose choice a subset is, as far as that is known. @param {ChoiceLayer} layer @param {number} place */
+  marks(layer, place) {
+    return [...(place === layer.macd ? [TEXT.macd] : []), ...choiceMarks(layer.marks, place)];
   }
 
   build() {
@@ -111,7 +116,7 @@ export class ChoicesPanel {
 
   /** @param {ChoiceLayer} layer @param {number} place @param {number} widest the largest margin, whatever its sign */
   node(layer, place, widest) {
-    const { objects, margin, flips } = subsetOf(this.state.loaded, place), isMacd = place === layer.macd;
+    const { objects, margin, flips } = subsetOf(this.state.loaded, place);
     return el("button", {
       type: "button", "data-place": place, "aria-label": this.text(layer, place), "aria-pressed": "false",
       class: `mv-choice${flips ? " mv-choice-flips" : ""} ${(margin ?? -1) > 0 ? "mv-choice-more" : "mv-choice-less"}`,
@@ -121,7 +126,7 @@ export class ChoicesPanel {
         mouseenter: () => this.point(place),
         focus: () => this.point(place),
       },
-    }, objects.join(" ") || TEXT.noObjectShort, isMacd && el("small", { class: "mv-choice-macd" }, TEXT.macd));
+    }, objects.join(" ") || TEXT.noObjectShort, this.marks(layer, place).map((mark) => el("small", { class: "mv-choice-mark" }, mark)));
   }
 
   /** @param {Trace} trace @param {ChoiceLayer} layer */
@@ -131,9 +136,9 @@ export class ChoicesPanel {
       el("thead", {}, el("tr", {}, HEADS.choices.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, order.map((i) => {
         const { objects, margin, answer } = subsetOf(trace, layer.places[i]);
-        const name = choiceName(objects, trace.tracks), isMacd = layer.places[i] === layer.macd;
+        const name = choiceName(objects, trace.tracks), marks = this.marks(layer, layer.places[i]);
         return el("tr", {}, el("td", {}, layer.ranks[i]),
-          el("th", { scope: "row" }, isMacd ? `${name} (${TEXT.macd})` : name),
+          el("th", { scope: "row" }, marks.length ? `${name} (${marks.join(", ")})` : name),
           el("td", {}, marginText(margin)), el("td", {}, answer ?? trace.answers.baseline?.text));
       }))));
   }

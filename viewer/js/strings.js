@@ -4,7 +4,7 @@
 
 import { fixed, isolated, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
+/** @import { ChoiceLayer, ControlOutcome, ControlReport, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -700,10 +700,11 @@ export const marginText = (margin) => margin === null ? "no other token" : signe
 /**
  * What a subset does, and where it stands.
  *
- * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, isMacd: boolean) => string}
+ * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, marks: string[]) => string}
  */
-export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, isMacd) => {
-  const who = isMacd ? `${name}, MACD's choice` : name;
+export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, marks) => {
+  const said = marks.map((mark) => CHOICE_MARKS[mark]).join(", ");
+  const who = said ? `${name}, ${said}` : name;
   const what = flips ? `the baseline's “${baseline}” becomes “${answer ?? ""}”` : `the answer stays “${baseline}”`;
   const lead = margin === null ? "No other token passes the cut" : `Margin ${signed(margin)}`;
   return `${who}: ${what}. ${lead}, rank ${rank} of ${of}.`;
@@ -711,10 +712,16 @@ export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, 
 
 /** @type {(map: { subsets: Subset[], milliseconds: number, left_out: number[] }, tracks: Pick<Track, "id" | "label">[]) => string} */
 export const choicesCost = ({ subsets, milliseconds, left_out: others }, tracks) => {
-  const cost = `${subsets.length} views in ${seconds(milliseconds)}, each decoded with MACD's α and β.`;
+  const cost = `${subsets.length} subsets in ${seconds(milliseconds)}, each decoded with MACD's α and β.`;
   const names = listed(tracks.filter(({ id }) => others.includes(id)).map(trackName));
   return names ? `${cost} Never masked, as their measured effects are smaller: ${names}.` : cost;
 };
+
+/** @type {Record<string, string>} a mark on the map → what is said of it */
+const CHOICE_MARKS = { MACD: "MACD's choice", measured: "the largest measured effects", enough: "the smallest set whose removal changes the baseline's answer", asked: "what is asked about" };
+
+/** @type {(marks: ChoiceLayer["marks"], place: number) => string[]} of one subset, beside MACD's */
+export const choiceMarks = (marks, place) => Object.entries(marks).filter(([, at]) => at === place).map(([name]) => name);
 
 /** @type {(count: number) => string} */
 export const choiceLevel = (count) => count === 1 ? "1 object" : `${count} objects`;
