@@ -90,7 +90,7 @@ TABLES: dict[str, Rows] = {
         "the whole map with its answers, s": "choices64_map_s",
         "the processor's time of it, s": "choices64_map_processor_s",
         "processes that waited for one of the cores meanwhile": "choices_load_count",
-        "pointing at a subset, from script to paint, ms": "choices_hover_paint_ms",
+        "pointing at a subset, script to paint, the processor's time, ms": "choices_hover_paint_ms",
         "time between two frames while subsets are pointed at, median, ms":
             "choices_hover_frame_ms",
         "the same, 95th percentile, ms": "choices_hover_frame_p95_ms",

@@ -37,7 +37,7 @@ from macd_studio.evals.one_mask import FIXED, FOLDER
 from macd_studio.evals.registered import REGISTERED_PAIR
 from macd_studio.evals.rows import seeded
 from macd_studio.evals.run import write_json
-from macd_studio.evals.stats import LEVEL, choice_test, wilson
+from macd_studio.evals.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson
 
 SIMULATED = 2000
 """Samples of clips for each chooser and number of clips."""
@@ -208,7 +208,17 @@ class Against:
         }
 
 
-def tested(clips: Sequence[Clip], chosen: Sequence[int | None]) -> dict[str, Any]:
+def exact_size(among: Sequence[Sequence[int]]) -> float:
+    """How often the test refuses choices that are drawn evenly from these classes: at most LEVEL.
+
+    Below it where the sum takes few values.
+    """
+    chance = sum_of_draws(among)
+    tails = 2 * np.minimum(chance.cumsum(), chance[::-1].cumsum()[::-1])
+    return float(chance[tails < LEVEL].sum())
+
+
+def judged(clips: Sequence[Clip], chosen: Sequence[int | None]) -> dict[str, Any]:
     """The choices against their classes. Raises OptionError where there is none; see `Against`."""
     against = Against.of(clips, chosen)
     n = len(against.right)
@@ -218,6 +228,8 @@ def tested(clips: Sequence[Clip], chosen: Sequence[int | None]) -> dict[str, Any
         "n": n,
         "right": float(np.mean(against.right)),
         "over": difference_interval(np.array(over), range(n)),
+        "size": exact_size(against.among),
+        "place_size": exact_size(against.places),
         "place": [0.5 + end for end in difference_interval(place, range(n))],
     }
 
@@ -269,7 +281,7 @@ def report_of(
             clips = [clip_of(row, k, pair, frames) for row, k in pairs]
             rng = np.random.default_rng(0)
             told = {
-                name: tested(clips, [choose(clip, rng) for clip in clips])
+                name: judged(clips, [choose(clip, rng) for clip in clips])
                 for name, choose in (("macd", by_macd), ("oracle", by_oracle))
             }
             settings.append({"pair": list(pair), "frames": frames} | told)
@@ -351,8 +363,13 @@ def power_table(report: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def choice_cell(report: dict[str, Any], chooser: str, clips: str) -> dict[str, Any]:
+    """What the simulation found for a chooser and a number of clips; StopIteration for no such."""
+    return next(z for z in report["cells"] if (z["chooser"], str(z["clips"])) == (chooser, clips))
+
+
 def _p(value: float) -> str:
-    return f"{value:.2g}"
+    return f"{value:.2g}" if value >= EXACT_TO else "< 1e-12"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,6 +20,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
+from macd_studio.evals.choice_test import choice_cell, choice_table, power_table, size_table
 from macd_studio.evals.commands.detectors import markdown as detectors_table
 from macd_studio.evals.control_masks import markdown as controls_table
 from macd_studio.evals.figures import Report, area, change, logits, percent, points, survives, table
@@ -76,6 +77,21 @@ def _fills_table(report: Report) -> str:
     return table(heads, rows)
 
 
+def _choice(report: Report, who: str, what: str) -> str:
+    """Of the choice of "macd" or of the "oracle" at the registered α, β with MACD's frame mask."""
+    told = report["settings"][0][who]
+    makers: dict[str, Callable[[], str]] = {
+        "over": lambda: change(told["over"]),
+        "place": lambda: percent(told["place"]),
+        "p": lambda: f"{told['p']:.2g}",
+        "size": lambda: f"{100 * told['size']:.1f}",
+        "place-size": lambda: f"{100 * told['place_size']:.1f}",
+        "place-p": lambda: f"{told['place_p']:.2g}",
+        "n": lambda: str(told["n"]),
+    }
+    return makers[what]()
+
+
 KINDS: dict[str, Callable[..., str]] = {
     "table": readme_tables,
     "full-table": honest_table,
@@ -125,6 +141,15 @@ KINDS: dict[str, Callable[..., str]] = {
     "registered-said": lambda r, row: r["registered"]["rows"][int(row)]["verdict"],
     "controls-table": lambda r: controls_table(r["controls"]),
     "search-table": lambda r: search_table(r["search"]),
+    "choice-table": lambda r: choice_table(r["choices"]),
+    "choice-sizes": lambda r: size_table(r["choices"]),
+    "choice-power": lambda r: power_table(r["choices"]),
+    "choice-n": lambda r: str(r["choices"]["n"]),
+    "choice": lambda r, who, what: _choice(r["choices"], who, what),
+    "choice-refused": lambda r, who, clips: percent(choice_cell(r["choices"], who, clips)["p"]),
+    "choice-refused-places": lambda r, who, clips: percent(
+        choice_cell(r["choices"], who, clips)["place_p"]
+    ),
     "captions-table": lambda r: captions_table(r["captions"]),
     "captions": lambda r, what: str(r["captions"][what]),
     "fills-table": _fills_table,
@@ -170,6 +195,13 @@ SECTIONS = {
     "registered-said": "registered",
     "controls-table": "controls",
     "search-table": "search",
+    "choice-table": "choices",
+    "choice-sizes": "choices",
+    "choice-power": "choices",
+    "choice-n": "choices",
+    "choice": "choices",
+    "choice-refused": "choices",
+    "choice-refused-places": "choices",
     "captions-table": "captions",
     "captions": "captions",
     "fills-table": "fills",
@@ -235,6 +267,7 @@ BESIDE = {
     "controls": "controls.json",
     "agreement": "agreement.json",
     "registered": "registered.json",
+    "choices": "choices.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

@@ -157,6 +157,10 @@ def sign_flip(difference: Array, cluster: Clusters) -> float:
     return float(min(1.0, at_least)) if far else 1.0
 
 
+EXACT_TO = 1e-12
+"""Of `choice_test`."""
+
+
 def choice_test(chosen: Sequence[int], among: Sequence[Sequence[int]]) -> float:
     """Two-sided p that each choice was drawn evenly from its own class, exact to 1e-12.
 

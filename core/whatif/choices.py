@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -19,8 +18,10 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import Handle
-from macd_studio.core.backbones.local import DecodeState
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.answers import find_answer
+from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
@@ -83,9 +84,13 @@ def measure_choices(
         batch = torch.stack([drawn(n) for n in range(at, min(at + BATCH, len(wanted)))])
         views = context.prefill(batch)
         leads = _leads(context, plain, views, tokens)
-        for n, (asked, lead) in enumerate(zip(wanted[at : at + BATCH], leads, strict=True)):
-            view = partial(_one, context, views, batch, n)
-            found.append(_subset(context, *asked, *lead, view))
+        flips = [n for n, (lead, _) in enumerate(leads) if lead > 0]
+        answers = dict(zip(flips, _answers(context, views, batch, flips), strict=True))
+        for n, (asked, (lead, token)) in enumerate(
+            zip(wanted[at : at + BATCH], leads, strict=True)
+        ):
+            margin, text = lead if np.isfinite(lead) else None, lm.token_text(token)
+            found.append(Subset(*asked, lead > 0, margin, text, answers.get(n)))
         yield min(at + BATCH, len(sets)), len(sets)
     spent = round(1000 * (time.perf_counter() - began), 1)
     return ChoiceMap(
@@ -121,30 +126,59 @@ def _leads(
     return [leads[n] for n in range(len(leads))]
 
 
-def _subset(
-    context: MethodContext,
-    chosen: tuple[int, ...],
-    frames: bool,
-    lead: float,
-    token: int,
-    view: Callable[[], Handle],
-) -> Subset:
-    """A view that was read, with its whole answer where it flips. view: gives it by itself."""
-    lm, answer = context.lm, None
-    if lead > 0:
-        rule, greedy = (
-            Linear(context.options.contrast), replace(context.options.decode, search="greedy"),
-        )  # fmt: skip
-        answer = find_answer(lm, "subset", context.base, [view()], rule, greedy).text
-    margin = lead if np.isfinite(lead) else None
-    return Subset(chosen, frames, lead > 0, margin, lm.token_text(token), answer)
+def _answers(
+    context: MethodContext, views: Handle, videos: Tensor, flips: Sequence[int]
+) -> list[str]:
+    """The whole answers of some of the views that were read together, each contrasted by itself."""
+    lm, rule = context.lm, Linear(context.options.contrast)
+    greedy = replace(context.options.decode, search="greedy")
+    if isinstance(views, DecodeState) and isinstance(context.base, DecodeState):
+        return _together(context.local, context.base, views, flips, rule, greedy.max_tokens)
+    return [
+        find_answer(lm, "subset", context.base, [context.prefill(videos[n])], rule, greedy).text
+        for n in flips
+    ]
 
 
-def _one(context: MethodContext, views: Handle, videos: Tensor, n: int) -> Handle:
-    """View n of those that were read together; a model that cannot part them reads it again."""
-    if isinstance(views, DecodeState):
-        return context.local.select(views, [n])
-    return context.prefill(videos[n])
+def _together(
+    lm: LocalLM,
+    base: DecodeState,
+    views: DecodeState,
+    flips: Sequence[int],
+    rule: Linear,
+    most: int,
+) -> list[str]:
+    """Greedy answers in one batch, in which every view has the video beside it and its own tokens.
+
+    A row leaves the batch with its end token.
+    """
+    written: list[list[int]] = [[] for _ in flips]
+    open_rows = list(range(len(flips)))
+    if not open_rows:
+        return []
+    plain, other = lm.select(base, [0] * len(flips)), lm.select(views, flips)
+    both = lm.join([plain, other])
+    prompt = lm.prompt_of(base)
+    for index in range(most):
+        rows = [Row(one) for one in to_host(both.logits)]
+        size, chosen = len(open_rows), []
+        for at, n in enumerate(open_rows):
+            own, masked = rows[at], rows[size + at]
+            check_finite(own.values, f"token {index + 1}")
+            check_finite(masked.values, f"token {index + 1}")
+            repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *written[n]])
+            scored = score_rows(rule, own, [masked], index, repeats)
+            written[n].append(scored.choose(int(scored.scores.argmax())))
+            chosen.append(written[n][-1])
+        kept = [at for at, token in enumerate(chosen) if token not in lm.end_tokens]
+        if not kept or index + 1 == most:
+            break
+        if len(kept) < size:
+            both = lm.select(both, [*kept, *(size + at for at in kept)])
+        open_rows = [open_rows[at] for at in kept]
+        both = lm.step(both, [chosen[at] for at in kept] * 2)
+    ends = lm.end_tokens
+    return [lm.text([t for t in tokens if t not in ends]) for tokens in written]
 
 
 def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:

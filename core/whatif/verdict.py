@@ -130,12 +130,13 @@ def as_text(trace: Trace) -> str:
 def map_sentence(trace: Trace, frames: bool | None = None) -> str:
     """Where MACD's choice ranks among the subsets, how many change the answer, and the best one.
 
+    Without rank and best one where the cut leaves no subset another token.
     frames: as in `layer_of`.
     """
     layer, chosen = layer_of(trace, frames)
     flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
     parts = [f"{flips} of {count(len(layer), 'subset')} change the answer"]
-    if chosen is not None:
+    if chosen is not None and best.margin is not None:
         parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
     if best.margin is not None:
         parts.append(f"the best is {_named(best, _labels(trace))}")

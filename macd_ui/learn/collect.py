@@ -141,7 +141,7 @@ def report(found: Class, chapters: Sequence[Chapter], subsets: Mapping[str, Task
         if asked is not None and chapter.prediction is not None:
             lines += _of_chapter(number, chapter, asked)
         for i, _ in enumerate(chapter.steps):
-            task, chosen = (part.get(f"{chapter.name}/{i}") for part in (subsets, found.chosen))
+            task, chosen = subsets.get(where := f"{chapter.name}/{i}"), found.chosen.get(where)
             if task is not None and chosen:
                 lines += _of_task(chapter, task, chosen)
     quizzes = [(name, _quiz(found, name)) for name in ("before", "after")]

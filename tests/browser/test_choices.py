@@ -7,8 +7,8 @@ import pytest
 
 from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import load
+from macd_studio.core.whatif.marks import marks_of
 from macd_studio.core.whatif.verdict import as_text, map_sentence
-from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import payload, status
 from tests.browser.states import show
@@ -17,22 +17,18 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def mapped(toyworld):
-    """The example that the page opens on, with its map."""
-    bench = Workbench(load(examples()[0].trace), toyworld)
-    for _ in bench.choice_events():
-        pass
-    return bench.trace
+def mapped():
+    """The example that the page opens on, which has its map."""
+    return load(examples()[0].trace)
 
 
 def told(panel):
     return panel.locator(".mv-choice-told").inner_text()
 
 
-def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
+def test_every_choice_is_looked_at_made_the_masks_and_tried_again(page, mapped):
     page.wait_for_selector(".mv-token")
     panel = page.locator("[data-part=choices]")
-    panel.get_by_role("button", name="Try every choice").click()
     nodes = panel.locator(".mv-choice")
     nodes.first.wait_for()
     layer = mapped.choice_map.layer(True)
@@ -43,6 +39,9 @@ def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
             if z >= 1]  # fmt: skip
     marked = panel.locator(".mv-choice", has_text="MACD")
     assert marked.inner_text().split() == [*full, "MACD"]
+    for name, ids in marks_of(mapped).items():
+        other = panel.locator(".mv-choice", has_text=name)
+        assert other.inner_text().split()[: len(ids)] == [str(i) for i in ids]
     assert "MACD's choice" in told(panel)  # as long as nothing else is looked at
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     panel.get_by_role("button", name="Copy verdict").click()
@@ -68,6 +67,10 @@ def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
     edits.nth(len(full) - 1).wait_for(state="attached")  # one change after the other
     panel.get_by_role("button", name="Try every choice").wait_for()
     assert edits.count() == len(full)
+    panel.get_by_role("button", name="Try every choice").click()
+    nodes.first.wait_for()
+    assert nodes.count() == len(layer)
+    assert panel.locator(".mv-choice", has_text="MACD").inner_text().split() == ["none", "MACD"]
 
 
 def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):

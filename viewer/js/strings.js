@@ -38,7 +38,7 @@ export const TEXT = {
   frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
   maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
   macd: "MACD", noObjectShort: "none",
-  choicesNote: "Each box names the objects that are masked fully; below them further objects are added. Blue: another token leads the baseline's; orange: the baseline's leads. A thick edge: the answer changes. Choices are ranked by that lead, the margin, in logits.",
+  choicesNote: "Each box names the objects that are masked fully; below them further objects are added. Blue: another token leads the baseline's; orange: the baseline's leads. A thick edge: the answer changes. Choices are ranked by that lead, the margin, in logits. Marked, where known: what MACD masks, the largest measured effects, the smallest set whose removal is enough to change the baseline's answer, and what is asked about.",
   // evidence
   sharesOfTheMap: "Shares of the map",
   outsideAllObjects: "outside all objects",
