@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import Handle
-from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.local import DecodeState, LocalLM
+from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.decoding.answers import find_answer
-from macd_studio.core.decoding.contrast import check_finite
+from macd_studio.core.decoding.batch import answer_together
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
@@ -133,52 +132,11 @@ def _answers(
     lm, rule = context.lm, Linear(context.options.contrast)
     greedy = replace(context.options.decode, search="greedy")
     if isinstance(views, DecodeState) and isinstance(context.base, DecodeState):
-        return _together(context.local, context.base, views, flips, rule, greedy.max_tokens)
+        return answer_together(context.local, context.base, views, flips, rule, greedy)
     return [
         find_answer(lm, "subset", context.base, [context.prefill(videos[n])], rule, greedy).text
         for n in flips
     ]
-
-
-def _together(
-    lm: LocalLM,
-    base: DecodeState,
-    views: DecodeState,
-    flips: Sequence[int],
-    rule: Linear,
-    most: int,
-) -> list[str]:
-    """Greedy answers in one batch, in which every view has the video beside it and its own tokens.
-
-    A row leaves the batch with its end token.
-    """
-    written: list[list[int]] = [[] for _ in flips]
-    open_rows = list(range(len(flips)))
-    if not open_rows:
-        return []
-    plain, other = lm.select(base, [0] * len(flips)), lm.select(views, flips)
-    both = lm.join([plain, other])
-    prompt = lm.prompt_of(base)
-    for index in range(most):
-        rows = [Row(one) for one in to_host(both.logits)]
-        size, chosen = len(open_rows), []
-        for at, n in enumerate(open_rows):
-            own, masked = rows[at], rows[size + at]
-            check_finite(own.values, f"token {index + 1}")
-            check_finite(masked.values, f"token {index + 1}")
-            repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *written[n]])
-            scored = score_rows(rule, own, [masked], index, repeats)
-            written[n].append(scored.choose(int(scored.scores.argmax())))
-            chosen.append(written[n][-1])
-        kept = [at for at, token in enumerate(chosen) if token not in lm.end_tokens]
-        if not kept or index + 1 == most:
-            break
-        if len(kept) < size:
-            both = lm.select(both, [*kept, *(size + at for at in kept)])
-        open_rows = [open_rows[at] for at in kept]
-        both = lm.step(both, [chosen[at] for at in kept] * 2)
-    ends = lm.end_tokens
-    return [lm.text([t for t in tokens if t not in ends]) for tokens in written]
 
 
 def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:
