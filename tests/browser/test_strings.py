@@ -229,6 +229,8 @@ CASES = ANSWERS | {
         ([{"flips": False, "margin": None, "answer": None}, "{2 cat}", 16, 16, "no", ["MACD", "asked"]],
          "{2 cat}, MACD's choice, what is asked about: the answer stays “no”. No other token passes the"
          " cut, rank 16 of 16."),
+        ([{"flips": True, "margin": 1, "answer": "y" * 61}, "{2 cat}", 1, 2, "n" * 60, []],
+         f"{{2 cat}}: the baseline's “{'n' * 60}” becomes “{'y' * 59}…”. Margin +1.00, rank 1 of 2."),
     ],
     "choicesCost": [
         ([{"subsets": [0, 0], "milliseconds": 300, "left_out": []}, TRACKS],

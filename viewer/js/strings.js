@@ -697,6 +697,11 @@ export const choiceName = (objects, tracks) =>
 /** @type {(margin: number | null) => string} */
 export const marginText = (margin) => margin === null ? "no other token" : signed(margin);
 
+const MOST_TOLD = 60; // characters of an answer in a sentence; the table has all of it
+
+/** @param {string} text */
+const begun = (text) => text.length > MOST_TOLD ? `${text.slice(0, MOST_TOLD - 1)}…` : text;
+
 /**
  * What a subset does, and where it stands.
  *
@@ -705,7 +710,7 @@ export const marginText = (margin) => margin === null ? "no other token" : signe
 export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, marks) => {
   const said = marks.map((mark) => CHOICE_MARKS[mark]).join(", ");
   const who = said ? `${name}, ${said}` : name;
-  const what = flips ? `the baseline's “${baseline}” becomes “${answer ?? ""}”` : `the answer stays “${baseline}”`;
+  const what = flips ? `the baseline's “${begun(baseline)}” becomes “${begun(answer ?? "")}”` : `the answer stays “${begun(baseline)}”`;
   const lead = margin === null ? "No other token passes the cut" : `Margin ${signed(margin)}`;
   return `${who}: ${what}. ${lead}, rank ${rank} of ${of}.`;
 };

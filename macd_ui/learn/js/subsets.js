@@ -25,7 +25,7 @@ export function subsets({ root, step, course, data, say, done, chosen, choose })
   const result = el("p", { class: "ln-result", role: "status", tabindex: "-1" });
   const all = el("div", {});
   const button = el("button", { type: "submit", class: "ln-main-button" }, say("lock"));
-  const form = el("form", { on: { submit } },
+  const form = el("form", { class: "ln-predict", on: { submit } },
     el("fieldset", { class: "ln-options" }, el("legend", {}, say("subsets_ask", { truth })),
       inputs.map(({ label, input }) => el("label", {}, input, el("span", {}, label)))),
     button, result, all);
@@ -74,7 +74,7 @@ export function subsets({ root, step, course, data, say, done, chosen, choose })
     all.replaceChildren(el("p", {}, say("subsets_all", { n: right, of: layer.length, truth })),
       el("div", { class: "ln-scroll", tabindex: "0", role: "region", "aria-label": say("subsets_table") }, el("table", { class: "ln-table" },
         el("thead", {}, el("tr", {}, ["subsets_hidden", "subsets_answer", "subsets_margin"].map((head) => el("th", { scope: "col" }, say(head))))),
-        el("tbody", {}, layer.map((subset) => el("tr", { class: same(subset) ? "ln-top" : "" },
+        el("tbody", {}, layer.map((subset) => el("tr", {},
           el("th", { scope: "row" }, name(subset.objects), same(subset) ? el("small", {}, ` ${say("your_choice")}`) : null),
           el("td", { class: isRight(subset) ? "ln-good" : "" }, `“${subset.answer ?? plain}”`),
           el("td", {}, subset.margin === null ? "–" : signed(subset.margin))))))));
