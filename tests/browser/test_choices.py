@@ -122,8 +122,11 @@ def test_changes_go_on_though_an_earlier_state_is_told_again(bare, mapped):
 
     assert ask() == [made[0].track]
     after = replace(mapped, edits=(made[0],))
-    for shown in (mapped, after):  # the state before, told once more
-        page.evaluate(tell, payload(shown))
+    page.evaluate(tell, payload(mapped))  # the state before, told once more: the change goes on
+    assert panel.get_by_role("button", name="Mask these objects").is_disabled()
+    page.evaluate(tell, payload(mapped, status(running=True)))
+    page.evaluate(tell, payload(mapped))  # and once more after it began
+    page.evaluate(tell, payload(after))
     assert page.evaluate("window.sent.map(({edit}) => edit.track)") == [e.track for e in made]
     # one that was refused is the last
     page.evaluate("window.sent = []")

@@ -4,7 +4,7 @@
 import { el } from "../../../viewer/js/dom.js";
 import { signed } from "./plots.js";
 
-/** @import { ChoiceMap, Subset, Trace } from "../../../viewer/js/types" */
+/** @import { Subset, Trace } from "../../../viewer/js/types" */
 /** @import { Place } from "./types" */
 
 /** @param {Place} place */
