@@ -60,7 +60,7 @@ WIDGETS = {
     "contrast": {"flip"},
     "softmax": {"second-view", "constant"},
     "lean": {"revealed"},
-    "subsets": {"revealed"},
+    "subsets": {"chosen"},
     "words": {"every-token"},
     "shift": {"same-answer"},
     "intervals": {"three"},

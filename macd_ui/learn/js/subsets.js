@@ -25,7 +25,7 @@ export function subsets({ root, step, course, data, say, done, chosen, choose })
   const result = el("p", { class: "ln-result", role: "status", tabindex: "-1" });
   const all = el("div", {});
   const button = el("button", { type: "submit", class: "ln-main-button" }, say("lock"));
-  const form = el("form", { class: "ln-predict", on: { submit } },
+  const form = el("form", { class: "ln-choose", on: { submit } },
     el("fieldset", { class: "ln-options" }, el("legend", {}, say("subsets_ask", { truth })),
       inputs.map(({ label, input }) => el("label", {}, input, el("span", {}, label)))),
     button, result, all);
