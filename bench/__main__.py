@@ -21,6 +21,7 @@ PARTS = (
     "scale",
     "approximate",
     "evidence",
+    "choices",
     "large",
     "page",
     "browser",

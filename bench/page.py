@@ -135,20 +135,30 @@ def _paint_ms(
     page.wait_for_timeout(1500)
     if heat is not None:
         _show_heat(page, heat)
+    return main_thread_ms(browser, page, _MOVE_AND_PAINT, [selector, top, MOVES])
+
+
+def main_thread_ms(
+    browser: Browser, page: Page, script: str, args: list[object], clock: str = "dur"
+) -> float:
+    """Median of what the page's thread spends between two marks `bench-move-N` of a script.
+
+    clock: "dur" by the wall, "tdur" the processor's own, which other processes do not lengthen.
+    """
     browser.start_tracing(page=page, categories=TRACED)
-    page.evaluate(_MOVE_AND_PAINT, [selector, top, MOVES])
+    page.evaluate(script, args)
     events = json.loads(browser.stop_tracing())["traceEvents"]
     marks = sorted(
         (e["ts"], e["pid"], e["tid"]) for e in events if e["name"].startswith("bench-move-")
     )
     _, pid, tid = marks[0]
     tasks = [
-        (e["ts"], e["dur"])
+        (e["ts"], e["dur"], e.get(clock, e["dur"]))
         for e in events
         if e["name"] == "RunTask" and (e["pid"], e["tid"]) == (pid, tid) and "dur" in e
     ]
     spent = [
-        sum(dur for at, dur in tasks if begin <= at + dur and at < end)
+        sum(used for at, dur, used in tasks if begin <= at + dur and at < end)
         for (begin, *_), (end, *_) in pairwise(marks)
     ]
     return float(statistics.median(spent)) / 1000

@@ -83,6 +83,18 @@ TABLES: dict[str, Rows] = {
         "a second question on a clip, detection and frames kept, over the first":
             "second_question_over_first_cpu",
     },
+    "Every choice of objects, embedded backbone, CPU, 8 frames, 6 objects: 64 subsets": {
+        "64 subsets read in batches over 64 single views: time": "choices64_over_single_cpu",
+        "64 subsets read in batches over 64 single views: FLOPs": "choices64_over_single_flops",
+        "Qwen2.5-VL, random weights, the same of 4 objects: time": "choices16_over_single_qwen_cpu",
+        "the whole map with its answers, s": "choices64_map_s",
+        "the processor's time of it, s": "choices64_map_processor_s",
+        "processes that waited for one of the cores meanwhile": "choices_load_count",
+        "pointing at a subset, script to paint, the processor's time, ms": "choices_hover_paint_ms",
+        "time between two frames while subsets are pointed at, median, ms":
+            "choices_hover_frame_ms",
+        "the same, 95th percentile, ms": "choices_hover_frame_p95_ms",
+    },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
         "MACD, 1 step": "memory_macd1_over_base_cpu",
         "MACD, 3 steps": "memory_macd3_over_base_cpu",
@@ -319,7 +331,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
 def _shown(figures: dict[str, Any], key: str) -> str:
     if key not in figures:
         return "not measured"
-    plain = key.endswith(("_ms", "_s", "_kb", "_mb")) or key.startswith("trace_kb")
+    plain = key.endswith(("_ms", "_s", "_kb", "_mb", "_count")) or key.startswith("trace_kb")
     value = float(figures[key])
     if plain:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"

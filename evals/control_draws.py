@@ -10,10 +10,9 @@ mask. `python -m evals.control_draws` reads and stores them.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,10 @@ from macd_studio.core.validation import Number
 from macd_studio.core.views import hidden_by
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import choices_of, item_seed
-from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import check_folder, pack_lines, say
+from macd_studio.evals.benchmarks.base import Item, Split
+from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.first_token import ORACLE
-from macd_studio.evals.rows import Setting
+from macd_studio.evals.row_files import read_missing, rows_of
 
 PLACES = 8
 """Independent placements of a clip."""
@@ -175,24 +174,8 @@ def read_draws(
 
 
 def stored(path: Path) -> dict[str, ControlDraws]:
-    """Item id → its row, of a file of lines, packed or not; a line torn by a kill is left out."""
-    if not path.exists():
-        return {}
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", "replace")
-    rows = {}
-    for line in text.splitlines():
-        try:
-            row = ControlDraws.of(json.loads(line))
-        except (ValueError, TypeError, KeyError):
-            continue
-        rows[row.item] = row
-    return rows
-
-
-def pack_draws(path: Path, rows: Sequence[ControlDraws]) -> None:
-    """Writes the rows packed, the same bytes for the same rows."""
-    pack_lines(path, (asdict(r) for r in rows))
+    """See `rows_of`."""
+    return rows_of(path, ControlDraws.of)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -211,44 +194,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, most in (("n", 100_000), ("split", 100_000), ("places", 64)):
             Number(1, most, whole=True).read(getattr(args, name), name)
         check_folder(args.out)
-        return _read(args)
+        counts: dict[Split, int] = {"choose": args.split, "test": args.n}
+        name = "draws" if args.choice == MACD else f"draws-{args.choice}"
+        read = partial(read_draws, choice=args.choice, places=args.places)
+        read_missing(args, counts, name, ControlDraws.of, read)
+        return 0
     except MacdError as error:
         say(f"error: {visible(str(error))}")
         return 2
-
-
-def _read(args: argparse.Namespace) -> int:
-    from macd_studio.evals.headroom import open_models
-
-    setting = Setting(
-        "toyworld-crossed", RunOptions(), args.backbone, "toyworld", "truth", seed=args.seed
-    )
-    benchmark = setting.open()
-    items = [
-        i
-        for i in (*benchmark.items("choose", args.split), *benchmark.items("test", args.n))
-        if i.regime == args.regime and i.options
-    ]
-    args.out.mkdir(parents=True, exist_ok=True)
-    name = "draws" if args.choice == MACD else f"draws-{args.choice}"
-    path = args.out / f"{name}.jsonl"
-    rows = stored(path)
-    missing = [i for i in items if i.id not in rows]
-    if missing:
-        lm, prepare = open_models(benchmark, setting)
-        with path.open("a", encoding="utf-8") as file:
-            for done, item in enumerate(missing):
-                clip, tracks = prepare(item)
-                row = read_draws(lm, clip, tracks, item, setting.options, args.choice, args.places)
-                rows[item.id] = replace(row, seed=args.seed)
-                file.write(json.dumps(asdict(rows[item.id])) + "\n")
-                file.flush()
-                if done % 50 == 49:
-                    say(f"{done + 1} of {len(missing)} clips")
-    packed = args.out / f"{name}.jsonl.gz"
-    pack_draws(packed, [rows[i.id] for i in items])
-    say(f"{len(items)} clips are in {packed}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.captions import markdown as captions_table
+from macd_studio.evals.choice_test import choice_cell, choice_table, power_table, size_table
 from macd_studio.evals.commands.detectors import markdown as detectors_table
 from macd_studio.evals.control_masks import markdown as controls_table
 from macd_studio.evals.figures import Report, area, change, logits, percent, points, survives, table
@@ -62,7 +63,7 @@ def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
     return figures
 
 
-def _choice(regime: Report, choice: str, null: str) -> Report:
+def _chosen(regime: Report, choice: str, null: str) -> Report:
     """A choice over a null, at the registered α and β, as the method is."""
     wanted = (PLAIN, choice, null)
     return next(c for c in regime["choices"] if (c["setting"], c["choice"], c["null"]) == wanted)
@@ -83,6 +84,21 @@ def _fills_table(report: Report) -> str:
              "answers as of the redrawn clip, %", "MACD", "random places", "every object masked",
              "MACD at α 1, β 0.1"]  # fmt: skip
     return table(heads, rows)
+
+
+def _choice(report: Report, who: str, what: str) -> str:
+    """Of the choice of "macd" or of the "oracle" at the registered α, β with MACD's frame mask."""
+    told = report["settings"][0][who]
+    makers: dict[str, Callable[[], str]] = {
+        "over": lambda: change(told["over"]),
+        "place": lambda: percent(told["place"]),
+        "p": lambda: f"{told['p']:.2g}",
+        "size": lambda: f"{100 * told['size']:.1f}",
+        "place-size": lambda: f"{100 * told['place_size']:.1f}",
+        "place-p": lambda: f"{told['place_p']:.2g}",
+        "n": lambda: str(told["n"]),
+    }
+    return makers[what]()
 
 
 KINDS: dict[str, Callable[..., str]] = {
@@ -127,7 +143,7 @@ KINDS: dict[str, Callable[..., str]] = {
         r["selection"]["regimes"][regime]["settings"][JUDGED][what]["delta"]
     ),
     "selection-over": lambda r, regime, choice, null: change(
-        _choice(r["selection"]["regimes"][regime], choice, null)["delta"]
+        _chosen(r["selection"]["regimes"][regime], choice, null)["delta"]
     ),
     "pilot-table": lambda r: pilot_table(r["pilot"]),
     "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
@@ -144,6 +160,15 @@ KINDS: dict[str, Callable[..., str]] = {
     "controls-table": lambda r: controls_table(r["controls"]),
     "former": lambda r, regime, method: gain_text(_crossed(r, "search", regime, method)),
     "search-table": lambda r: search_table(r["search"]),
+    "choice-table": lambda r: choice_table(r["choices"]),
+    "choice-sizes": lambda r: size_table(r["choices"]),
+    "choice-power": lambda r: power_table(r["choices"]),
+    "choice-n": lambda r: str(r["choices"]["n"]),
+    "choice": lambda r, who, what: _choice(r["choices"], who, what),
+    "choice-refused": lambda r, who, clips: percent(choice_cell(r["choices"], who, clips)["p"]),
+    "choice-refused-places": lambda r, who, clips: percent(
+        choice_cell(r["choices"], who, clips)["place_p"]
+    ),
     "captions-table": lambda r: captions_table(r["captions"]),
     "captions": lambda r, what: str(r["captions"][what]),
     "fills-table": _fills_table,
@@ -195,6 +220,13 @@ SECTIONS = {
     "controls-table": "controls",
     "former": "search",
     "search-table": "search",
+    "choice-table": "choices",
+    "choice-sizes": "choices",
+    "choice-power": "choices",
+    "choice-n": "choices",
+    "choice": "choices",
+    "choice-refused": "choices",
+    "choice-refused-places": "choices",
     "captions-table": "captions",
     "captions": "captions",
     "fills-table": "fills",
@@ -262,6 +294,7 @@ BESIDE = {
     "registered": "registered.json",
     "selection": "selection.json",
     "pilot": "pilot.json",
+    "choices": "choices.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

@@ -195,6 +195,7 @@ class Changes:
         return last
 
     def _changed(self, session: Session) -> Updates:
+        session.answered = True
         return joined(self.view.show_trace(session, status(done=STAGES)), running(False))
 
 

@@ -57,6 +57,7 @@ class Fetches:
         finally:
             progress.stopped = True
         loading.result()
+        session.answered = True
         yield joined(
             view.detector_of_clip(session), view.run_buttons(session), running(False),
             view.show_state(session, status()),

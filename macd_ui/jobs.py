@@ -59,6 +59,7 @@ class Jobs:
         except Cancelled as error:
             if kind == "run":
                 self.store.stats.count_end("stopped")
+            session.answered = True
             yield restore(session, status(message=sentences.of_stop(error)))
         except Exception as error:
             message = sentences.of_error(error)
@@ -66,9 +67,10 @@ class Jobs:
             if message is None and not session.gone:
                 log.error("a %s failed", kind, exc_info=error)
             message = message or sentences.unforeseen(self.store.settings.shared)
+            session.answered = True
             yield restore(session, status(error=message, where=where))
         finally:
-            session.pending = None
+            session.pending, session.answered = None, False
             session.busy.release()
             ended()
 

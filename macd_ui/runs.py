@@ -351,6 +351,7 @@ class Runs:
         done = trace.status == "complete"
         message = sentences.run_ended(trace.status, turn.limit_s if turn.out_of_time else None)
         self.store.stats.count_end("complete" if done else "stopped", trace)
+        session.answered = True
         session.show(trace, models=(asked.backbone, asked.detector))
         state = status("done", 1.0, message, done=STAGES if done else ())
         return joined(self.view.show_trace(session, state), running(False))
@@ -369,7 +370,6 @@ class Runs:
             expected = views * trace.timings_ms["views"] / 1000
         if expected is None or expected > AUTOMATIC_S or any(t.outlines for t in trace.tracks):
             return  # random places for outlines take longer than reading the views
-        session.comparing = True
         try:
             compared = self.jobs.bench(session, trace, job.spec.backbone).measure_controls()
             assert compared.controls is not None
@@ -378,8 +378,6 @@ class Runs:
         except Exception as error:
             log.warning("controls were not compared", exc_info=error)
             return
-        finally:
-            session.comparing = False
         if session.trace is trace:  # else the visitor has gone on to another one
             session.trace = compared
             state = status("done", 1.0, done=STAGES)

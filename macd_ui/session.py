@@ -30,7 +30,7 @@ MAX_SESSIONS = 1000
 """Tabs of a shared server, all visitors together."""
 MAX_UNDO = 21
 """Changes by hand that a session can undo."""
-ENDING_S, COMPARING_S = 0.5, 60.0
+ENDING_S, ANSWERED_S = 0.5, 60.0
 """How long a click waits for the job before it."""
 
 
@@ -62,9 +62,10 @@ class Session:
     unfolded. token: in the addresses of its files, which need the visitor's cookie too. visitor:
     who may open only so many; browser: who may have its files; owner: for a call of a program, the
     key of the program's connection. fetched: the trace that was last downloaded, by its number.
-    comparing: the job has given its answer and compares its masks with controls. random_clip: the
-    last one that was drawn. default_detector: that the page chose for the clip. undo_stack,
-    redo_stack: traces before and after, the nearest last.
+    answered: the job has reported its end; what is left of it, such as comparing its masks with
+    controls, another job waits for. random_clip: the last one that was drawn. default_detector:
+    that the page chose for the clip. undo_stack, redo_stack: traces before and after, the nearest
+    last.
     """
 
     key: str = ""
@@ -74,7 +75,7 @@ class Session:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
-    comparing: bool = False
+    answered: bool = False
     current: StoredTrace | None = None
     lost: bool = False
     fetched: int = 0
@@ -96,9 +97,9 @@ class Session:
     def begin(self) -> bool:
         """Takes the session for a job; False while another one goes on.
 
-        A job that has reported its end is waited for, and one that compares its controls longer.
+        A job that has reported its end is waited for, however busy the machine is.
         """
-        return self.busy.acquire(timeout=COMPARING_S if self.comparing else ENDING_S)
+        return self.busy.acquire(timeout=ANSWERED_S if self.answered else ENDING_S)
 
     @property
     def trace(self) -> Trace | None:

@@ -135,6 +135,7 @@ WITHOUT_TORCH = {
     "objects.formats.yolo",
     "objects.formats.youtube_vis",
     "whatif.constant",
+    "whatif.marks",
     "whatif.verdict",
     "whatif.edits",
     "whatif.redecodable",

@@ -96,6 +96,16 @@ def measured(trace: Trace, lm: LocalLM) -> Trace:
     return bench.measure_controls()
 
 
+def mapped(trace: Trace, lm: LocalLM) -> Trace:
+    """The trace with every subset of its objects; as it is where it has none."""
+    if not trace.tracks:
+        return trace
+    bench = Workbench(trace, lm)
+    for _ in bench.choice_events():
+        pass
+    return bench.trace
+
+
 Alike = tuple[bool, int, int]
 """How far a trace's controls do the same as MACD, as a key to sort by: see `alike`."""
 
@@ -176,7 +186,7 @@ def _written(
         if below is not None and alike(trace) >= below:
             return None
         shutil.copy(video, OUT / video.name)
-    save(trace, OUT / f"{kind.name}.macd")
+    save(mapped(trace, lm), OUT / f"{kind.name}.macd")
     return _row(kind, case, attempt, trace), alike(trace)
 
 
@@ -243,7 +253,7 @@ def retrace(lm: LocalLM, detector: Detector) -> None:
     for row in rows:
         video, kind = OUT / row["video"], kinds[row["kind"]]
         trace = trace_of(video, row["question"], row["answer"], kind, lm, detector)
-        trace = measured(trace, lm)
+        trace = mapped(measured(trace, lm), lm)
         assert answers(trace) == row["answers"], row
         save(trace, video.with_suffix(".macd"))
 

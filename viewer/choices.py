@@ -7,6 +7,7 @@ from typing import Any
 from macd_studio.core.evidence.choices import ChoiceMap, rank, views_of_map
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
+from macd_studio.core.whatif.marks import marks_of
 from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence
 
 
@@ -32,6 +33,11 @@ def _half(trace: Trace, found: ChoiceMap, frames: bool) -> dict[str, Any]:
         "places": places,
         "ranks": [rank(subset, layer) for subset in layer],
         "macd": marked,
+        "marks": {
+            name: places[layer.index(point)]
+            for name, ids in marks_of(trace).items()
+            if (point := found.of(ids, frames)) is not None
+        },
         "sentence": map_sentence(trace, frames),
     }
 

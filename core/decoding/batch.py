@@ -13,7 +13,9 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.contrast import check_finite
-from macd_studio.core.decoding.views import DecodedViews
+from macd_studio.core.decoding.views import DecodedViews, score_rows
+from macd_studio.core.options import DecodeOptions
+from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
 
@@ -232,3 +234,41 @@ def open_views(
     if others is None:
         return LazyViewBatch(local, base, rows)
     return ViewBatch(local, base, others, rows)
+
+
+def answer_together(
+    lm: LocalLM,
+    base: DecodeState,
+    views: DecodeState,
+    chosen: Sequence[int],
+    rule: ScoreRule,
+    options: DecodeOptions,
+) -> list[str]:
+    """Greedy answers to some of several second views, each with the video alone beside it.
+
+    In one batch, in which every answer has its own tokens and leaves with its end token. chosen:
+    rows of `views`. The states are left as they are. Raises NumericalError at a logit that is not
+    finite.
+    """
+    written: list[list[int]] = [[] for _ in chosen]
+    running = list(range(len(chosen)))
+    if not running:
+        return []
+    both = lm.join([lm.select(base, [0] * len(chosen)), lm.select(views, chosen)])
+    prompt = lm.prompt_of(base)
+    for index in range(options.max_tokens):
+        logits, size = to_host(both.logits), len(running)
+        check_finite(logits, f"token {index + 1}")
+        rows = [Row(one) for one in logits]
+        for at, n in enumerate(running):
+            repeats = repeats_of(lm.info.repetition_penalty, rows[at], [*prompt, *written[n]])
+            scored = score_rows(rule, rows[at], [rows[size + at]], index, repeats)
+            written[n].append(scored.choose(int(scored.scores.argmax())))
+        kept = [at for at, n in enumerate(running) if written[n][-1] not in lm.end_tokens]
+        if not kept or index + 1 == options.max_tokens:
+            break
+        if len(kept) < size:
+            both = lm.select(both, [*kept, *(size + at for at in kept)])
+        running = [running[at] for at in kept]
+        both = lm.step(both, [written[n][-1] for n in running] * 2)
+    return [lm.text([t for t in tokens if t not in lm.end_tokens]) for tokens in written]

@@ -63,10 +63,16 @@ class ChoiceMap(Stored):
         Row(Subset), "MACD's own levels, 0.75 among them; its objects are those > 0"
     )
     milliseconds: float = stored(REAL, "what the map took")
+    measured: tuple[int, ...] = stored(
+        _IDS,
+        "ids of the objects with at least half of the largest measured effect, which macd-measured"
+        " masks fully; none where no object has one, and in files of earlier versions",
+        (),
+    )
 
     def fits(self, tracks: Sequence[int]) -> bool:
         """Whether every id is one of these tracks'."""
-        named = {*self.objects, *self.left_out, *self.own.objects}
+        named = {*self.objects, *self.left_out, *self.own.objects, *self.measured}
         return named.union(*(s.objects for s in self.subsets)) <= set(tracks)
 
     def of(self, objects: Sequence[int], frames: bool) -> Subset | None:
@@ -101,5 +107,9 @@ def masks_frames(trace: Trace) -> bool:
 
 
 def views_of_map(trace: Trace) -> int:
-    """How many views the map of a trace reads, its answers not counted."""
-    return (1 + masks_frames(trace)) << min(len(trace.tracks), MOST_OBJECTS)
+    """How many views the map of a trace reads.
+
+    Every subset, MACD's own levels, and for the measured effects the video and each object alone.
+    """
+    objects = len(trace.tracks)
+    return ((1 + masks_frames(trace)) << min(objects, MOST_OBJECTS)) + 1 + 1 + objects

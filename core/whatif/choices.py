@@ -1,9 +1,9 @@
 """The choice map: every subset of a trace's objects, decoded, so that MACD's choice has a rank.
 
 Up to `MOST_OBJECTS` objects; of more those with the largest measured effects. Each subset is masked
-at level 1, once with MACD's frame mask and once without it where it has one. A view is read once
-for all tokens up to the one where MACD's answer parts from the baseline's; where a subset makes the
-answer leave the baseline, it is decoded to its end.
+at level 1, once with MACD's frame mask and once without it where it has one. A view is read once:
+for the tokens up to the one where MACD's answer parts from the baseline's and, where it makes the
+answer leave the baseline before, for that answer to its end.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Forced
+from macd_studio.core.backbones.base import Handle
+from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.decoding.answers import find_answer
+from macd_studio.core.decoding.batch import answer_together
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset, masks_frames
-from macd_studio.core.masking.measured import measured_changes
+from macd_studio.core.masking.measured import measured_changes, measured_levels
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
+from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Trace
@@ -45,6 +48,8 @@ def measure_choices(
     """
     began = time.perf_counter()
     objects, left_out = _objects(context, trace)
+    effects = measured_levels(measured_changes(context), context.options.ascent.r0)
+    measured = tuple(t.id for t, level in zip(trace.tracks, effects, strict=True) if level >= 1)
     tokens = _tokens(trace)
     levels = trace.counterfactual
     assert levels is not None
@@ -70,36 +75,45 @@ def measure_choices(
         return context.composite(masks, levels.level, levels.frame_level)
 
     lm, base = context.lm, context.base
-    plain = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
+    plain = [lm.next_rows(base, tokens[:n], [token])[0] for n, token in enumerate(tokens)]
     found: list[Subset] = []
     for at in range(0, len(wanted), BATCH):
         if stopped():
             raise Cancelled("stopped while subsets were read", "What was there before is kept")
         batch = torch.stack([drawn(n) for n in range(at, min(at + BATCH, len(wanted)))])
-        leads = _leads(context, plain, lm.forced(context.encoded, batch, tokens, base), tokens)
-        for lead, asked, view in zip(leads, wanted[at : at + BATCH], batch, strict=True):
-            found.append(_subset(context, *asked, *lead, view))
+        views = context.prefill(batch)
+        leads = _leads(context, plain, views, tokens)
+        flips = [n for n, (lead, _) in enumerate(leads) if lead > 0]
+        answers = dict(zip(flips, _answers(context, views, batch, flips), strict=True))
+        for n, (asked, (lead, token)) in enumerate(
+            zip(wanted[at : at + BATCH], leads, strict=True)
+        ):
+            margin, text = lead if np.isfinite(lead) else None, lm.token_text(token)
+            found.append(Subset(*asked, lead > 0, margin, text, answers.get(n)))
         yield min(at + BATCH, len(sets)), len(sets)
     spent = round(1000 * (time.perf_counter() - began), 1)
-    return ChoiceMap(len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent)
+    return ChoiceMap(
+        len(tokens) - 1, objects, left_out, tuple(found[:-1]), found[-1], spent, measured
+    )
 
 
 def _leads(
-    context: MethodContext, plain: Forced, read: Forced, tokens: Sequence[int]
+    context: MethodContext, plain: Sequence[Row], views: Handle, tokens: Sequence[int]
 ) -> list[tuple[float, int]]:
     """Of each view how far the best other token leads, where it leads most, and the choice there.
 
-    A view that leaves `tokens` is not asked about those after that place.
+    A view that leaves `tokens` is not asked about those after that place. plain: a row of the video
+    for each of `tokens`.
     """
     lm, rule = context.lm, Linear(context.options.contrast)
     prompt = lm.prompt_of(context.base)
     leads: dict[int, tuple[float, int]] = {}
-    for index, token in enumerate(tokens):
-        (own,) = plain.rows(index, ())
+    for index, (token, own) in enumerate(zip(tokens, plain, strict=True)):
         ids = np.arange(len(own.values)) if own.ids is None else own.ids
         repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
         place = int(np.flatnonzero(ids == token)[0])
-        for n, row in enumerate(read.rows(index, () if own.ids is None else ids.tolist())):
+        asked = () if own.ids is None else ids.tolist()
+        for n, row in enumerate(lm.next_rows(views, tokens[:index], asked)):
             before, _ = leads.setdefault(n, (-np.inf, tokens[-1]))
             if before > 0:
                 continue
@@ -111,24 +125,18 @@ def _leads(
     return [leads[n] for n in range(len(leads))]
 
 
-def _subset(
-    context: MethodContext,
-    chosen: tuple[int, ...],
-    frames: bool,
-    lead: float,
-    token: int,
-    video: Tensor,
-) -> Subset:
-    """A view that was read, with its whole answer where it flips."""
-    lm, answer = context.lm, None
-    if lead > 0:
-        rule, greedy = (
-            Linear(context.options.contrast), replace(context.options.decode, search="greedy"),
-        )  # fmt: skip
-        view = context.prefill(video)
-        answer = find_answer(lm, "subset", context.base, [view], rule, greedy).text
-    margin = lead if np.isfinite(lead) else None
-    return Subset(chosen, frames, lead > 0, margin, lm.token_text(token), answer)
+def _answers(
+    context: MethodContext, views: Handle, videos: Tensor, flips: Sequence[int]
+) -> list[str]:
+    """The whole answers of some of the views that were read together, each contrasted by itself."""
+    lm, rule = context.lm, Linear(context.options.contrast)
+    greedy = replace(context.options.decode, search="greedy")
+    if isinstance(views, DecodeState) and isinstance(context.base, DecodeState):
+        return answer_together(context.local, context.base, views, flips, rule, greedy)
+    return [
+        find_answer(lm, "subset", context.base, [context.prefill(videos[n])], rule, greedy).text
+        for n in flips
+    ]
 
 
 def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:

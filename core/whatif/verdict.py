@@ -13,6 +13,7 @@ from macd_studio.core.evidence.choices import Subset, masks_frames, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.constant import first_divergence, stated_constant
+from macd_studio.core.whatif.marks import marks_of
 from macd_studio.core.words import count, ordinal, signed
 
 Name = Literal[
@@ -129,12 +130,13 @@ def as_text(trace: Trace) -> str:
 def map_sentence(trace: Trace, frames: bool | None = None) -> str:
     """Where MACD's choice ranks among the subsets, how many change the answer, and the best one.
 
+    Without rank and best one where the cut leaves no subset another token.
     frames: as in `layer_of`.
     """
     layer, chosen = layer_of(trace, frames)
     flips, best = sum(one.flips for one in layer), min(layer, key=lambda one: rank(one, layer))
     parts = [f"{flips} of {count(len(layer), 'subset')} change the answer"]
-    if chosen is not None:
+    if chosen is not None and best.margin is not None:
         parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
     if best.margin is not None:
         parts.append(f"the best is {_named(best, _labels(trace))}")
@@ -148,12 +150,15 @@ def map_as_text(trace: Trace) -> str:
     labels = _labels(trace)
     layer, chosen = layer_of(trace)
     lines = [map_sentence(trace)]
+    marked = [(name, found.of(ids, layer[0].frames)) for name, ids in marks_of(trace).items()]
     if layer[0].frames:
         lines.append("MACD's frame mask is on in all of them.")
     for one in sorted(layer, key=lambda one: rank(one, layer)):
         margin = "—" if one.margin is None else f"{one.margin:+.2f}"
         mark = "*" if chosen is one else " "
-        lines.append(f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}".rstrip())
+        notes = "".join(f"  ({name})" for name, point in marked if point is one)
+        text = f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}{notes}"
+        lines.append(text.rstrip())
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)

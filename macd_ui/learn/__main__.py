@@ -1,5 +1,7 @@
 """`python -m macd_ui.learn OUT [--zip]`: the course as a static site, for any host or no host.
 
+`python -m macd_ui.learn collect FOLDER`: what a class predicted, see `collect`.
+
 index.html in OUT opens from disk; with --zip everything lies in OUT.zip too, to be handed out.
 Exit codes: 0 written, 2 bad input.
 """
@@ -13,12 +15,16 @@ from pathlib import Path
 
 from macd_studio.commands import parser as command_line
 from macd_studio.macd_ui.engine import built
+from macd_studio.macd_ui.learn import collect as collecting
 from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the course; gives the exit code."""
+    """Writes the course, or tells of a class; gives the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["collect"]:
+        return _collect(given[1:])
     parser = command_line("macd_ui.learn", __doc__)
     parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a course")
     parser.add_argument("--zip", action="store_true", help="write OUT.zip too")
@@ -31,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help="examples that fit a role by their kind, before those of MACD_EXAMPLES_DIR",
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     out = Path(options.out)
 
     def write() -> None:
@@ -43,6 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{size / 1e6:.1f} MB: {out / INDEX}")
 
     return exit_code(write, "the course")
+
+
+def _collect(arguments: Sequence[str]) -> int:
+    parser = command_line("macd_ui.learn collect", collecting.__doc__)
+    parser.add_argument("folder", metavar="FOLDER", help="with the files that readers saved")
+    parser.add_argument("--language", default="en", help="of the texts (default: %(default)s)")
+    parser.add_argument(
+        "--examples", action="append", default=[], metavar="FOLDER", help="as the course had them"
+    )
+    options = parser.parse_args(arguments)
+
+    def tell() -> None:
+        site = Site(options.language, folders=example_folders(options.examples))
+        found = collecting.collect(Path(options.folder), site.edition())
+        print(collecting.report(found, site.chapters(), site.tasks()), end="")
+
+    return exit_code(tell, "the class")
 
 
 if __name__ == "__main__":

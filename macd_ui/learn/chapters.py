@@ -12,7 +12,8 @@ A chapter:
         widget = "NAME"           a name of WIDGETS, with its `settings`
         task, done                what to do, and the name of what counts as having done it
     [quiz]                        set = "before" or "after"
-    misconceptions                for teachers: list of {belief, instead}
+    misconceptions                for teachers: list of {belief, instead}, and maybe {options}: the
+                                  options of the prediction that show it where they are wrong
 
 Placeholders are filled in before anything is read: `{{key}}` by a value, and `{{key?a|b|c}}` by one
 of several wordings, by the number that the key stands for, so that a sentence stays true when a
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ WIDGETS = {
     "contrast": {"flip"},
     "softmax": {"second-view", "constant"},
     "lean": {"revealed"},
+    "subsets": {"chosen"},
     "words": {"every-token"},
     "shift": {"same-answer"},
     "intervals": {"three"},
@@ -111,6 +113,8 @@ class Chapter:
     steps: tuple[Step, ...]
     quiz: str
     misconceptions: tuple[tuple[str, str], ...]
+    shown_by: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(belief, indices of the options of the prediction that show it)."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -186,10 +190,9 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
             prediction=_prediction(raw.table("prediction")) if "prediction" in raw.rest else None,
             steps=tuple(_step(row) for row in raw.tables("step")),
             quiz=_quiz(raw.table("quiz")) if "quiz" in raw.rest else "",
-            misconceptions=tuple(
-                (row.text("belief"), row.text("instead")) for row in raw.tables("misconceptions")
-            ),
+            misconceptions=(),
         )
+        chapter = _with_misconceptions(chapter, raw.tables("misconceptions"))
         raw.finish()
         if (chapter.prediction is None) == (chapter.quiz == ""):
             raise OptionError("a chapter has either a prediction or a quiz", "Give one of them")
@@ -197,6 +200,20 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
     except OptionError as error:
         raise OptionError(f"{file.name}: {error.cause}", error.remedy) from error
     return replace(chapter, minutes=minutes_of(chapter, clips))
+
+
+def _with_misconceptions(chapter: Chapter, rows: Sequence[_Table]) -> Chapter:
+    believed, shown_by = [], []
+    offered = len(chapter.prediction.options) if chapter.prediction else 0
+    for row in rows:
+        believed.append((row.text("belief"), row.text("instead")))
+        options = row.take("options", list) if "options" in row.rest else []
+        if not all(type(n) is int and 0 <= n < offered for n in options):
+            raise OptionError(f"{row.where}options", f"Name options from 0 to {offered - 1}")
+        row.finish()
+        if options:
+            shown_by.append((believed[-1][0], tuple(options)))
+    return replace(chapter, misconceptions=tuple(believed), shown_by=tuple(shown_by))
 
 
 def minutes_of(chapter: Chapter, clips: int = 0) -> int:

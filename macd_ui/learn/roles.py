@@ -35,11 +35,13 @@ ROLES = {
     "harmed": ("harmed", "unchanged"),
     "controls": ("controls", "repaired"),
     "not-looked": ("not-looked", "unchanged"),
+    "subsets": ("repaired", "question-prior", "small"),
 }
 """Role → the kinds of example that fit it, the best first; without one, any example is taken."""
 NEEDS: dict[str, Callable[[Trace], bool]] = {
     "controls": lambda trace: bool(trace.controls and same_random(trace.controls)[1]),
     "not-looked": lambda trace: trace.occlusion is not None and _asked(trace) is not None,
+    "subsets": lambda trace: _repairs_by_choice(trace),
 }
 """Role → what a trace must hold for it, where the sentences rest on more than two answers."""
 
@@ -104,6 +106,32 @@ def _says(trace: Trace, change: float, hidden: bool) -> int:
     return 0 if hidden else 1
 
 
+def _repairs_by_choice(trace: Trace) -> bool:
+    """Whether some subsets make a wrong answer right, and hiding every object does not."""
+    found = trace.choice_map
+    if found is None or is_right(trace.answers["baseline"].text, trace.truth) is not False:
+        return False
+    layer = found.layer(found.own.frames)
+    right = [bool(s.answer and is_right(s.answer, trace.truth)) for s in layer]
+    return any(right) and not right[-1]
+
+
+def choice_values(trace: Trace, key: str) -> dict[str, Value]:
+    """What chapters may say of every choice of objects; nothing where no map was measured."""
+    found, plain = trace.choice_map, trace.answers["baseline"].text
+    if found is None:
+        return {}
+    layer = found.layer(found.own.frames)
+    right = [bool(is_right(s.answer or plain, trace.truth)) for s in layer]
+    return {
+        f"{key}.choices": str(len(layer)),
+        f"{key}.repairs": str(sum(right)),
+        f"{key}.own-repairs": int(bool(is_right(found.own.answer or plain, trace.truth))),
+        f"{key}.everything": layer[-1].answer or plain,
+        f"{key}.framed": int(found.own.frames),
+    }
+
+
 def example_values(shown: RoleExample) -> dict[str, Value]:
     """What chapters may say of an example, as `example.ROLE.FIGURE`."""
     trace, key = shown.trace, f"example.{shown.role}"
@@ -142,7 +170,8 @@ def example_values(shown: RoleExample) -> dict[str, Value]:
         f"{key}.flips": min(len(flips), 2),
         f"{key}.flip": f"{flips[0]:.2f}" if flips else "none",
     }
-    return values | _lead_values(key, macd) | _report_values(key, trace)
+    more = choice_values(trace, key)
+    return values | _lead_values(key, macd) | _report_values(key, trace) | more
 
 
 def _lead_values(key: str, macd: Answer) -> dict[str, Value]:

@@ -23,6 +23,9 @@ from typing import Any
 from starlette.routing import Route
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.truth import is_right
+from macd_studio.core.types import Trace
+from macd_studio.core.whatif.marks import asked_objects
 from macd_studio.core.words import visible
 from macd_studio.macd_ui.engine import Engine, built, run_file
 from macd_studio.macd_ui.examples import SHIPPED
@@ -35,6 +38,7 @@ from macd_studio.macd_ui.learn.chapters import (
     read_glossary,
     read_strings,
 )
+from macd_studio.macd_ui.learn.collect import Task
 from macd_studio.macd_ui.learn.figures import figures
 from macd_studio.macd_ui.learn.lessons import all_values, lesson, quiz
 from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role, lean_of
@@ -60,6 +64,8 @@ SCRIPT, STYLE = HERE / "js" / "learn.js", HERE / "learn.css"
 LESSONS = ("frames", "fade", "caption", "quiz")
 LEARN = "learn"
 UNKNOWN = "There is no such page in the course. /learn is its beginning."
+FOR_TEACHERS = ("misconceptions", "shown_by")
+"""Fields of a chapter that the page does not get."""
 MOST_KB = 150
 """Of an example's trace: the pictures are compressed to fit."""
 
@@ -177,7 +183,7 @@ class Site:
             "strings": read_strings(self.language),
             "glossary": read_glossary(self.language),
             "chapters": [
-                {k: v for k, v in asdict(c).items() if k != "misconceptions"}
+                {k: v for k, v in asdict(c).items() if k not in FOR_TEACHERS}
                 for c in self.chapters()
             ],
             "lights": LIGHTS,
@@ -187,9 +193,23 @@ class Site:
             "changes": figures()["changes"],
             "paired": figures()["paired"],
         }
-        tests = [content["chapters"], quiz()]
-        edition = hashlib.sha256(as_text({"": tests}).encode()).hexdigest()[:16]
-        return content | {"edition": edition}
+        return content | {"edition": self._edition(content["chapters"])}
+
+    def edition(self) -> str:
+        """By what answers to these questions are known."""
+        return str(self.course()["edition"])
+
+    def _edition(self, chapters: list[dict[str, Any]]) -> str:
+        return hashlib.sha256(as_text({"": [chapters, quiz()]}).encode()).hexdigest()[:16]
+
+    def tasks(self) -> dict[str, Task]:
+        """The tasks in which objects are chosen, by their place in the course."""
+        return {
+            f"{chapter.name}/{i}": task_of(self.examples[step.settings["roles"][0]].trace)
+            for chapter in self.chapters()
+            for i, step in enumerate(chapter.steps)
+            if step.widget == "subsets"
+        }
 
     def _about(self, shown: RoleExample) -> dict[str, str]:
         # the main page lists shipped examples and those of MACD_EXAMPLES_DIR
@@ -206,6 +226,16 @@ class Site:
         if self.engine:
             data["engine"] = self.engine.about(shown.trace, f"data/run-{role}.json")
         return {"payload": data, "lean": lean_of(shown.trace)}
+
+
+def task_of(trace: Trace) -> Task:
+    """What is known of a choice of objects on the choice map of a trace, which has one."""
+    found = trace.choice_map
+    assert found is not None
+    plain = trace.answers["baseline"].text
+    right = (s for s in found.layer(found.own.frames) if is_right(s.answer or plain, trace.truth))
+    labels = {t.id: t.label for t in trace.tracks if t.id in found.objects}
+    return Task(labels, frozenset(tuple(sorted(s.objects)) for s in right), asked_objects(trace))
 
 
 def write_site(site: Site, folder: Path) -> int:

@@ -1,37 +1,34 @@
 """What other objects would do: every choice is tried on the page, looked at, and made the masks."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import load
+from macd_studio.core.whatif.marks import marks_of
 from macd_studio.core.whatif.verdict import as_text, map_sentence
-from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.examples import examples
-from macd_studio.viewer import payload
+from macd_studio.viewer import payload, status
 from tests.browser.states import show
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def mapped(toyworld):
-    """The example that the page opens on, with its map."""
-    bench = Workbench(load(examples()[0].trace), toyworld)
-    for _ in bench.choice_events():
-        pass
-    return bench.trace
+def mapped():
+    """The example that the page opens on, which has its map."""
+    return load(examples()[0].trace)
 
 
 def told(panel):
     return panel.locator(".mv-choice-told").inner_text()
 
 
-@pytest.mark.long
-def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
+def test_every_choice_is_looked_at_made_the_masks_and_tried_again(page, mapped):
     page.wait_for_selector(".mv-token")
     panel = page.locator("[data-part=choices]")
-    panel.get_by_role("button", name="Try every choice").click()
     nodes = panel.locator(".mv-choice")
     nodes.first.wait_for()
     layer = mapped.choice_map.layer(True)
@@ -42,6 +39,9 @@ def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
             if z >= 1]  # fmt: skip
     marked = panel.locator(".mv-choice", has_text="MACD")
     assert marked.inner_text().split() == [*full, "MACD"]
+    for name, ids in marks_of(mapped).items():
+        other = panel.locator(".mv-choice", has_text=name)
+        assert other.inner_text().split()[: len(ids)] == [str(i) for i in ids]
     assert "MACD's choice" in told(panel)  # as long as nothing else is looked at
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     panel.get_by_role("button", name="Copy verdict").click()
@@ -67,6 +67,10 @@ def test_every_choice_is_tried_looked_at_and_made_the_masks(page, mapped):
     edits.nth(len(full) - 1).wait_for(state="attached")  # one change after the other
     panel.get_by_role("button", name="Try every choice").wait_for()
     assert edits.count() == len(full)
+    panel.get_by_role("button", name="Try every choice").click()
+    nodes.first.wait_for()
+    assert nodes.count() == len(layer)
+    assert panel.locator(".mv-choice", has_text="MACD").inner_text().split() == ["none", "MACD"]
 
 
 def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):
@@ -95,3 +99,39 @@ def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):
     assert not panel.get_by_role("button", name="Mask these objects").is_visible()
     page.evaluate(alone, payload(replace(mapped, choice_map=None)))
     assert not panel.is_visible()
+
+
+def test_changes_go_on_though_an_earlier_state_is_told_again(bare, mapped):
+    """Gradio repeats the last message of an event when it ends, which the next one may precede."""
+    page = show(bare, mapped, 1440)
+    tell = "(data) => window.viewer.update(data)"
+    levels = {t.id: z for t, z in zip(mapped.tracks, mapped.counterfactual.level, strict=True)}
+    other = next(s for s in mapped.choice_map.layer(True)
+                 if sum((i in s.objects) != (z > 0) for i, z in levels.items()) == 2)  # fmt: skip
+    made = [Edit("level", i, level=float(i in other.objects))
+            for i, z in levels.items() if (i in other.objects) != (z > 0)]  # fmt: skip
+    page.evaluate(tell, payload(mapped))
+    panel = page.locator("[data-part=choices]")
+
+    def ask():
+        name = " ".join(map(str, other.objects)) or "none"
+        panel.get_by_role("button", name="With MACD's frame mask").click()
+        panel.locator(".mv-choice").filter(has_text=re.compile(f"^{name}(MACD)?$")).click()
+        panel.get_by_role("button", name="Mask these objects").click()
+        return page.evaluate("window.sent.map(({edit}) => edit.track)")
+
+    assert ask() == [made[0].track]
+    after = replace(mapped, edits=(made[0],))
+    page.evaluate(tell, payload(mapped))  # the state before, told once more: the change goes on
+    assert panel.get_by_role("button", name="Mask these objects").is_disabled()
+    page.evaluate(tell, payload(mapped, status(running=True)))
+    page.evaluate(tell, payload(mapped))  # and once more after it began
+    page.evaluate(tell, payload(after))
+    assert page.evaluate("window.sent.map(({edit}) => edit.track)") == [e.track for e in made]
+    # one that was refused is the last
+    page.evaluate("window.sent = []")
+    page.evaluate(tell, payload(mapped))
+    ask()
+    page.evaluate(tell, payload(mapped, status(error="it cannot be", where="whatif")))
+    page.evaluate(tell, payload(after))
+    assert page.evaluate("window.sent.length") == 1

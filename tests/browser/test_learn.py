@@ -269,6 +269,40 @@ def test_damaged_storage_costs_the_resume_only(open_course, kept):
     assert stored(page)["answers"] == {}
 
 
+def test_a_class_predicts_by_hands_and_a_choice_of_objects_is_kept(open_course):
+    page = open_course(at="#04-lean")
+    page.get_by_label("A class answers, by a show of hands").check()
+    hands = page.locator(".ln-count input")
+    reveal = page.locator(".ln-predict .ln-main-button")
+    reveal.click()
+    assert "Count the hands first" in page.locator(".ln-error").inner_text()
+    hands.first.fill("3")
+    for _ in range(4):
+        page.get_by_role("button", name="One hand more").nth(1).click()
+    page.get_by_role("button", name="One hand less").first.click()
+    reveal.click()
+    kept = stored(page)["answers"]["04-lean"]
+    assert (kept["choice"], kept["counts"]) == (1, [2, 4, 0])
+    assert kept["confidence"] == pytest.approx(4 / 6)
+    assert "4 of 6 hands were right." in page.inner_text(".ln-predict .ln-result")
+    trace = Site().examples["subsets"].trace
+    choose = page.locator(".ln-choose")
+    assert choose.locator("table").count() == 0  # nothing is shown before a choice
+    choose.locator("input").first.check()
+    choose.get_by_role("button").click()
+    chosen = [trace.choice_map.objects[0]]
+    assert list(stored(page)["chosen"].values()) == [chosen]
+    layer = trace.choice_map.layer(True)
+    rows = choose.locator("tbody tr")
+    assert rows.count() == len(layer)
+    assert rows.locator(".ln-good").count() == sum(s.answer == trace.truth for s in layer)
+    own = trace.choice_map.of(chosen, True)
+    assert f"The answer is “{own.answer}”." in choose.locator(".ln-result").inner_text()
+    page.reload()
+    choose.locator("table").wait_for()  # chosen once
+    assert choose.locator("input:enabled").count() == 0
+
+
 # what a reader presses for each goal, once the focus is in the widget
 KEYS = {
     "all-frames": [("input[type=range]", "ArrowRight", 8)],
@@ -278,6 +312,7 @@ KEYS = {
     "constant": [(".ln-widget > div > div > .ln-slider > input", "End", 1)],
     "object": [(".mv-object", "Enter", 1)],
     "revealed": [(".ln-lean input", "Space", 1), (".ln-widget > .ln-button", "Enter", 1)],
+    "chosen": [(".ln-choose input", "Space", 1), (".ln-choose > button", "Enter", 1)],
     "counterfactual": [(".mv-root", "c", 1)],
     "every-token": [(".ln-strip:nth-of-type(3) .ln-chip", "Enter", 0)],
     "frames": [(".mv-root", "ArrowRight", 8)],

@@ -90,7 +90,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
 
     # a token shows its candidates under both views
     page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
-    table = page.locator(".mv-table table").inner_text()
+    table = page.locator(".mv-candidates").inner_text()
     assert "V_d" in table
     assert "← chosen" in table
 

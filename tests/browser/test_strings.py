@@ -249,18 +249,22 @@ CASES = ANSWERS | {
     ],
     "marginText": [([None], "no other token"), ([-0.5], "−0.50")],
     "choiceText": [
-        ([{"flips": True, "margin": 1.25, "answer": "yes"}, "{2 cat}", 3, 16, "no", False],
+        ([{"flips": True, "margin": 1.25, "answer": "yes"}, "{2 cat}", 3, 16, "no", []],
          "{2 cat}: the baseline's “no” becomes “yes”. Margin +1.25, rank 3 of 16."),
-        ([{"flips": False, "margin": None, "answer": None}, "{2 cat}", 16, 16, "no", True],
-         "{2 cat}, MACD's choice: the answer stays “no”. No other token passes the cut, rank 16 of 16."),
+        ([{"flips": False, "margin": None, "answer": None}, "{2 cat}", 16, 16, "no", ["MACD", "asked"]],
+         "{2 cat}, MACD's choice, what is asked about: the answer stays “no”. No other token passes the"
+         " cut, rank 16 of 16."),
+        ([{"flips": True, "margin": 1, "answer": "y" * 61}, "{2 cat}", 1, 2, "n" * 60, []],
+         f"{{2 cat}}: the baseline's “{'n' * 60}” becomes “{'y' * 59}…”. Margin +1.00, rank 1 of 2."),
     ],
     "choicesCost": [
         ([{"subsets": [0, 0], "milliseconds": 300, "left_out": []}, TRACKS],
-         "2 views in 0.3 s, each decoded with MACD's α and β."),
+         "2 subsets in 0.3 s, each decoded with MACD's α and β."),
         ([{"subsets": [0, 0], "milliseconds": 300, "left_out": [2]}, TRACKS],
-         "2 views in 0.3 s, each decoded with MACD's α and β. Never masked, as their measured effects"
+         "2 subsets in 0.3 s, each decoded with MACD's α and β. Never masked, as their measured effects"
          " are smaller: 2 cat."),
     ],
+    "choiceMarks": [([{"measured": 3, "asked": 3, "enough": 1}, 3], ["measured", "asked"])],
     "choiceLevel": [([0], "0 objects"), ([1], "1 object"), ([2], "2 objects")],
     "occlusionNote": [
         ([None], "Natural logarithms; the answer is the baseline's."),

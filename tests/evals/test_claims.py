@@ -137,6 +137,9 @@ CLAIMS = [
          "delta"][0] < 0.11),
     ("docs/results.md", "Neither can judge a choice, because the oracle knows the answer there",
      lambda: set(data("selection")["refused"]) == {"presence", "order"}),
+    ("docs/results.md", "it is not told from a choice at random",
+     lambda: all(z["macd"][p] > 0.05 for z in data("choices")["settings"][:2]
+                 for p in ("p", "place_p"))),
     ("docs/results.md", "no method makes fewer errors than the baseline", captions_help_nobody),
     ("docs/results.md", "With mean, black, blur, noise and clean plates random places gain about"
      " what MACD gains", lambda: all(undecided(g) for g in gains_of_fills())),

@@ -17,6 +17,7 @@ from macd_studio.evals.answer import choices_of, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
 from macd_studio.evals.first_token import oracle_view
+from macd_studio.evals.row_files import pack_rows
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +76,10 @@ def test_every_order_of_the_levels_is_there_once(read):
 def test_rows_are_kept_and_a_torn_line_is_left_out(read, tmp_path):
     row = read[0]
     path = tmp_path / "rows.gz"
-    control_draws.pack_draws(path, [row])
+    pack_rows(path, [row])
     assert stored(path) == {row.item: row}
     first = path.read_bytes()
-    control_draws.pack_draws(path, [row])
+    pack_rows(path, [row])
     assert path.read_bytes() == first
     line = gzip.decompress(first).decode()
     (tmp_path / "rows").write_text(line + line[: len(line) // 2])

@@ -9,7 +9,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.evals import one_mask
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, pack_draws, stored
+from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.first_token import contrasted
 from macd_studio.evals.intervals import difference_interval
 from macd_studio.evals.one_mask import (
@@ -30,6 +30,7 @@ from macd_studio.evals.one_mask import (
     truths,
     tuned_interval,
 )
+from macd_studio.evals.row_files import pack_rows
 from macd_studio.evals.rows import seeded
 
 FOLDER = one_mask.FOLDER
@@ -152,12 +153,12 @@ def test_the_command_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(one_mask, "SIMULATED", 2)
     monkeypatch.setattr(report_of, "__defaults__", (2,))
     path, out = tmp_path / "draws.gz", tmp_path / "one.json"
-    pack_draws(path, rows)
+    pack_rows(path, rows)
     assert main(["--draws", str(path), "--out", str(out)]) == 0
     report = json.loads(out.read_text())
     assert markdown(report) in capsys.readouterr().out
     assert report["tuned_on"] == 15
-    pack_draws(path, rows[:5])
+    pack_rows(path, rows[:5])
     assert main(["--draws", str(path)]) == 2
     assert "no draws of both splits" in capsys.readouterr().err
 

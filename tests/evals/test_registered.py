@@ -7,10 +7,10 @@ import pytest
 
 from macd_studio.evals import registered
 from macd_studio.evals.answer import GRID
-from macd_studio.evals.control_draws import pack_draws
 from macd_studio.evals.intervals import difference_interval
 from macd_studio.evals.one_mask import FOLDER, MACD, OBJECTS, Outcomes
 from macd_studio.evals.registered import ROWS, agreement, main, markdown, report_of, verdict
+from macd_studio.evals.row_files import pack_rows
 from macd_studio.parts import ROOT
 from tests.evals.test_one_mask import planted
 
@@ -62,7 +62,7 @@ def test_the_command_tells_both(tmp_path, monkeypatch, capsys):
     rows, truth = planted(45, 2)
     monkeypatch.setattr(registered, "truths", lambda rows: truth)
     path, out = tmp_path / "draws.gz", tmp_path / "out.json"
-    pack_draws(path, rows)
+    pack_rows(path, rows)
     assert main([str(path), "--against", str(path), "--out", str(out)]) == 0
     assert "0 of 9 rows differ" in capsys.readouterr().out
     assert all(a["apart"] == 0 for a in json.loads(out.read_text())["agreement"])

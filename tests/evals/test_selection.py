@@ -9,9 +9,10 @@ import pytest
 from macd_studio.evals import selection
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
-from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, pack_draws, stored
+from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.first_token import ORACLE
 from macd_studio.evals.one_mask import FOLDER, OBJECTS
+from macd_studio.evals.row_files import pack_rows
 from macd_studio.evals.selection import (
     JUDGED,
     PLAIN,
@@ -143,16 +144,16 @@ def test_the_command_reads_rows_and_refuses_others(tmp_path, monkeypatch, capsys
     rows, items = planted(40, [(1.0, 1.0), (0.0, 1.0)])
     monkeypatch.setattr(selection, "items_of", lambda rows: [items[r.item] for r in rows])
     path, out = tmp_path / "rows.gz", tmp_path / "out.json"
-    pack_draws(path, rows)
+    pack_rows(path, rows)
     assert main([str(path), "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert "| faint | 40 |" in text
     assert "*presence* cannot: " in text
     assert markdown(json.loads(out.read_text())) + "\n" == text
-    pack_draws(path, [r for r in rows if r.item.startswith("test")])
+    pack_rows(path, [r for r in rows if r.item.startswith("test")])
     assert main([str(path)]) == 2
     assert "not of both splits" in capsys.readouterr().err
-    pack_draws(path, [replace(r, choice="macd") for r in rows])
+    pack_rows(path, [replace(r, choice="macd") for r in rows])
     assert main([str(path)]) == 2
     assert "cannot judge 'faint'" in capsys.readouterr().err
     assert main([str(tmp_path / "none")]) == 2

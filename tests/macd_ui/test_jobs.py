@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import gradio as gr
@@ -13,6 +14,7 @@ from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_studio.core.objects.export import exported
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.segment import Sighting
+from macd_studio.core.records import Edit
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import addresses
@@ -24,6 +26,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
+from tests.small_trace import small_trace
 
 
 @pytest.fixture
@@ -129,6 +132,24 @@ def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, st
     other.close()
     *_, last = handlers.changes.act(edit, "bytes", None, "me")
     assert [e["kind"] for e in last["viewer"]["trace"]["edits"]] == ["level"]
+
+
+def test_what_is_sent_while_a_change_ends_waits_for_its_end(handlers, store, monkeypatch):
+    """However long the machine takes between a job's last update and the end of its generator."""
+    monkeypatch.setattr("macd_studio.macd_ui.session.ENDING_S", 0.0)
+    session, trace = store.sessions.open("me"), small_trace()
+    session.show(trace)
+    run = session.current.run
+    session.change(replace(trace, edits=(Edit("level", 1, level=0.0),)))
+    first = handlers.changes.act({"do": "undo", "run": run}, "", None, "me")
+    told = next(first)
+    assert not told["viewer"]["status"]["running"]
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(list, handlers.changes.act({"do": "redo", "run": run}, "", None, "me"))
+        wait([second], 0.2)
+        assert list(first) == []
+    (shown,) = second.result()
+    assert len(shown["viewer"]["trace"]["edits"]) == 1
 
 
 def test_reading_the_video_holds_no_device_and_is_stopped_at_once(

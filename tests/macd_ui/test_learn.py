@@ -253,7 +253,7 @@ def test_the_roles_are_taken_by_the_kinds_they_are_named_for(site):
     kinds = {role: example.kind for role, example in site.examples.items()}
     assert kinds == {
         "opening": "repaired", "habit": "co-occurrence", "harmed": "harmed",
-        "controls": "controls", "not-looked": "not-looked",
+        "controls": "controls", "not-looked": "not-looked", "subsets": "repaired",
     }  # fmt: skip
     values = all_values(site.examples)
     assert values["example.opening.outcome"] == values["example.controls.outcome"] == 0
@@ -268,7 +268,7 @@ def test_what_a_role_rests_on_must_be_measured(tmp_path):
     """A clip without controls is not taken where a sentence is about them."""
     trace = replace(small_trace(), controls=None, occlusion=None)
     rows = []
-    for kind in ("controls", "not-looked", "harmed"):
+    for kind in ("controls", "not-looked", "harmed", "repaired"):
         save(trace, tmp_path / f"{kind}.macd")
         (tmp_path / f"{kind}.mp4").write_bytes(b"not read here")
         rows.append({"video": f"{kind}.mp4", "title": "Own", "kind": kind, "truth": "",
@@ -276,7 +276,7 @@ def test_what_a_role_rests_on_must_be_measured(tmp_path):
     (tmp_path / "index.json").write_text(json.dumps(rows))
     folders = {r: e.example.video.parent for r, e in examples_by_role([tmp_path, SHIPPED]).items()}
     assert folders["harmed"] == tmp_path
-    assert folders["controls"] == folders["not-looked"] == SHIPPED
+    assert folders["controls"] == folders["not-looked"] == folders["subsets"] == SHIPPED
 
 
 def test_leads_add_up_as_they_are_printed(site):

@@ -11,7 +11,7 @@ from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui import session as module
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.session import (
-    COMPARING_S,
+    ANSWERED_S,
     ENDING_S,
     IDLE_S,
     MAX_UNDO,
@@ -64,17 +64,17 @@ def test_a_new_tab_shows_nothing_and_has_its_own_secret():
     assert one.trace is one.models is one.pending is one.left_at is one.random_clip is None
     assert not one.gone
     assert not one.plot_open
-    assert not one.comparing
+    assert not one.answered
     assert (one.fetched, one.seen_at) == (0, 0.0)
     assert one.form == Form(None, None, "", "", EMBEDDED, {})
     assert one != two
     assert one.stored_traces() == []
 
 
-@pytest.mark.parametrize(("comparing", "patience"), [(False, ENDING_S), (True, COMPARING_S)])
-def test_a_job_waits_for_the_one_before_it(comparing, patience):
+@pytest.mark.parametrize(("answered", "patience"), [(False, ENDING_S), (True, ANSWERED_S)])
+def test_a_job_waits_for_the_one_before_it(answered, patience):
     asked = []
-    session = Session(comparing=comparing)
+    session = Session(answered=answered)
     session.busy = SimpleNamespace(acquire=lambda timeout: asked.append(timeout) or "taken")
     assert session.begin() == "taken"
     assert asked == [patience]

@@ -78,7 +78,7 @@ def test_a_map_is_offered_where_it_can_be_measured(change):
     trace = replace(trace, options=replace(trace.options, decode=DecodeOptions()))
     shown = payload(trace, costs={"choices": 900.0})["trace"]
     framed = bool(trace.counterfactual.frame_level.any())
-    assert shown["choices_views"] == (1 + framed) << len(trace.tracks)
+    assert shown["choices_views"] == ((1 + framed) << len(trace.tracks)) + len(trace.tracks) + 2
     assert shown["choices_ms"] == 900.0
     assert shown["choices"] is None
     assert payload(replace(trace, **change(trace)))["trace"]["choices_views"] is None

@@ -5,7 +5,7 @@
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
-import { HEADS, TEXT, choiceLevel, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
+import { HEADS, TEXT, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
 
 /** @import { ChoiceLayer, ChoiceMap, Edit, Send, Subset, Trace } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -25,6 +25,7 @@ export class ChoicesPanel {
     /** @type {Edit[]} changes by hand that wait for the one before them */
     this.waiting = [];
     this.edited = 0; // how many changes the trace has once the one that goes on is made
+    this.run = ""; // whose they are
     this.ask = button("", () => send({ do: "choices" }));
     this.sentence = el("p", { class: "mv-choices-text" });
     this.halves = el("div", { class: "mv-segments", role: "group", "aria-label": TEXT.frameMaskOf });
@@ -88,7 +89,12 @@ export class ChoicesPanel {
   text(layer, place) {
     const { loaded: trace } = this.state, subset = subsetOf(trace, place);
     return choiceText(subset, choiceName(subset.objects, trace.tracks), layer.ranks[layer.places.indexOf(place)],
-      layer.places.length, trace.answers.baseline?.text ?? "", layer.macd === place);
+      layer.places.length, trace.answers.baseline?.text ?? "", this.marks(layer, place));
+  }
+
+  /** Whose choice a subset is, as far as that is known. @param {ChoiceLayer} layer @param {number} place */
+  marks(layer, place) {
+    return [...(place === layer.macd ? [TEXT.macd] : []), ...choiceMarks(layer.marks, place)];
   }
 
   build() {
@@ -111,7 +117,7 @@ export class ChoicesPanel {
 
   /** @param {ChoiceLayer} layer @param {number} place @param {number} widest the largest margin, whatever its sign */
   node(layer, place, widest) {
-    const { objects, margin, flips } = subsetOf(this.state.loaded, place), isMacd = place === layer.macd;
+    const { objects, margin, flips } = subsetOf(this.state.loaded, place);
     return el("button", {
       type: "button", "data-place": place, "aria-label": this.text(layer, place), "aria-pressed": "false",
       class: `mv-choice${flips ? " mv-choice-flips" : ""} ${(margin ?? -1) > 0 ? "mv-choice-more" : "mv-choice-less"}`,
@@ -121,7 +127,7 @@ export class ChoicesPanel {
         mouseenter: () => this.point(place),
         focus: () => this.point(place),
       },
-    }, objects.join(" ") || TEXT.noObjectShort, isMacd && el("small", { class: "mv-choice-macd" }, TEXT.macd));
+    }, objects.join(" ") || TEXT.noObjectShort, this.marks(layer, place).map((mark) => el("small", { class: "mv-choice-mark" }, mark)));
   }
 
   /** @param {Trace} trace @param {ChoiceLayer} layer */
@@ -131,9 +137,9 @@ export class ChoicesPanel {
       el("thead", {}, el("tr", {}, HEADS.choices.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, order.map((i) => {
         const { objects, margin, answer } = subsetOf(trace, layer.places[i]);
-        const name = choiceName(objects, trace.tracks), isMacd = layer.places[i] === layer.macd;
+        const name = choiceName(objects, trace.tracks), marks = this.marks(layer, layer.places[i]);
         return el("tr", {}, el("td", {}, layer.ranks[i]),
-          el("th", { scope: "row" }, isMacd ? `${name} (${TEXT.macd})` : name),
+          el("th", { scope: "row" }, marks.length ? `${name} (${marks.join(", ")})` : name),
           el("td", {}, marginText(margin)), el("td", {}, answer ?? trace.answers.baseline?.text));
       }))));
   }
@@ -227,16 +233,22 @@ export class ChoicesPanel {
     const { loaded: trace } = this.state;
     if (this.chosen === null) return;
     this.waiting = this.edits(trace, subsetOf(trace, this.chosen));
-    this.edited = trace.edits.length;
+    [this.run, this.edited] = [trace.run, trace.edits.length];
     this.goOn(trace);
   }
 
-  /** Makes the next change that waits; none where the one before was refused or stopped. @param {Trace} trace */
+  /** A change was refused or stopped: those that wait for it are not made. */
+  giveUp() {
+    this.waiting = [];
+  }
+
+  /** Makes the next change that waits, once the trace has the one before. @param {Trace} trace */
   goOn(trace) {
     if (!this.waiting.length || this.state.running) return;
-    const [edit, ...others] = this.waiting;
-    this.waiting = trace.edits.length === this.edited ? others : [];
-    if (trace.edits.length !== this.edited) return;
+    if (trace.run !== this.run || trace.edits.length > this.edited) this.waiting = [];
+    if (!this.waiting.length || trace.edits.length < this.edited) return; // an earlier state, told again
+    const edit = this.waiting.shift();
+    if (!edit) return;
     this.edited += 1;
     this.send({ do: "edit", edit });
   }

@@ -4,7 +4,7 @@
 
 import { fixed, isolated, percent, plainNumber, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
+/** @import { ChoiceLayer, ControlOutcome, Edit, Enough, Evidence, Faithful, Given, KnockOut, Level, Piece, Search, Subset, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -40,7 +40,7 @@ export const TEXT = {
   frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
   maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
   macd: "MACD", noObjectShort: "none",
-  choicesNote: "Each box names the objects that are masked fully; below them further objects are added. Blue: another token leads the baseline's; orange: the baseline's leads. A thick edge: the answer changes. Choices are ranked by that lead, the margin, in logits.",
+  choicesNote: "Each box names the objects that are masked fully; below them further objects are added. Blue: another token leads the baseline's; orange: the baseline's leads. A thick edge: the answer changes. Choices are ranked by that lead, the margin, in logits. Marked, where known: what MACD masks, the largest measured effects, the smallest set whose removal is enough to change the baseline's answer, and what is asked about.",
   // evidence
   sharesOfTheMap: "Shares of the map",
   outsideAllObjects: "outside all objects",
@@ -516,24 +516,36 @@ export const choiceName = (objects, tracks) =>
 /** @type {(margin: number | null) => string} */
 export const marginText = (margin) => margin === null ? "no other token" : signed(margin);
 
+const MOST_TOLD = 60; // characters of an answer in a sentence; the table has all of it
+
+/** @param {string} text */
+const begun = (text) => text.length > MOST_TOLD ? `${text.slice(0, MOST_TOLD - 1)}…` : text;
+
 /**
  * What a subset does, and where it stands.
  *
- * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, isMacd: boolean) => string}
+ * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, marks: string[]) => string}
  */
-export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, isMacd) => {
-  const who = isMacd ? `${name}, MACD's choice` : name;
-  const what = flips ? `the baseline's “${baseline}” becomes “${answer ?? ""}”` : `the answer stays “${baseline}”`;
+export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, marks) => {
+  const said = marks.map((mark) => CHOICE_MARKS[mark]).join(", ");
+  const who = said ? `${name}, ${said}` : name;
+  const what = flips ? `the baseline's “${begun(baseline)}” becomes “${begun(answer ?? "")}”` : `the answer stays “${begun(baseline)}”`;
   const lead = margin === null ? "No other token passes the cut" : `Margin ${signed(margin)}`;
   return `${who}: ${what}. ${lead}, rank ${rank} of ${of}.`;
 };
 
 /** @type {(map: { subsets: Subset[], milliseconds: number, left_out: number[] }, tracks: Pick<Track, "id" | "label">[]) => string} */
 export const choicesCost = ({ subsets, milliseconds, left_out: others }, tracks) => {
-  const cost = `${subsets.length} views in ${seconds(milliseconds)}, each decoded with MACD's α and β.`;
+  const cost = `${subsets.length} subsets in ${seconds(milliseconds)}, each decoded with MACD's α and β.`;
   const names = listed(tracks.filter(({ id }) => others.includes(id)).map(trackName));
   return names ? `${cost} Never masked, as their measured effects are smaller: ${names}.` : cost;
 };
+
+/** @type {Record<string, string>} a mark on the map → what is said of it */
+const CHOICE_MARKS = { MACD: "MACD's choice", measured: "the largest measured effects", enough: "the smallest set whose removal changes the baseline's answer", asked: "what is asked about" };
+
+/** @type {(marks: ChoiceLayer["marks"], place: number) => string[]} of one subset, beside MACD's */
+export const choiceMarks = (marks, place) => Object.entries(marks).filter(([, at]) => at === place).map(([name]) => name);
 
 /** @type {(count: number) => string} */
 export const choiceLevel = (count) => count === 1 ? "1 object" : `${count} objects`;

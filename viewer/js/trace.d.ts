@@ -128,6 +128,8 @@ export interface ChoiceMap {
   own: Subset;
   /** what the map took */
   milliseconds: number;
+  /** ids of the objects with at least half of the largest measured effect, which macd-measured masks fully; none where no object has one, and in files of earlier versions */
+  measured: number[];
 }
 
 /** The analysed file. */

@@ -33,6 +33,9 @@ export class Viewer {
   constructor(root, host = {}) {
     this.host = host;
     this.state = new State(() => this.draw(), host);
+    /** @type {Payload["trace"] | undefined} what was told last, as it came */
+    this.told = undefined;
+    this.before = ""; // the same as text, from when an action is sent until it begins
     /** @type {(action: Action) => void} */
     const commit = (action) => this.commit(action);
     this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
@@ -127,6 +130,7 @@ export class Viewer {
     const { send } = this.host;
     if (!send || this.state.busy) return;
     this.hold(true);
+    this.before = JSON.stringify(this.told);
     send({ ...action, run: this.state.loaded.run });
   }
 
@@ -145,7 +149,9 @@ export class Viewer {
 
   /** @param {Partial<Payload> | null | undefined} payload */
   update(payload) {
-    if (!payload || !payload.status) return;
+    if (!payload || !payload.status || this.isToldAgain(payload)) return;
+    if (payload.status.running) this.before = "";
+    if (payload.trace) this.told = payload.trace;
     if (payload.constants) {
       this.state.receivedConstants = payload.constants;
       this.legend.load(payload.constants);
@@ -153,8 +159,20 @@ export class Viewer {
     this.showStatus(payload.status);
     this.state.running = payload.status.running;
     this.hold(payload.status.running);
+    if (!payload.status.running && (payload.status.error || payload.status.message)) this.choices.giveUp();
     if (payload.trace) this.load({ ...payload.trace });
     this.stage.offer(payload.files, payload.status.running);
+  }
+
+  /**
+   * Whether this is what was shown when an action was sent. Gradio repeats the last message of an event when
+   * it ends, up to a second later: it is no answer to what was sent meanwhile.
+   *
+   * @param {Partial<Payload>} payload
+   */
+  isToldAgain({ status, trace }) {
+    const quiet = Boolean(status) && !status?.running && !status?.error && !status?.message;
+    return Boolean(this.before) && quiet && JSON.stringify(trace) === this.before;
   }
 
   /** While a run or a commit goes on, nothing else can be sent. @param {boolean} now */

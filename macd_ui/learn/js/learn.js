@@ -124,12 +124,13 @@ class Page {
       el("h1", { tabindex: "-1" }, chapter.title),
       el("p", { class: "ln-goal" }, el("b", {}, `${say("goal")}: `), chapter.goal),
       el("div", { class: "ln-prose" }, prose(chapter.text, course.glossary)));
+    this.main.append(this.classSwitch());
     if (chapter.quiz) this.showQuiz(chapter);
     if (chapter.prediction) {
       const { prediction } = chapter;
       const after = el("div", { class: "ln-after", hidden: true });
       const predict = new Predict({
-        id: chapter.name, say, reveal: true, glossary: course.glossary, locked: store.state.answers[chapter.name], ...prediction,
+        id: chapter.name, say, reveal: true, glossary: course.glossary, locked: store.state.answers[chapter.name], hands: store.state.hands, ...prediction,
         onLock: (locked) => {
           store.lock(chapter.name, locked);
           this.reveal(chapter, after);
@@ -141,6 +142,21 @@ class Page {
     }
     this.main.append(this.turn(number));
     if (!store.works) this.main.append(el("p", { class: "ln-note" }, say("not_kept")));
+  }
+
+  /** Whether one reader answers, or a class before a projector. */
+  classSwitch() {
+    const { say, store } = this;
+    const input = el("input", {
+      type: "checkbox", checked: store.state.hands, on: {
+        change: () => {
+          store.raise(input.checked);
+          this.open(this.at ?? "", false);
+        },
+      },
+    });
+    document.body.classList.toggle("ln-projector", store.state.hands);
+    return el("label", { class: "ln-class ln-no-print" }, input, ` ${say("hands")}`);
   }
 
   /**
@@ -180,7 +196,9 @@ class Page {
       this.drawNav();
     };
     if (step.done && store.state.done[id]) finish();
-    if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({ root, step, course, data, say, done: finish, skip }));
+    if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({
+      root, step, course, data, say, done: finish, skip, chosen: store.state.chosen[id], choose: (objects) => store.choose(id, objects),
+    }));
     return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
       step.view || step.widget ? root : null);
   }

@@ -81,7 +81,7 @@ export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
       if (told) clip.reveal();
     };
     const predict = new Predict({
-      id, say, reveal, glossary: course.glossary, locked: store.state.answers[id],
+      id, say, reveal, glossary: course.glossary, locked: store.state.answers[id], hands: store.state.hands,
       question: [say(`quiz_ask_${item.kind}`, { question: item.question, answer: item.answers.baseline.text, macd: item.answers.macd.text })],
       options: kind.options(item, say).map((text) => [text]),
       answer: kind.right(item),

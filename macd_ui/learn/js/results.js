@@ -113,6 +113,6 @@ function list(course, answers, say) {
  * @param {[string, Locked][]} answers
  */
 function blob(store, answers) {
-  const content = { course: "macd-learn", edition: store.state.edition, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers };
+  const content = { course: "macd-learn", edition: store.state.edition, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
   return new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" });
 }

@@ -14,7 +14,7 @@ export class Store {
     try {
       const text = localStorage.getItem(KEY);
       const read = text ? JSON.parse(text) : null;
-      if (isKept(read) && read.edition === edition) this.state = read;
+      if (isKept(read) && read.edition === edition) this.state = { ...this.state, ...read };
     } catch {
       this.works = false;
     }
@@ -37,6 +37,23 @@ export class Store {
     this.save();
   }
 
+  /**
+   * Which objects were chosen in a task.
+   *
+   * @param {string} id
+   * @param {number[]} objects
+   */
+  choose(id, objects) {
+    this.state.chosen[id] = objects;
+    this.save();
+  }
+
+  /** Whether a class answers, by a show of hands. @param {boolean} now */
+  raise(now) {
+    this.state.hands = now;
+    this.save();
+  }
+
   /** @param {string} id */
   finish(id) {
     this.state.done[id] = true;
@@ -50,7 +67,7 @@ export class Store {
   }
 
   clear() {
-    this.state = fresh(this.state.edition);
+    this.state = { ...fresh(this.state.edition), hands: this.state.hands };
     this.save();
   }
 }
@@ -60,7 +77,7 @@ export class Store {
  * @returns {Kept}
  */
 function fresh(edition) {
-  return { edition, answers: {}, done: {}, at: "" };
+  return { edition, answers: {}, done: {}, chosen: {}, hands: false, at: "" };
 }
 
 /**
@@ -71,7 +88,7 @@ function fresh(edition) {
 function isKept(value) {
   const isTable = (/** @type {any} */ x) => Boolean(x) && typeof x === "object" && !Array.isArray(x);
   return isTable(value) && typeof value.edition === "string" && typeof value.at === "string"
-    && isTable(value.done) && isTable(value.answers) && Object.values(value.answers).every((a) =>
+    && isTable(value.done) && (value.chosen === undefined || isTable(value.chosen)) && isTable(value.answers) && Object.values(value.answers).every((a) =>
     isTable(a) && Number.isInteger(a.choice) && typeof a.right === "boolean"
       && a.confidence >= 0 && a.confidence <= 1);
 }

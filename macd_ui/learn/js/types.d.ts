@@ -65,13 +65,25 @@ export interface Item {
 export interface Quiz { before: Item[]; after: Item[] }
 
 /** One locked prediction. */
-export interface Locked { choice: number; confidence: number; right: boolean; at: string }
-export interface Kept { edition: string; answers: Record<string, Locked>; done: Record<string, boolean>; at: string }
+export interface Locked {
+  choice: number; confidence: number; right: boolean; at: string;
+  /** Of a class: hands by option. The choice is that of most, the confidence their share. */
+  counts?: number[];
+}
+export interface Kept {
+  edition: string; answers: Record<string, Locked>; done: Record<string, boolean>; at: string;
+  /** Ids of the objects that were chosen in a task, by the task's place. */
+  chosen: Record<string, number[]>;
+  /** Whether a class answers by a show of hands. */
+  hands: boolean;
+}
 
 /** What a widget gets. */
 export interface Place {
   root: HTMLElement; step: Step; course: Course; data: Record<string, any>;
   say: Say; done: () => void;
+  /** What was chosen in this task before, and how to keep a choice. */
+  chosen: number[] | undefined; choose: (objects: number[]) => void;
   /** The task cannot be done here: it is left out, and the step counts as done. */
   skip: () => void;
 }

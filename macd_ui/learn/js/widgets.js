@@ -4,6 +4,7 @@
 import { bias, contrast, pull } from "./contrast.js";
 import { fade, lean, patches, words } from "./evidence.js";
 import { live } from "./live.js";
+import { subsets } from "./subsets.js";
 import { intervals, table } from "./tables.js";
 
 /** @import { Place, Step } from "./types" */
@@ -15,6 +16,7 @@ const WIDGETS = {
   contrast: { mount: contrast, data: [] },
   softmax: { mount: pull, data: [] },
   lean: { mount: lean, data: [] },
+  subsets: { mount: subsets, data: [] },
   words: { mount: words, data: ["lesson-caption"] },
   shift: { mount: bias, data: [] },
   table: { mount: table, data: [] },

@@ -1,0 +1,204 @@
+"""`python -m macd_ui.learn collect FOLDER`: what a class predicted, from the files it saved.
+
+Each `.json` file in FOLDER is one that *Save as JSON* wrote on the results page. Nothing in it is
+trusted: its size, its form and its edition of the course are checked, and a file that fails is
+named and left out. Told are counts of the class, question by question: what was predicted, how
+often that was right, and how many answers show a misconception. Names of files are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from macd_studio.core.description import Exactly
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import Flag, Number
+from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.learn.chapters import Chapter, plain
+
+MOST_FILES, MOST_BYTES, MOST_ANSWERS = 2000, 200_000, 200
+"""Of a folder; of a file; of the predictions, and of the choices, in one."""
+HANDS = Number(0, 999, whole=True)
+_ID = re.compile(r"[a-z0-9-]{1,60}(/[0-9]{1,3})?")
+_CHOICE = Number(0, 99, whole=True)
+_OBJECTS = Exactly(Number(0, 2**31 - 1, whole=True), 0, 64)
+
+
+@dataclass
+class Asked:
+    """One question: who chose what. options: their counts; people: who answered; sure: the sum of
+    their confidences, of those who gave one."""
+
+    options: Counter[int] = field(default_factory=Counter)
+    people: int = 0
+    alone: int = 0
+    sure: float = 0.0
+
+
+@dataclass
+class Class:
+    """What a folder of saved answers holds. refused: why, for each file that was left out."""
+
+    files: int = 0
+    asked: dict[str, Asked] = field(default_factory=dict)
+    chosen: dict[str, Counter[tuple[int, ...]]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+
+def collect(folder: Path, edition: str) -> Class:
+    """The saved answers of a folder. Raises OptionError where it holds none, or too many.
+
+    edition: of the course; answers to another one are about other questions.
+    """
+    if not folder.is_dir():
+        raise OptionError(f"{visible(str(folder))[:200]} is no folder", "Give one of saved answers")
+    files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".json")
+    if not files or len(files) > MOST_FILES:
+        raise OptionError(
+            f"the folder holds {count(len(files), '.json file')}",
+            f"Put 1 to {MOST_FILES} files there that *Save as JSON* wrote",
+        )
+    found = Class()
+    for file in files:
+        try:
+            _add(found, read_saved(file, edition))
+        except OptionError as error:
+            found.refused.append(f"{visible(file.name)[:80]}: {error.cause}")
+    return found
+
+
+def read_saved(file: Path, edition: str) -> dict[str, Any]:
+    """One saved file, checked. Raises OptionError that says what is wrong with it."""
+    remedy = "Save the results again"
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+        raise OptionError(f"no file of at most {MOST_BYTES // 1000} kB", remedy)
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise OptionError("not JSON", remedy) from None
+    if not isinstance(content, dict) or content.get("course") != "macd-learn":
+        raise OptionError("not saved by this course", remedy)
+    if content.get("edition") != edition:
+        raise OptionError(
+            "of another edition of the course", "Collect with the version that was used"
+        )
+    parts = {name: content.get(name, {}) for name in ("answers", "chosen")}
+    for name, part in parts.items():
+        if not isinstance(part, dict) or len(part) > MOST_ANSWERS:
+            raise OptionError(f"{name}: no table of at most {MOST_ANSWERS}", remedy)
+        if not all(_ID.fullmatch(key) for key in part):
+            raise OptionError(f"{name}: a name that no question has", remedy)
+    for key, answer in parts["answers"].items():
+        _check_answer(answer, key)
+    for key, objects in parts["chosen"].items():
+        _OBJECTS.read(objects, key)
+    return parts
+
+
+def _check_answer(answer: Any, where: str) -> None:
+    if not isinstance(answer, dict):
+        raise OptionError(f"{where}: no answer", "Save the results again")
+    _CHOICE.read(answer.get("choice"), f"{where}: choice")
+    Number(0.0, 1.0).read(answer.get("confidence"), f"{where}: confidence")
+    Flag().read(answer.get("right"), f"{where}: right")
+    if "counts" in answer:
+        hands = Exactly(HANDS, 1, 10).read(answer["counts"], f"{where}: counts")
+        if not any(hands):
+            raise OptionError(f"{where}: counts are all 0", "Save the results again")
+
+
+def _add(found: Class, saved: Mapping[str, Any]) -> None:
+    found.files += 1
+    for key, answer in saved["answers"].items():
+        asked = found.asked.setdefault(key, Asked())
+        if hands := answer.get("counts"):  # a class that answered together
+            asked.options.update(dict(enumerate(hands)))
+            asked.people += sum(hands)
+            continue
+        asked.options[answer["choice"]] += 1
+        asked.people += 1
+        asked.alone += 1
+        asked.sure += answer["confidence"]
+    for key, objects in saved["chosen"].items():
+        found.chosen.setdefault(key, Counter())[tuple(sorted(set(objects)))] += 1
+
+
+def report(found: Class, chapters: Sequence[Chapter], subsets: Mapping[str, Task]) -> str:
+    """What the class predicted, and its misconceptions, as Markdown.
+
+    subsets: place of a task in which objects are chosen → what is known of it.
+    """
+    lines = [f"# What {count(found.files, 'file')} of saved answers hold", ""]
+    for number, chapter in enumerate(chapters):
+        asked = found.asked.get(chapter.name)
+        if asked is not None and chapter.prediction is not None:
+            lines += _of_chapter(number, chapter, asked)
+        for i, _ in enumerate(chapter.steps):
+            task, chosen = subsets.get(where := f"{chapter.name}/{i}"), found.chosen.get(where)
+            if task is not None and chosen:
+                lines += _of_task(chapter, task, chosen)
+    quizzes = [(name, _quiz(found, name)) for name in ("before", "after")]
+    lines += [f"{name.capitalize()} the course: {told}" for name, told in quizzes if told]
+    if found.refused:
+        lines += ["", f"{count(len(found.refused), 'file')} left out:", ""]
+        lines += [f"- {why}" for why in found.refused]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _of_chapter(number: int, chapter: Chapter, asked: Asked) -> list[str]:
+    prediction = chapter.prediction
+    assert prediction is not None
+    lines = [f"## {number}. {chapter.title}", "", plain(prediction.question), ""]
+    for i, option in enumerate(prediction.options):
+        mark = " (right)" if i == prediction.answer else ""
+        lines.append(f"- {asked.options[i]} of {asked.people}: {plain(option)}{mark}")
+    if asked.alone:
+        lines.append(f"- mean confidence {100 * asked.sure / asked.alone:.0f} %")
+    for belief, options in chapter.shown_by:
+        n = sum(asked.options[i] for i in options if i != prediction.answer)
+        if n:
+            lines.append(f"- **Misconception, {n} of {asked.people}:** {belief}")
+    return [*lines, ""]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A choice of objects. labels: id → name; right: the subsets that repair the answer; asked: the
+    obvious choice, the objects that the question names, () where it names none."""
+
+    labels: Mapping[int, str]
+    right: frozenset[tuple[int, ...]]
+    asked: tuple[int, ...]
+
+
+def _of_task(chapter: Chapter, task: Task, chosen: Counter[tuple[int, ...]]) -> list[str]:
+    people, right = chosen.total(), sum(n for ids, n in chosen.items() if ids in task.right)
+    lines = [f"### Objects to hide ({chapter.title})", "",
+             f"- {right} of {people} chose objects that repair the answer"]  # fmt: skip
+    for ids, n in sorted(chosen.items(), key=lambda one: (-one[1], one[0])):
+        names = ", ".join(task.labels.get(i, "?") for i in ids) or "no object"
+        lines.append(f"- {n}: {names}{' (right)' if ids in task.right else ''}")
+    everything = tuple(sorted(task.labels))
+    for wrong, belief in (
+        (everything, "Hiding everything is the surest way."),
+        (tuple(sorted(task.asked)), "What is asked about is what has to be hidden."),
+    ):
+        if wrong and wrong not in task.right and chosen[wrong]:
+            lines.append(f"- **Misconception, {chosen[wrong]} of {people}:** {belief}")
+    return [*lines, ""]
+
+
+def _quiz(found: Class, name: str) -> str:
+    own = [asked for key, asked in found.asked.items() if key.startswith(f"{name}/")]
+    if not own:
+        return ""
+    sure = sum(a.sure for a in own) / max(1, sum(a.alone for a in own))
+    said = f"{count(sum(a.people for a in own), 'answer')} to {count(len(own), 'question')}"
+    return said + (f", mean confidence {100 * sure:.0f} %" if math.isfinite(sure) else "")

@@ -1,0 +1,121 @@
+"""What a class predicted: saved answers read as nobody's word, counted question by question."""
+
+import json
+
+import pytest
+
+from macd_studio.core.errors import OptionError
+from macd_studio.core.truth import is_right
+from macd_studio.macd_ui.learn.__main__ import main
+from macd_studio.macd_ui.learn.collect import MOST_BYTES, collect, read_saved, report
+from macd_studio.macd_ui.learn.site import Site
+
+LEAN = "04-lean"
+
+
+@pytest.fixture(scope="module")
+def site():
+    return Site()
+
+
+@pytest.fixture(scope="module")
+def task(site):
+    ((where, task),) = site.tasks().items()
+    assert where.startswith(f"{LEAN}/")
+    return where, task
+
+
+def answer(choice, confidence=0.7, **more):
+    return {"choice": choice, "confidence": confidence, "right": False, "at": ""} | more
+
+
+def saved(site, answers, chosen=None, **more):
+    content = {"course": "macd-learn", "edition": site.edition(), "brier": 0.2}
+    return content | {"answers": answers, "chosen": chosen or {}} | more
+
+
+def write(folder, *contents):
+    folder.mkdir(exist_ok=True)
+    for n, content in enumerate(contents):
+        (folder / f"{n}.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_a_class_is_counted_by_option_and_misconception(site, task, tmp_path):
+    where, known = task
+    right = min(known.right)
+    everything = sorted(known.labels)
+    assert tuple(everything) not in known.right  # the obvious choice does not repair the answer
+    folder = write(
+        tmp_path / "class",
+        saved(site, {LEAN: answer(2, 0.9)}, {where: everything}),
+        saved(site, {LEAN: answer(2, 0.5)}, {where: list(right)}),
+        saved(site, {LEAN: answer(1, 0.6, counts=[1, 20, 4])}),
+        {"course": "other"},
+    )
+    found = collect(folder, site.edition())
+    assert (found.files, len(found.refused)) == (3, 1)
+    told = report(found, site.chapters(), site.tasks())
+    assert "- 20 of 27: 0.6 to 0.85" in told
+    assert "- 6 of 27: Above 0.85" in told
+    assert "mean confidence 70 %" in told  # of those who gave one
+    belief = "The gradient shows which object the answer depends on."
+    assert f"**Misconception, 6 of 27:** {belief}" in told
+    assert "- 1 of 2 chose objects that repair the answer" in told
+    assert "**Misconception, 1 of 2:** Hiding everything is the surest way." in told
+    assert "- 3.json: not saved by this course" in told
+
+
+def test_the_task_knows_what_repairs_the_answer(site, task):
+    _, known = task
+    trace = site.examples["subsets"].trace
+    layer = trace.choice_map.layer(True)
+    plain = trace.answers["baseline"].text
+    assert is_right(plain, trace.truth) is False
+    assert known.right == {s.objects for s in layer if s.answer == trace.truth}
+    assert 0 < len(known.right) < len(layer)
+    text = json.dumps(site.course()["chapters"], ensure_ascii=False)
+    assert f"{len(known.right)} of {len(layer)} choices repair the answer" in text
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({"edition": "0"}, "another edition"),
+    ({"course": None}, "not saved by this course"),
+    ({"answers": []}, "no table"),
+    ({"answers": {"../x": answer(0)}}, "no question has"),
+    ({"answers": {LEAN: 1}}, "no answer"),
+    ({"answers": {LEAN: answer(-1)}}, "choice"),
+    ({"answers": {LEAN: answer(1.5)}}, "choice"),
+    ({"answers": {LEAN: answer(0, 2)}}, "confidence"),
+    ({"answers": {LEAN: answer(0, right=1)}}, "right"),
+    ({"answers": {LEAN: answer(0, counts=[0, 0])}}, "all 0"),
+    ({"answers": {LEAN: answer(0, counts=[1000])}}, "counts"),
+    ({"answers": {LEAN: answer(0, counts="ab")}}, "counts"),
+    ({"answers": {f"q-{n}": answer(0) for n in range(201)}}, "at most 200"),
+    ({"chosen": {f"{LEAN}/3": [-1]}}, LEAN),
+    ({"chosen": {f"{LEAN}/3": list(range(65))}}, LEAN),
+])  # fmt: skip
+def test_what_nobody_saved_is_refused(site, tmp_path, change, why):
+    (folder,) = [write(tmp_path, saved(site, {LEAN: answer(0)}) | change)]
+    with pytest.raises(OptionError, match=why):
+        read_saved(folder / "0.json", site.edition())
+    assert len(collect(folder, site.edition()).refused) == 1
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"x" * (MOST_BYTES + 1), b""])
+def test_no_file_of_a_folder_ends_the_others(site, tmp_path, content):
+    write(tmp_path, saved(site, {LEAN: answer(0)}))
+    (tmp_path / "bad.json").write_bytes(content)
+    (tmp_path / "away.json").symlink_to(tmp_path / "0.json")
+    found = collect(tmp_path, site.edition())
+    assert (found.files, len(found.refused)) == (1, 2)
+
+
+def test_the_command_tells_and_refuses(site, tmp_path, capsys):
+    folder = write(tmp_path / "class", saved(site, {LEAN: answer(0)}))
+    assert main(["collect", str(folder)]) == 0
+    assert "# What 1 file of saved answers hold" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    for wrong in ("empty", "none"):
+        assert main(["collect", str(tmp_path / wrong)]) == 2
+    assert "no folder" in capsys.readouterr().err
