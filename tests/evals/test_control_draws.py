@@ -98,7 +98,8 @@ def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, c
     assert control_draws.main(args) == 0
     first = stored(tmp_path / "draws.jsonl.gz")
     assert set(first) == {i.id for i in items}
-    monkeypatch.setattr("macd_studio.evals.control_draws.read_draws", None)  # nothing is missing
+    nothing_is_missing = "macd_studio.evals.control_draws.read_draws"
+    monkeypatch.setattr(nothing_is_missing, lambda *_, **__: pytest.fail("a clip is read again"))
     assert control_draws.main(args) == 0
     assert control_draws.main(["--n", "0"]) == 2
     assert "n" in capsys.readouterr().err
