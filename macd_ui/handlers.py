@@ -186,31 +186,37 @@ class FormEvents:
             )
             return
         self.store.uploads.hold(path, key)
+        forgotten = self._question_of_example(session)
         out = {"example": None} | self._own_beginning(session)
         session.form.video, session.form.example = str(path), None
         out = joined(out, NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session))
-        yield out | {"strip": {"reading": Path(path).name}}
-        yield from self._show_filmstrip(session, str(path), {})
+        yield out | {"strip": {"reading": Path(path).name} | forgotten}
+        for shown in self._show_filmstrip(session, str(path), {}):  # the page may miss the first
+            yield shown | {"strip": shown["strip"] | forgotten}
 
     def _own_beginning(self, session: Session) -> Updates:
-        """What a clip of the visitor's own begins with: nothing of an example that stood there.
+        """The settings that a clip of the visitor's own begins with: none of an example's.
 
-        A question that the visitor typed stays, and so do the models and whatever was chosen.
+        The models stay, and so does whatever was chosen by hand.
         """
         form = session.form
         if form.example is None:
             return {}
         example = self.view.examples[form.example]
-        out: Updates = {}
-        if form.question.strip() == example.question.strip():
-            form.question = ""
-            out = {"question": ""}
         with suppress(TraceError):
             own = settings_in(settings_of(example.load_trace())) if example.trace else {}
             if any(form.values.get(name, value) != value for name, value in own.items()):
-                return out  # something was chosen by hand
+                return {}  # something was chosen by hand
         models = {"backbone": form.backbone, "detector": form.values.get("detector", EMBEDDED)}
-        return out | self._take_settings(session, form_values() | {"methods": []} | models)
+        return self._take_settings(session, form_values() | {"methods": []} | models)
+
+    def _question_of_example(self, session: Session) -> dict[str, str]:
+        """The question that the page takes away with the example, as long as it stands there still.
+
+        The page compares: what is typed while a clip is sent must not be lost.
+        """
+        at = session.form.example
+        return {} if at is None else {"forget": self.view.examples[at].question}
 
     def choose_range(self, chosen: Any, key: str) -> Iterator[Updates]:
         """The pictures of a shorter range of the uploaded clip, closer together."""

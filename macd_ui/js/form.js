@@ -30,7 +30,17 @@ function mount({ element, props, watch }, part) {
 /** @param {Component} component */
 export function mountStrip(component) {
   const choose = (/** @type {object} */ chosen) => document.dispatchEvent(new CustomEvent(SAMPLING, { detail: chosen }));
-  mount(component, new Strip(choose, (range) => component.trigger("submit", range)));
+  const strip = new Strip(choose, (range) => component.trigger("submit", range));
+  mount(component, { root: strip.root, load: (value) => { strip.load(value); forget(value.forget); } });
+}
+
+/** Takes an example's question away, unless another one was typed meanwhile. @param {string | undefined} question */
+function forget(question) {
+  /** @type {HTMLTextAreaElement | null} */
+  const place = document.querySelector("#question textarea");
+  if (!place || !question || place.value.trim() !== question.trim()) return;
+  place.value = "";
+  place.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 /**

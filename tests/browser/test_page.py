@@ -66,6 +66,7 @@ def test_first_paint_shows_an_example(page):
 
 def test_the_whole_way(page, toy_mp4, tmp_path):
     upload(page, toy_mp4)
+    page.wait_for_function("() => !document.querySelector('#question textarea').value")
     run(page)
     labels = page.locator(".mv-object-name").all_inner_texts()
     assert {t.split()[0] for t in labels} == {"dog", "cup"}
