@@ -106,12 +106,13 @@ def _named_breaks(source: str, broken: type[MacdError]) -> Iterator[None]:
 def _go_on(source: str, commit: str, name: str, counted: Any) -> None:
     """Downloads a file into the client's cache, from where an earlier attempt broke off.
 
-    The client itself begins a file again; it gets the files whose hash the hub does not tell.
+    The client itself begins a file again; it gets those that are empty, or whose hash the hub does
+    not tell.
     Raises OSError where what came is not the file.
     """
     url = hf_hub_url(source, name, revision=commit)
     about = get_hf_file_metadata(url)
-    if about.size is None or not HASH.fullmatch(about.etag or ""):
+    if not about.size or not HASH.fullmatch(about.etag or ""):
         return
     folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=source, repo_type="model")
     blob = folder / "blobs" / str(about.etag)

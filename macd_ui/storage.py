@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+from macd_studio.core.errors import OptionError
 from macd_studio.core.unix import unix
 
 PREFIX = "macd-studio"
@@ -24,6 +25,25 @@ UNCLAIMED = 5.0
 """An upload that no session ever referred to stays for this many times the grace."""
 
 
+def temporary_folder() -> Path:
+    """GRADIO_TEMP_DIR, or the temporary folder of the system.
+
+    Raises OptionError where nothing can be written there.
+    """
+    named = os.environ.get("GRADIO_TEMP_DIR")
+    try:
+        base = Path(named or tempfile.gettempdir())
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=base):
+            return base
+    except OSError:
+        what, remedy = "the temporary folder", "Name another one: TMPDIR=FOLDER"
+        if named:
+            what = f"GRADIO_TEMP_DIR ({named[:200]!r})"
+            remedy = "Name another folder there, or unset it"
+        raise OptionError(f"nothing can be written in {what}, where uploads lie", remedy) from None
+
+
 class ServerFolder:
     """A folder of this process under `base`, which is GRADIO_TEMP_DIR or the temporary folder.
 
@@ -32,7 +52,7 @@ class ServerFolder:
     """
 
     def __init__(self, base: str | Path | None = None) -> None:
-        base = Path(base or os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir())
+        base = temporary_folder() if base is None else Path(base)
         base.mkdir(parents=True, exist_ok=True)
         remove_left_behind(base)
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=base)).resolve()

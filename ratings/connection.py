@@ -15,6 +15,8 @@ BUSY_S = 10.0
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs"}
 """File systems whose locks and shared memory a write-ahead log cannot rely on; FUSE's too."""
 
+READ_ONLY = "Copy it to a folder that you may write to, or change its permissions"
+
 
 def on_network(path: Path, mounts: str | None = None) -> bool:
     """Whether the file lies on a network or FUSE mount. mounts: the text of /proc/mounts."""
@@ -109,11 +111,10 @@ def set_durable(db: sqlite3.Connection, remote: bool) -> None:
             # each commit goes on into the file itself, so that a plain copy of it is complete
             db.execute("PRAGMA wal_autocheckpoint = 1")
     except sqlite3.OperationalError as error:
-        locked = "readonly" in str(error)
         raise StudyBusy(
             f"the study cannot be opened for writing ({error})",
-            "Copy it to a folder that you may write to, or change its permissions"
-            if locked
+            READ_ONLY
+            if "readonly" in str(error)
             else "End the other server that has it open, or free space on its disk",
         ) from error
 
@@ -121,5 +122,7 @@ def set_durable(db: sqlite3.Connection, remote: bool) -> None:
 def _opening(place: Path, error: Exception) -> StudyError | StudyBusy:
     at_work = isinstance(error, sqlite3.OperationalError) and os.access(place, os.R_OK)
     if at_work and getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_ERROR:
-        return StudyBusy(f"the study cannot be opened ({error})", "Close what else has it open")
+        # a write-ahead log wants files beside the study, even to read it
+        remedy = READ_ONLY if "readonly" in str(error) else "Close what else has it open"
+        return StudyBusy(f"the study cannot be opened ({error})", remedy)
     return StudyError(f"{place.name[:200]!r} is not a study ({error})", "Give a whole study file")

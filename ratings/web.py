@@ -25,6 +25,7 @@ from starlette.routing import Route
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.shipped import look
 from macd_studio.core.validation import Number
+from macd_studio.core.words import writable
 from macd_studio.ratings.errors import Refused, StudyBusy
 from macd_studio.ratings.events import MOST_EVENTS, read_event
 from macd_studio.ratings.export import FORMATS, content_of
@@ -208,7 +209,7 @@ class StudySite:
                 events.append(read_event(one))
             except Refused as error:
                 uuid = one.get("uuid") if isinstance(one, dict) else None
-                refused.append(Outcome(str(uuid)[:40], False, str(error)))
+                refused.append(Outcome(writable(str(uuid)[:40]), False, str(error)))
         outcomes = self.study.append(rater, events) + refused
         committed = {o.uuid for o in outcomes if o.committed}
         tasks = {e.task for e in events if e.task and e.uuid in committed}

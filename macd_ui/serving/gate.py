@@ -80,7 +80,7 @@ from macd_studio.macd_ui.serving.routes import (
     Door,
     Doors,
 )
-from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
+from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework, status_of
 from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
@@ -310,6 +310,8 @@ class Gate:
             await self._answer(scope, receive, _into(held), cookie)
             if held and held[0].get("status") == 422:  # which says nothing to a person
                 raise Refusal(422, WRONG_FIELDS)
+            if held:
+                held[0]["status"] = status_of(held, unforeseen(self.settings.shared))
             for message in held:
                 await send(message)
 

@@ -20,6 +20,7 @@ from macd_studio.macd_ui.settings import (
     read_settings,
     set_up,
 )
+from macd_studio.macd_ui.storage import temporary_folder
 
 DRAIN_S = 10.0
 """How long running jobs may take to stop, and their visitors to be informed, seconds."""
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(number, stop.request)
     try:
         settings = read_settings(arguments)
+        temporary_folder()  # before Gradio is imported, which looks for one and fails
         set_up(data_folder())
         settings = with_gallery(settings)
         for line in warnings_of(settings):

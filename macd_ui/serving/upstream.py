@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from starlette.requests import cookie_parser
 
 from macd_studio.core.words import count
 from macd_studio.macd_ui.place import CHECK
+from macd_studio.macd_ui.sentences import FULL_DISK, NO_MEMORY
 from macd_studio.macd_ui.serving.connections import bound_connections
 from macd_studio.macd_ui.settings import Network
 
@@ -228,6 +230,25 @@ def repair(proxies: Sequence[Network] = ()) -> None:
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()
     bound_connections(proxies)
+
+
+def status_of(answer: Sequence[Mapping[str, Any]], unforeseen: str) -> int:
+    """The status of an answer: not 500 where an event failed with words for its visitor.
+
+    answer: its messages. unforeseen: the words of an error that nobody expected. SOURCE/routes.py,
+    `predict`: answers 500 to every event that fails, whatever is wrong with its inputs.
+    """
+    status = int(answer[0]["status"])
+    if status != 500:
+        return status
+    try:
+        told = json.loads(b"".join(message.get("body", b"") for message in answer))
+    except ValueError:
+        return status
+    words = told.get("error") if isinstance(told, dict) else None
+    if not isinstance(words, str):
+        return status
+    return {unforeseen: status, FULL_DISK: 507, NO_MEMORY: 503}.get(words, 400)
 
 
 class Framework:

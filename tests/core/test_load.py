@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -200,6 +201,40 @@ def test_a_download_that_breaks_off_is_told_and_goes_on(tmp_path):
         said = python(FROM_HUB, tmp_path, HF_ENDPOINT=address)
         assert "BackboneNotFound" in said.stdout, said.stderr
         assert "broke off" in said.stdout
+
+
+@pytest.mark.long
+def test_a_download_that_was_killed_is_no_model_and_goes_on(tmp_path):
+    sent = []
+    with hub.serving(shipped("backbone"), bytes_per_s=3e6, sent=sent) as address:
+        where = {"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_ENDPOINT": address}
+        killed = subprocess.Popen(
+            [sys.executable, "-c", FROM_HUB], env=os.environ | where | {"HF_HUB_OFFLINE": "0"},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        while not any(at > 3_000_000 for name, at, _ in sent if name == "model.safetensors"):
+            assert killed.poll() is None
+            time.sleep(0.02)
+        killed.kill()
+        killed.wait()
+    gone = python(FROM_HUB, tmp_path, HF_ENDPOINT=address, HF_HUB_OFFLINE="1").stdout
+    assert "BackboneNotFound" in gone
+    sent.clear()
+    with hub.serving(shipped("backbone"), sent=sent) as address:
+        assert "loaded" in python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
+    assert min(at for name, at, _ in sent if name == "model.safetensors") > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bytes_kept", [0, 5_000_000])
+def test_a_mirror_that_has_a_part_of_the_weights_gives_no_model(tmp_path, bytes_kept):
+    mirror = shutil.copytree(shipped("backbone"), tmp_path / "mirror")
+    weights_file = mirror / "model.safetensors"
+    weights_file.write_bytes(weights_file.read_bytes()[:bytes_kept])
+    with hub.serving(mirror) as address:
+        said = python(FROM_HUB, tmp_path / "home", HF_ENDPOINT=address).stdout
+    assert "BackboneCorrupt" in said, said
+    assert "were not downloaded whole" in said
 
 
 @pytest.mark.long

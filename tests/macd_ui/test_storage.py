@@ -1,12 +1,16 @@
 """What lies on disk: one folder a server, uploads counted by session."""
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.serving import server
 from macd_studio.macd_ui.storage import ServerFolder, Uploads
 from macd_studio.macd_ui.store import Store
 
@@ -26,6 +30,28 @@ def started(base):
 def old(path, seconds=1000):
     os.utime(path, (time.time() - seconds,) * 2)
     return path
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_server_without_a_place_for_files_says_what_it_needs(tmp_path, monkeypatch, named):
+    """Before anything is imported that looks for such a folder by itself."""
+    file = tmp_path / "file"
+    file.touch()
+    if named:
+        monkeypatch.setenv("GRADIO_TEMP_DIR", str(file))
+    else:
+        monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(file)])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server, "set_up", lambda folder: pytest.fail("the start went on"))
+    with pytest.raises(SystemExit) as ended:
+        server.main(["--port", "65000"])
+    told = str(ended.value)
+    assert told.startswith("error: nothing can be written in ")
+    assert ("GRADIO_TEMP_DIR" if named else "TMPDIR=FOLDER") in told
+    with pytest.raises(OptionError):
+        ServerFolder()
 
 
 def test_a_start_removes_what_a_killed_server_left_and_nothing_else(tmp_path):

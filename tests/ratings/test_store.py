@@ -31,6 +31,25 @@ def ratings(study):
     return {(a.task, a.side): a.rating for a in read_answers(study) if a.rating is not None}
 
 
+class ReadOnly:
+    """A study in a folder of somebody else's, as SQLite opens it."""
+
+    row_factory = None
+
+    def execute(self, words):
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+        raise error
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_study_that_cannot_be_written_says_what_it_needs(tmp_path, monkeypatch, write):
+    path = copy_study(tmp_path, 1)
+    monkeypatch.setattr(sqlite3, "connect", lambda *_, **more: ReadOnly())
+    with pytest.raises(StudyBusy, match="Copy it to a folder that you may write to"):
+        connect(path, write=write)
+
+
 def test_every_commit_waits_for_the_disk(tmp_path):
     path = copy_study(tmp_path, 1)
     db = connect(path, write=True, network=False)

@@ -88,6 +88,26 @@ def test_a_rater_gets_opaque_items_and_no_arm(client, study, code):
         assert task["kind"] in ("training", "item")
 
 
+@pytest.mark.parametrize("uuid", ["\ud800" * 36, "a" * 100_000, ["\ud800"], {"\ud800": 1}, 10**400])
+def test_an_event_without_a_sound_uuid_holds_up_no_other(client, study, code, uuid):
+    """A refusal that cannot be written would leave the events beside it without an answer."""
+    task = session(client, code)["tasks"][0]["id"]
+    sound, odd = (raw("rate", task, side=0, new=n) for n in (4, 5))
+    content = json.dumps({"events": [sound, odd | {"uuid": uuid}]})
+    answer = post_text(client, code, content)
+    assert answer.status_code == 200
+    told = {o["committed"]: o for o in answer.json()["outcomes"]}
+    assert told[True]["uuid"] == sound["uuid"]
+    assert told[False]["reason"].startswith("uuid is ")
+    assert session(client, code)["tasks"][0]["ratings"][0] == 4
+
+
+def post_text(client, code, content):
+    """The answer to events as they are written, halves of pairs among them."""
+    headers = {CODE_HEADER: code, "content-type": "application/json"}
+    return client.post("/rate/api/events", headers=headers, content=content)
+
+
 def test_ids_differ_between_raters_and_say_nothing(client, study):
     ids = [[t["id"] for t in session(client, c)["tasks"]] for c in study.invite(3)]
     flat = [i for one in ids for i in one]

@@ -231,9 +231,7 @@ def test_no_json_breaks_an_event(store, value, path):
         content=value.encode("utf-8", "surrogatepass"),
         headers={"content-type": "application/json"},
     )
-    assert answer.status_code in REFUSED | {200, 500, 503}
-    if answer.status_code == 500:  # Gradio's word for an event that failed; it says why
-        assert answer.json()["error"], answer.text
+    assert answer.status_code in REFUSED | {200, 503}
     assert "Traceback" not in answer.text
     assert "root:" not in answer.text
 

@@ -1,5 +1,6 @@
 """Requests that are odd rather than hostile: each is answered, and in a sentence."""
 
+import json
 import logging
 import socket
 
@@ -9,7 +10,7 @@ from macd_studio.core.shipped import assets
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import plain_action
 from macd_studio.macd_ui.serving.bodies import check_path, without_odd_ranges
-from macd_studio.macd_ui.serving.upstream import Framework
+from macd_studio.macd_ui.serving.upstream import Framework, status_of
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 from tests.security.gate_alone import Asked
@@ -62,6 +63,42 @@ def test_a_call_by_names_is_refused_by_name(program, name, body, words):
     assert answer.status_code == 400
     assert words in answer.json()["error"]
     assert len(answer.json()["error"]) < 200
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "-Infinity", "1e999", "true", '{"path": NaN}', "[]", '"x"']
+)
+def test_an_input_that_is_none_is_the_caller_s_fault(program, number):
+    """Gradio answers 500 to whatever goes wrong with a call."""
+    rest = {"open": "", "rescore": ", NaN, 0.1", "trace": ', "Is there a dog?", {"seed": NaN}'}
+    for kind in ("run", "api"):
+        for name, more in rest.items():
+            answer = program.http.post(
+                f"{API}/{kind}/{name}", content=f'{{"data": [{number}{more}]}}',
+                headers={"content-type": "application/json"},
+            )  # fmt: skip
+            assert answer.status_code == 400, (kind, name)
+            assert answer.json()["error"].endswith("."), answer.text
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "passed"),
+    [
+        (500, {"error": "seed is nan. Choose a whole number."}, 400),
+        (500, {"error": sentences.unforeseen(True)}, 500),
+        (500, {"error": sentences.NO_MEMORY}, 503),
+        (500, {"error": sentences.FULL_DISK}, 507),
+        (500, {"error": None}, 500),
+        (500, ["x"], 500),
+        (200, {"error": "a value of an answer"}, 200),
+    ],
+)
+def test_the_status_says_whose_fault_it_is(status, told, passed):
+    start = {"type": "http.response.start", "status": status}
+    body = json.dumps(told).encode()
+    parts = [{"type": "http.response.body", "body": b} for b in (body[:5], body[5:])]
+    assert status_of([start, *parts], sentences.unforeseen(True)) == passed
+    assert status_of([start], sentences.unforeseen(True)) == status
 
 
 def test_a_whole_call_passes(program):
