@@ -83,8 +83,8 @@ def one_draw(row: ControlDraws) -> OptionLogits:
     """One draw of each control out of many: the first place, the average of the first four, and an
     order of the levels in which each is as likely."""
     order = np.random.default_rng(item_seed(row.item)).integers(len(row.objects))
-    average = np.mean([place.logits for place in row.places[:4]], 0).tolist()
-    draws = (row.places[0].logits, row.objects[order].logits, average)
+    drawn = [d.logits for d in (*row.places[:4], row.objects[order])]
+    draws = (drawn[0], drawn[4], np.mean(drawn[:4], 0).tolist())
     views = {VIDEO: row.video} | dict(zip(READS, draws, strict=True))
     return OptionLogits("", row.item, views, READS)
 

@@ -26,6 +26,7 @@ def told(panel):
     return panel.locator(".mv-choice-told").inner_text()
 
 
+@pytest.mark.long
 def test_every_choice_is_looked_at_made_the_masks_and_tried_again(page, mapped):
     page.wait_for_selector(".mv-token")
     panel = page.locator("[data-part=choices]")

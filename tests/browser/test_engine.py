@@ -280,7 +280,8 @@ def test_a_new_question_gets_the_same_logits_levels_and_answers(
     compare(alone, bench, edits, allowed(toyworld, exact, trace))
 
 
-@pytest.mark.parametrize("name", sampled(EXAMPLES, ["small"]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_change_and_measurement_of_an_example_is_the_servers(alone, toyworld, name):
     trace = load(SHIPPED / f"{name}.macd")
     show(alone, trace)

@@ -174,6 +174,7 @@ def test_the_form_is_accessible_and_fits(page, server, make_video, width, scheme
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
+@pytest.mark.long
 def test_words_are_chips_that_one_edits_before_the_run(page):
     page.wait_for_selector(".mv-token")
     open_form(page)

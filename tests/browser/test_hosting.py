@@ -95,6 +95,7 @@ def test_the_page_says_what_to_set(new_page, root, shown, right):
     assert told == ([] if right else [f"--root-path {SHOWN[:-1]}"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "way"), cases(SAMPLE))
 def test_the_page_behind_a_proxy(name, way, place, new_page):
     url, port = place(name)

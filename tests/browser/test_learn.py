@@ -133,6 +133,7 @@ def test_every_sum_of_the_quiz_adds_up_as_it_is_printed(bare):
     assert sums >= 5
 
 
+@pytest.mark.long
 def test_a_phone_shows_the_names_of_the_chapters(open_course):
     page = open_course()
     assert page.locator("#chapters .ln-name").first.is_visible()

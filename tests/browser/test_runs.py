@@ -23,7 +23,7 @@ def test_tokens_are_aligned_by_the_longest_common_part(bare):
     assert aligned(["a", "big", "dog"], ["a", "dog", "runs"]) == [
         [0, 0], [1, None], [2, 1], [None, 2]]  # fmt: skip
     near = bare.evaluate(
-        f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'align.js')}).nearestFrame([0, 1, 2], t))"
+        f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'compare.js')}).nearestFrame([0, 1, 2], t))"
     )
     assert near == [0, 1, 2]
 

@@ -219,6 +219,7 @@ def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
     page.close()
 
 
+@pytest.mark.long
 def test_a_run_that_the_server_has_lost_is_saved_and_opened_from_the_browsers_copy(
     browser, server, tmp_path
 ):

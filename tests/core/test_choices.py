@@ -169,6 +169,7 @@ def test_other_models_have_the_same_map_as_views_by_themselves(name):
     assert len(bench.trace.choice_map.objects) == 2
 
 
+@pytest.mark.long
 def test_of_many_objects_those_with_the_largest_effects_are_read(toyworld):
     trace = load(EXAMPLES / "repaired.macd")
     first = trace.tracks[0]

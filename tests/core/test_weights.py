@@ -104,6 +104,7 @@ def test_the_gradient_through_nf4_is_the_central_differences(models, toy_clip):
     assert (slope - found).abs().max() <= 0.01 * slope.abs().max()
 
 
+@pytest.mark.long
 @installed
 def test_the_gradient_through_int8_is_that_of_the_unquantised_model(models, toy_clip):
     """int8 rounds what goes into a layer, too: its loss is a staircase, its gradient the ramp.

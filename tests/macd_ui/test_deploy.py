@@ -110,6 +110,7 @@ def test_a_static_space_is_pushed_without_hardware(checkout):
         assert b"frames" in hub.files["index.html"]
 
 
+@pytest.mark.long
 def test_a_static_space_holds_one_model_for_gallery_and_course(tmp_path, monkeypatch):
     for name in (*engine.SCRIPTS, *engine.FETCHED, engine.NOTICE):
         (tmp_path / name).write_bytes(name.encode())

@@ -73,7 +73,9 @@ def test_a_name_that_is_no_file(name, words):
         read_clip(name)
 
 
-@pytest.mark.parametrize("name", ["web page", "8192 × 8192 pixels"])
+@pytest.mark.parametrize(
+    "name", ["web page", pytest.param("8192 × 8192 pixels", marks=pytest.mark.long)]
+)
 def test_the_command_line_says_the_same(name, tmp_path, capsys):
     (case,) = [c for c in CASES if c.name == name]
     assert main(["trace", str(case.build(tmp_path)), "Is there a dog?"]) == 2

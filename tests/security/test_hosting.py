@@ -196,7 +196,11 @@ def test_the_document_names_its_tests():
 @pytest.mark.parametrize(
     ("way", "settings"),
     [
-        (replace(WAYS[0], prefix=""), {"hosts": (HUB,), "proxies": (ip_network("127.0.0.1"),)}),
+        pytest.param(
+            replace(WAYS[0], prefix=""),
+            {"hosts": (HUB,), "proxies": (ip_network("127.0.0.1"),)},
+            marks=pytest.mark.long,
+        ),
         (Way(PREFIX, rewrites=True), OPTIONS["an address"]),
     ],
     ids=["no prefix", "kept prefix, another Host"],
