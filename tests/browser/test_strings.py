@@ -96,6 +96,7 @@ CASES = ANSWERS | {
     "levelSign": [
         ([LEVELS, 0], "0"), ([LEVELS, 1], "r0 = 0.4"), ([LEVELS, 2], "1"), ([ANY_BETWEEN, 1], "0 < level < 1")
     ],
+    "changeOf": [([2, 8], "Change 2 of 8 by hand: each is read and answered anew.")],
     "marginOfLevel": [
         ([None, 0.75], ""), ([0.7634, 0.75], "r − r0 = +0.013"), ([0.25, 0.75], "r − r0 = −0.500"),
     ],

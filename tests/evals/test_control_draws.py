@@ -110,16 +110,16 @@ def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys)
     models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
     monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
     out = tmp_path / "masks.json"
-    assert control_masks.main(["--n", "4", "--out", str(out)]) == 0
+    assert control_masks.main(["--n", "2", "--out", str(out)]) == 0
     report = json.loads(out.read_text())
     assert report["kinds"]["drawn"].keys() == CONTROLS.keys()
     rows = report["clips"]
-    assert len(rows) == 4
+    assert len(rows) == 2
     equal = sum(abs(r["area"]["random-place"] - 1) <= 0.01 for r in rows)
     assert report["kinds"]["drawn"]["random-place"]["equal"] == equal
     assert all(r["overlap"].get("random-elsewhere", 0) <= 0.25 for r in rows)
     text = capsys.readouterr().out
-    assert "| drawn | random-place | 4 of 4 |" in text
+    assert "| drawn | random-place | 2 of 2 |" in text
     without = sum("random-elsewhere" not in r["area"] for r in rows)
     said = f"Drawn: {without} of 4 clips" if without else "Drawn: Every clip"
     assert said in text

@@ -5,7 +5,7 @@
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
-import { HEADS, TEXT, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
+import { HEADS, TEXT, changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
 
 /** @import { ChoiceLayer, ChoiceMap, Edit, Send, Subset, Trace } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -24,6 +24,7 @@ export class ChoicesPanel {
     this.chosen = null;
     /** @type {Edit[]} changes by hand that wait for the one before them */
     this.waiting = [];
+    this.changes = 0; // of a choice that is made the masks, in all
     this.edited = 0; // how many changes the trace has once the one that goes on is made
     this.run = ""; // whose they are
     this.ask = button("", () => send({ do: "choices" }));
@@ -234,6 +235,7 @@ export class ChoicesPanel {
     if (this.chosen === null) return;
     this.waiting = this.edits(trace, subsetOf(trace, this.chosen));
     [this.run, this.edited] = [trace.run, trace.edits.length];
+    this.changes = this.waiting.length;
     this.goOn(trace);
   }
 
@@ -250,6 +252,7 @@ export class ChoicesPanel {
     const edit = this.waiting.shift();
     if (!edit) return;
     this.edited += 1;
+    this.cost.textContent = changeOf(this.changes - this.waiting.length, this.changes);
     this.send({ do: "edit", edit });
   }
 }

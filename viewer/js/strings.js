@@ -547,6 +547,9 @@ const CHOICE_MARKS = { MACD: "MACD's choice", measured: "the largest measured ef
 /** @type {(marks: ChoiceLayer["marks"], place: number) => string[]} of one subset, beside MACD's */
 export const choiceMarks = (marks, place) => Object.entries(marks).filter(([, at]) => at === place).map(([name]) => name);
 
+/** @type {(one: number, of: number) => string} a choice is made the masks, an object after the other */
+export const changeOf = (one, of) => `Change ${one} of ${of} by hand: each is read and answered anew.`;
+
 /** @type {(count: number) => string} */
 export const choiceLevel = (count) => count === 1 ? "1 object" : `${count} objects`;
 
