@@ -14,8 +14,8 @@ from typing import Any
 from macd_studio.core.bounded_job import Answer, run_job, serve_job
 from macd_studio.core.errors import Cancelled, OptionError
 
-MAX_MADE = 200 * 10**6
-"""Bytes of a file."""
+MAX_LINE, MAX_MADE = 4096, 200 * 10**6
+"""Bytes of what a process tells of a file, and of the file."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def made_beside(
     try:
         found = run_job(
             module, job, content, memory_bytes=limits.memory_bytes, seconds=limits.seconds,
-            most_bytes=MAX_MADE, cancelled=cancelled,
+            most_bytes=MAX_MADE, most_header=MAX_LINE, cancelled=cancelled,
         )  # fmt: skip
     except Cancelled:
         raise Cancelled("stopped while the file was made", "Ask for it again") from None
-    if found is None:
+    if found is None or not (found[1] or "error" in found[0]):  # no file is empty
         raise OptionError(
             f"making this file takes more than {limits.memory_bytes / 1e6:.0f} MB of memory or"
             f" {limits.seconds:g} s",

@@ -29,9 +29,6 @@ from macd_studio.core.errors import Cancelled, MacdError, SeveralVideos
 
 START_S, MAX_READY = 60.0, 100
 """Seconds in which a process has started on a busy machine, and bytes of the line that says so."""
-MAX_HEADER = 16 * 2**20
-"""Bytes of the line before the answer's own."""
-
 Answer = tuple[dict[str, Any], bytes]
 """What an answer tells, and the bytes that belong to it."""
 
@@ -44,15 +41,16 @@ def run_job(
     memory_bytes: int,
     seconds: float,
     most_bytes: int,
+    most_header: int,
     cancelled: Callable[[], bool],
 ) -> Answer | None:
     """What `module`, run as a process, answers; None where it took more than it may.
 
     job: plain values that it gets. content: bytes that it gets. memory_bytes: beside what the
     process takes without a job. seconds: of wall time, once it has started. most_bytes: of its
-    answer. cancelled: asked several times a second; once it is true, the process is ended and
-    Cancelled is raised. An answer that holds "error" is a refusal. Raises RuntimeError for an error
-    of the process itself.
+    answer. most_header: bytes of the line before them. cancelled: asked several times a second;
+    once it is true, the process is ended and Cancelled is raised. An answer that holds "error" is a
+    refusal. Raises RuntimeError for an error of the process itself.
     """
     process = start_process(module)
     watch = Watch(process, cancelled, START_S)
@@ -65,7 +63,7 @@ def run_job(
             process.stdin.close()
         if process.stdout.readline(MAX_READY):  # it has started
             watch.give(seconds)
-        answer = _receive(process.stdout, most_bytes)
+        answer = _receive(process.stdout, most_header, most_bytes)
     finally:
         watch.stop()
         end_process(process)
@@ -76,9 +74,9 @@ def run_job(
     return answer
 
 
-def _receive(stream: IO[bytes], most: int) -> Answer | None:
+def _receive(stream: IO[bytes], most_header: int, most: int) -> Answer | None:
     """The whole answer; None where the process was ended before, or says that it took too much."""
-    line = stream.readline(MAX_HEADER)
+    line = stream.readline(most_header)
     if not line.endswith(b"\n"):
         return None
     header: dict[str, Any] = json.loads(line)

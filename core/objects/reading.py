@@ -24,8 +24,8 @@ from macd_studio.core.records import DetectorRecord
 from macd_studio.core.types import Clip, Outline, Track
 from macd_studio.core.validation import shown
 
-MAX_ARRAYS = 256 * 2**20
-"""Bytes of the boxes and outlines that a process found."""
+MAX_HEADER, MAX_ARRAYS = 16 * 2**20, 256 * 2**20
+"""Bytes of what a process tells of the tracks, and of their boxes and outlines."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def read_tracks(
     try:
         found = run_job(
             "macd_studio.core.objects.worker", job, memory_bytes=limits.memory_bytes,
-            seconds=limits.seconds, most_bytes=MAX_ARRAYS, cancelled=cancelled,
+            seconds=limits.seconds, most_bytes=MAX_ARRAYS, most_header=MAX_HEADER,
+            cancelled=cancelled,
         )  # fmt: skip
     except Cancelled:
         raise Cancelled(

@@ -2,11 +2,12 @@
 // What was masked, which logits moved with it, and what came of it, with α and β in hand.
 
 import { el } from "./dom.js";
-import { lossNote, outcomePieces, sentencesOf, undetectedNote, verdictText } from "./happened.js";
+import { lossNote, outcomePieces, undetectedNote, verdictText } from "./happened.js";
 import { lossOf } from "./statements.js";
 import { TEXT } from "./strings.js";
 
-/** @import { Outcome, Said, Shown } from "./statements.js" */
+/** @import { sentencesOf } from "./happened.js" */
+/** @import { Outcome, Said } from "./statements.js" */
 /** @import { Trace } from "./types" */
 
 export class Headline {
@@ -24,9 +25,8 @@ export class Headline {
     this.shown = "";
   }
 
-  /** @param {Trace} trace @param {Shown} shown */
-  draw(trace, shown) {
-    const { mechanism, outcome } = sentencesOf(trace, shown);
+  /** @param {Trace} trace @param {ReturnType<typeof sentencesOf>} sentences */
+  draw(trace, { mechanism, outcome }) {
     const masksOnly = !Object.keys(trace.answers).length;
     this.outcome.hidden = !outcome;
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);

@@ -335,8 +335,8 @@ export class Viewer {
     const key = [version, rule?.alpha, rule?.beta, this.state.running].join(" ");
     if (this.saidFor === key) return; // another frame changes nothing here
     this.saidFor = key;
-    const shown = this.tokens.shown(), { measured } = sentencesOf(trace, shown);
-    this.headline.draw(trace, shown);
+    const sentences = sentencesOf(trace, this.tokens.shown()), { measured } = sentences;
+    this.headline.draw(trace, sentences);
     for (const [{ root, stale }, report] of /** @type {const} */ ([[this.controls, trace.controls], [this.choices, trace.choice_map]])) {
       root.classList.toggle("mv-stale", Boolean(measured && report));
       stale.hidden = !measured || !report;
