@@ -10,12 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from macd_studio.core.backbones.base import Handle, Reader
-from macd_studio.core.decoding.batch import SecondViews, open_views
-from macd_studio.core.decoding.contrast import nucleus
-from macd_studio.core.decoding.search import beam, vote
+from macd_studio.core.backbones.local import DecodeState, LocalLM
+from macd_studio.core.decoding.batch import SecondViews, ViewBatch, open_views
+from macd_studio.core.decoding.search import beam, sampled, vote
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
-from macd_studio.core.macd import decode_views
+from macd_studio.core.macd import Decoded, decode_views
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised
@@ -139,23 +139,53 @@ def decode_from(
     views: DecodedViews, rule: ScoreRule, options: DecodeOptions, first: int = 0
 ) -> Iterator[TokenStep | ViewsNeeded]:
     """Decodes from where the views stand, greedily or sampling; first: index of the next token."""
-    tokens = range(first, options.max_tokens)
-    return decode_views(views, rule, chooser(options, first), tokens, options.keep)
+    tokens, choose = range(first, options.max_tokens), chooser(options, first)
+    return steps_of(decode_views(views, rule, choose, tokens, options.keep))
 
 
-Choose = Callable[[Scored], int]
-"""The scores of a token → the token."""
+def steps_of(items: Iterator[Decoded | ViewsNeeded]) -> Iterator[TokenStep | ViewsNeeded]:
+    """The steps of the only hypothesis that is decoded."""
+    for item in items:
+        yield item.step if isinstance(item, Decoded) else item
+
+
+def answers_together(
+    lm: LocalLM,
+    base: DecodeState,
+    views: DecodeState,
+    chosen: Sequence[int],
+    rule: ScoreRule,
+    options: DecodeOptions,
+) -> list[str]:
+    """The texts of greedy answers to several second views, each with the video alone beside it.
+
+    chosen: rows of `views`, which are decoded in one batch. The states are left as they are. Raises
+    NumericalError at a logit that is not finite.
+    """
+    if not chosen:
+        return []
+    rows = len(chosen)
+    batch = ViewBatch(lm, lm.select(base, [0] * rows), [lm.select(views, chosen)], rows)
+    greedy = chooser(replace(options, search="greedy"))
+    steps: list[list[TokenStep]] = [[] for _ in chosen]
+    items = decode_views(batch, rule, greedy, range(options.max_tokens), 1)
+    for item in with_views(items, batch, None):
+        steps[item.row].append(item.step)
+    return [answer(lm, "subset", one, rule).text for one in steps]
+
+
+Choose = Callable[[int, Scored], int]
+"""The number of a hypothesis and the scores of its next token → the token."""
 
 
 def chooser(options: DecodeOptions, first: int = 0) -> Choose:
-    """The best token, or one drawn; every draw takes one number, also where one token is left."""
+    """The best token, or one drawn. first: index of the first token, for the draws of the seed."""
     rng = np.random.default_rng([options.seed, first])
 
-    def sample(scored: Scored) -> int:
-        p = nucleus(scored.scores, options.temperature, options.top_p)
-        return scored.choose(int(rng.choice(len(p), p=p)), sampled=True)
+    def sample(row: int, scored: Scored) -> int:
+        return sampled(scored, options, rng)
 
-    def best(scored: Scored) -> int:
+    def best(row: int, scored: Scored) -> int:
         return scored.choose(int(scored.scores.argmax()))
 
     return sample if options.search == "sample" else best
@@ -181,7 +211,7 @@ class Thinking:
         """The loop over its tokens; none where the answer does not begin with a thought."""
         if not self.begins():
             return
-        yield from decode_views(self.views, rule, self._next, count(), 1)
+        yield from steps_of(decode_views(self.views, rule, self._next, count(), 1))
 
     def begins(self) -> bool:
         """Whether the answer begins with a thought: by its likeliest token, or in the prompt.
@@ -194,10 +224,10 @@ class Thinking:
         in_prompt = [token for token in self.views.prompt if token in marks]
         return in_prompt[-1:] == [marks[0]] or self.views.likeliest() == marks[0]
 
-    def _next(self, scored: Scored) -> int | None:
+    def _next(self, row: int, scored: Scored) -> int | None:
         lm = self.views.lm
         assert lm.thought_marks is not None
-        closing, token = lm.thought_marks[1], self._choose(scored)
+        closing, token = lm.thought_marks[1], self._choose(row, scored)
         if self._ended:
             plain = penalised(scored.base.values, scored.repeats)
             token = scored.base.token(int(plain.argmax()))

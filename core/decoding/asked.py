@@ -36,24 +36,21 @@ class AskedViews(DecodedViews):
         self._lazy = others is None
         self._fed: list[list[int]] = [[] for _ in range(rows)]
 
-    def next_rows(
-        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
-    ) -> list[Sequence[Row]] | None:
+    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
         """See `DecodedViews.next_rows`."""
-        asked = range(self.rows) if running is None else running
         where = f"token {index + 1}"
-        own = {n: self._row(self._base, n, where) for n in asked}
-        if self._lazy and all(_decided(rule, row) for row in own.values()):
-            return [self._all(own)]
+        own = [self._row(self._base, n, where) for n in range(self.rows)]
+        if self._lazy and all(_decided(rule, row) for row in own):
+            return [own]
         if self._others is None:
             return None
-        views: list[Sequence[Row]] = [self._all(own)]
+        views: list[Sequence[Row]] = [own]
         for view in self._others:
-            found = {}
-            for n, row in own.items():
+            found = []
+            for n, row in enumerate(own):
                 ids = np.arange(len(row.values)) if row.ids is None else row.ids
-                found[n] = self._row(view, n, where, ids.tolist()).among(ids)
-            views.append(self._all(found))
+                found.append(self._row(view, n, where, ids.tolist()).among(ids))
+            views.append(found)
         return views
 
     def video_row(self) -> Row:
@@ -64,10 +61,6 @@ class AskedViews(DecodedViews):
         (row,) = self.lm.next_rows(view, self._fed[n], ids)
         check_finite(row.values, where)
         return row
-
-    def _all(self, rows: dict[int, Row]) -> list[Row]:
-        """One for each hypothesis; those that were not asked for stand for nothing."""
-        return [rows.get(n, Row(np.zeros(0))) for n in range(self.rows)]
 
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`."""

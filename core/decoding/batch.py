@@ -13,9 +13,7 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.contrast import check_finite
-from macd_studio.core.decoding.views import DecodedViews, score_rows
-from macd_studio.core.options import DecodeOptions
-from macd_studio.core.repeats import repeats_of
+from macd_studio.core.decoding.views import DecodedViews
 from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
 
@@ -24,7 +22,8 @@ class ViewBatch(DecodedViews):
     """The views of a local model.
 
     Views share one batch and one cache with the video where their prompts are of one length; a view
-    with a prompt of its own (fewer frames) has its own. The given states are left as they are.
+    with a prompt of its own (fewer frames) has its own. The given states are left as they are; they
+    are of one row, which is each hypothesis' own, or of a row for each of them.
     Logits of a joint batch agree with those of single passes to rounding (1e-5 in float32), not bit
     for bit.
     """
@@ -39,7 +38,7 @@ class ViewBatch(DecodedViews):
         self._fed: list[list[int]] = [[] for _ in range(rows)]
         self.states: list[DecodeState] = []
         self._join([base, *others])
-        if rows > 1:
+        if rows > 1 and len(base.logits) == 1:
             self.states = [
                 lm.select(s, [v for v in range(len(s.logits)) for _ in range(rows)])
                 for s in self.states
@@ -59,9 +58,7 @@ class ViewBatch(DecodedViews):
         self._blocks = [*joint, *apart]
         """Which view each block of rows of the states, one after the other, belongs to."""
 
-    def next_rows(
-        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
-    ) -> list[Sequence[Row]] | None:
+    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
         """See `DecodedViews.next_rows`: of every view, over the whole vocabulary."""
         logits = np.concatenate([to_host(s.logits) for s in self.states])
         check_finite(logits, f"token {index + 1}")
@@ -156,14 +153,11 @@ class LazyViewBatch(ViewBatch):
         self._seconds, self._rows_of, self._read = list(views), [0] * self.rows, 0
         self._shared = True
 
-    def next_rows(
-        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
-    ) -> list[Sequence[Row]] | None:
+    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
         """See `DecodedViews.next_rows`: of a second view where a hypothesis needs it."""
         own = to_host(self.states[0].logits[: self.rows])
         check_finite(own, f"token {index + 1}")
-        rows = range(self.rows) if running is None else running
-        self._needed = not all(rule.decides(own[r]) for r in rows)
+        self._needed = not all(rule.decides(row) for row in own)
         if not self._needed:
             return [[Row(one) for one in own]]
         if self._seconds is not None:
@@ -234,41 +228,3 @@ def open_views(
     if others is None:
         return LazyViewBatch(local, base, rows)
     return ViewBatch(local, base, others, rows)
-
-
-def answer_together(
-    lm: LocalLM,
-    base: DecodeState,
-    views: DecodeState,
-    chosen: Sequence[int],
-    rule: ScoreRule,
-    options: DecodeOptions,
-) -> list[str]:
-    """Greedy answers to some of several second views, each with the video alone beside it.
-
-    In one batch, in which every answer has its own tokens and leaves with its end token. chosen:
-    rows of `views`. The states are left as they are. Raises NumericalError at a logit that is not
-    finite.
-    """
-    written: list[list[int]] = [[] for _ in chosen]
-    running = list(range(len(chosen)))
-    if not running:
-        return []
-    both = lm.join([lm.select(base, [0] * len(chosen)), lm.select(views, chosen)])
-    prompt = lm.prompt_of(base)
-    for index in range(options.max_tokens):
-        logits, size = to_host(both.logits), len(running)
-        check_finite(logits, f"token {index + 1}")
-        rows = [Row(one) for one in logits]
-        for at, n in enumerate(running):
-            repeats = repeats_of(lm.info.repetition_penalty, rows[at], [*prompt, *written[n]])
-            scored = score_rows(rule, rows[at], [rows[size + at]], index, repeats)
-            written[n].append(scored.choose(int(scored.scores.argmax())))
-        kept = [at for at, n in enumerate(running) if written[n][-1] not in lm.end_tokens]
-        if not kept or index + 1 == options.max_tokens:
-            break
-        if len(kept) < size:
-            both = lm.select(both, [*kept, *(size + at for at in kept)])
-        running = [running[at] for at in kept]
-        both = lm.step(both, [written[n][-1] for n in running] * 2)
-    return [lm.text([t for t in tokens if t not in lm.end_tokens]) for tokens in written]

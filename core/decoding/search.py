@@ -10,7 +10,8 @@ import numpy as np
 
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.steps import answer
-from macd_studio.core.decoding.views import DecodedViews, ViewsNeeded
+from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
+from macd_studio.core.macd import Decoded, decode_views
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rows import log_partition
@@ -39,9 +40,9 @@ def beam(
     lm = views.lm
     running, complete = [_Hypothesis((), 0.0)], list[_Hypothesis]()
     for index in range(options.max_tokens):
-        scored = yield from views.when_scored(index, rule, None, options.beams == 1)
+        scored = yield from views.when_scored(index, rule, options.beams == 1)
         extensions: list[tuple[float, int, int]] = []
-        for row, one in scored.items():
+        for row, one in enumerate(scored):
             log_p = one.scores - log_partition(one.scores)
             if options.beams > 1:
                 log_p = penalised(log_p, one.repeats)
@@ -92,23 +93,26 @@ def vote(
     lm, n = views.lm, options.samples
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
-    ends = min(lm.end_tokens)
-    for index in range(options.max_tokens):
-        running = [i for i in range(n) if not steps[i] or steps[i][-1].token not in lm.end_tokens]
-        scored = yield from views.when_scored(index, rule, running)
-        chosen = [ends] * n
-        for i, one in scored.items():
-            p = nucleus(one.scores, options.temperature, options.top_p)
-            chosen[i] = one.choose(int(rngs[i].choice(len(p), p=p)), sampled=True)
-            steps[i].append(views.record(one, index, chosen[i], rule, options.keep, i))
-        if all(z[-1].token in lm.end_tokens for z in steps):
-            break
-        views.step(chosen)
+
+    def sample(row: int, scored: Scored) -> int:
+        return sampled(scored, options, rngs[row])
+
+    for item in decode_views(views, rule, sample, range(options.max_tokens), options.keep):
+        if isinstance(item, Decoded):
+            steps[item.row].append(item.step)
+        else:
+            yield item
     answers = [answer(lm, method, z, rule) for z in steps]
     votes = Counter(normalised(a.text) for a in answers)
     winner = votes.most_common(1)[0][0]
     first = next(a for a in answers if normalised(a.text) == winner)
     return replace(first, votes=dict(votes))
+
+
+def sampled(scored: Scored, options: DecodeOptions, rng: np.random.Generator) -> int:
+    """A token drawn from the nucleus; takes one number, also where one token is left."""
+    p = nucleus(scored.scores, options.temperature, options.top_p)
+    return scored.choose(int(rng.choice(len(p), p=p)), sampled=True)
 
 
 def normalised(text: str) -> str:

@@ -81,14 +81,11 @@ class DecodedViews(ABC):
     rows: int
 
     @abstractmethod
-    def next_rows(
-        self, index: int, rule: ScoreRule, running: Sequence[int] | None = None
-    ) -> list[Sequence[Row]] | None:
+    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
         """n rows of the video, then of each second view that the rule needs.
 
-        index: of the token, for errors. running: the hypotheses that are not complete, all by
-        default; rows of the others mean nothing. None where second views are needed and wait to
-        be handed over.
+        index: of the token, for errors. None where second views are needed and wait to be handed
+        over.
         """
 
     @abstractmethod
@@ -134,37 +131,24 @@ class DecodedViews(ABC):
         penalty = self.lm.info.repetition_penalty
         return repeats_of(penalty, base, [*self.prompt, *self.fed(row)])
 
-    def scored(
-        self,
-        index: int,
-        rule: ScoreRule,
-        running: Sequence[int] | None = None,
-        penalise: bool = True,
-    ) -> dict[int, Scored] | None:
-        """Every running hypothesis at its next token; None where second views are waited for.
+    def scored(self, index: int, rule: ScoreRule, penalise: bool = True) -> list[Scored] | None:
+        """Every hypothesis at its next token; None where second views are waited for.
 
         penalise: whether the scores have the model's repetition penalty, see `score_token`.
         """
-        rows = self.next_rows(index, rule, running)
+        rows = self.next_rows(index, rule)
         if rows is None:
             return None
-        base, *others = rows
-        made = {}
-        for n in range(self.rows) if running is None else running:
-            second = [view[n] for view in others]
-            repeats = self.repeats(base[n], n)
-            made[n] = score_rows(rule, base[n], second, index, repeats, penalise)
+        made = []
+        for n, (own, *second) in enumerate(zip(*rows, strict=True)):
+            made.append(score_rows(rule, own, second, index, self.repeats(own, n), penalise))
         return made
 
     def when_scored(
-        self,
-        index: int,
-        rule: ScoreRule,
-        running: Sequence[int] | None = None,
-        penalise: bool = True,
-    ) -> Generator[ViewsNeeded, None, dict[int, Scored]]:
+        self, index: int, rule: ScoreRule, penalise: bool = True
+    ) -> Generator[ViewsNeeded, None, list[Scored]]:
         """`scored`, once the second views that it needs are there; asks for them."""
-        while (found := self.scored(index, rule, running, penalise)) is None:
+        while (found := self.scored(index, rule, penalise)) is None:
             yield ViewsNeeded()
         return found
 

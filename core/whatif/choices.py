@@ -19,8 +19,7 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import Handle
 from macd_studio.core.backbones.local import DecodeState
-from macd_studio.core.decoding.answers import find_answer
-from macd_studio.core.decoding.batch import answer_together
+from macd_studio.core.decoding.answers import answers_together, find_answer
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
@@ -132,7 +131,7 @@ def _answers(
     lm, rule = context.lm, Linear(context.options.contrast)
     greedy = replace(context.options.decode, search="greedy")
     if isinstance(views, DecodeState) and isinstance(context.base, DecodeState):
-        return answer_together(context.local, context.base, views, flips, rule, greedy)
+        return answers_together(context.local, context.base, views, flips, rule, greedy)
     return [
         find_answer(lm, "subset", context.base, [context.prefill(videos[n])], rule, greedy).text
         for n in flips

@@ -9,11 +9,17 @@ import torch
 
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.local import DecodeState
-from macd_studio.core.decoding.answers import decode, decode_from, redecode
+from macd_studio.core.decoding.answers import (
+    answers_together,
+    decode,
+    decode_from,
+    redecode,
+)
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
+from macd_studio.core.macd import decode_views
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear, MeanViews, Plain
 from macd_studio.core.types import StepWeights
@@ -217,6 +223,63 @@ def test_greedy_tokens_are_those_of_the_formula(names, most):
         assert step.weights is None
         assert set(np.argsort(-z)[:2]) <= set(step.candidates.tolist())
     assert base.cache[0][1] == other.cache[0][1] == []
+
+
+class Staggered(TableLM):
+    """A view's letter and what was decoded say when the answer ends."""
+
+    def row(self, view, tokens):
+        logits = super().row(view, tokens)
+        if tokens and len(tokens) >= 1 + tokens[0] % 4:
+            logits[END] = 100.0
+        return logits
+
+
+@pytest.mark.parametrize("names", ["bq", "bp", "bpqrs"])
+def test_each_hypothesis_is_decoded_as_if_alone_and_leaves_with_its_end(names):
+    lm, count = Staggered(), 5
+    made = [lm.prefill(name, **VIEWS[name]) for name in names]
+    batch = ViewBatch(lm, made[0], made[1:], count)
+    rngs = [np.random.default_rng(i) for i in range(count)]
+    widths, found = [], [[] for _ in range(count)]
+
+    def choose(row, scored):
+        widths.append(batch.rows)
+        z = scored.base.values
+        return END if z[END] > 50 else int(rngs[row].integers(END))
+
+    for item in decode_views(batch, PLAIN, choose, range(20), 2):
+        assert item.step.index == len(found[item.row])
+        found[item.row].append(item.step.token)
+        z = lm.row("b", found[item.row][:-1])
+        np.testing.assert_allclose(item.step.base, z[item.step.candidates], rtol=1e-6)
+    for i, tokens in enumerate(found):
+        rng = np.random.default_rng(i)
+        alone = decoded_one_by_one(
+            lm, "b", lambda z: z, 20,
+            choose=lambda z, rng=rng: END if z[END] > 50 else int(rng.integers(END)),
+        )  # fmt: skip
+        assert tokens == alone
+    assert len({len(tokens) for tokens in found}) > 1
+    assert len(widths) == sum(map(len, found))  # none is read after its end
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_a_hypothesis_that_is_given_no_token_leaves():
+    batch = ViewBatch(LM, *states("b"), [], 3)
+    kept = list(decode_views(batch, PLAIN, lambda row, _: row if row else None, range(2), 2))
+    assert [(item.row, item.step.token) for item in kept] == [(1, 1), (2, 2), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("names", ["bqrs", "bspq"])
+def test_answers_of_several_views_together_are_those_of_each(names):
+    lm = Staggered()
+    views = lm.state([(name, []) for name in names[1:]], 10)
+    options = DecodeOptions(max_tokens=7, search="sample")
+    texts = answers_together(lm, lm.prefill("b"), views, [2, 0], RULE, options)
+    expected = [decoded_one_by_one(lm, "b" + names[n], linear(2.0, 0.05), 7) for n in (3, 1)]
+    assert texts == [lm.text(t for t in tokens if t != END) for tokens in expected]
+    assert answers_together(lm, lm.prefill("b"), views, [], RULE, options) == []
 
 
 @pytest.mark.parametrize("first", [0, 2])
