@@ -42,6 +42,7 @@ CAPABILITIES = {
     "times": "it is not told when a frame was taken",
     "rows": "it does not give the logit of every token",
     "maps": "what a token rests on cannot be mapped",
+    "batch": "its views are decoded one after another",
     "images": "a picture is handed to it as a video of one frame",
 }
 """What a model may be able to do → what it means where it is not."""

@@ -2,10 +2,12 @@
 
 Seconds of waiting and of processor time: of this process and of those that it started and that
 have ended. The processor's seconds say more on a machine that does other work beside.
+`MACD_TEST_SECONDS=FILE` writes them of each test, as rows of a CSV file.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ class Spent:
         self.last = processor_s()
         self.by_folder: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
         self.by_file: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        self.by_test: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
@@ -39,13 +42,22 @@ class Spent:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the process that reports: adds it up."""
         file = report.nodeid.split("::")[0]
-        for row in (self.by_folder[os.path.dirname(file)], self.by_file[file]):
+        for row in (
+            self.by_folder[os.path.dirname(file)],
+            self.by_file[file],
+            self.by_test[report.nodeid],
+        ):
             row[0] += report.when == "call"
             row[1] += report.duration
             row[2] += getattr(report, "processor_s", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table."""
+        if path := os.environ.get("MACD_TEST_SECONDS"):
+            with open(path, "w", newline="") as file:
+                rows = csv.writer(file)
+                rows.writerow(["test", "waited", "processor"])
+                rows.writerows((name, *row[1:]) for name, row in self.by_test.items())
         if sum(row[1] for row in self.by_folder.values()) < LEAST_S:
             return
         for what, found in (("folder", self.by_folder), ("file, the slowest", self.by_file)):

@@ -20,6 +20,7 @@ from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.pixels import STEP
+from macd_studio.core.backbones.tolerance import TOLERANCES
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.types import ModelFrames, Progress
@@ -34,23 +35,6 @@ BORDERS = {"left": (3, 0), "right": (3, -1), "top": (2, 0), "bottom": (2, -1)}
 STEPS = (0.003, 0.01, 0.03, 0.1)
 """Of the central differences: one of them must agree. A coarse one suits rounding, a fine one a
 mixture of experts, whose routes change with the mask."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """affine, logits: largest difference, relative to the largest value; gradient: relative."""
-
-    affine: float
-    logits: float
-    gradient: float
-
-
-TOLERANCES = {
-    torch.float64: Tolerance(1e-5, 1e-6, 0.02),
-    torch.float32: Tolerance(1e-4, 1e-3, 0.1),
-    torch.float16: Tolerance(5e-3, 0.05, 0.5),
-    torch.bfloat16: Tolerance(2e-2, 0.1, 0.5),
-}
 
 
 @dataclass(frozen=True)

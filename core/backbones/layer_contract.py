@@ -20,7 +20,6 @@ from macd_studio.core.backbones.contract import (
     MEANING,
     QUESTION,
     SIZES,
-    TOLERANCES,
     Check,
     Contract,
     drawn,
@@ -30,6 +29,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.local import Watch
 from macd_studio.core.backbones.prompt import metadata_of
 from macd_studio.core.backbones.sizes import at_least
+from macd_studio.core.backbones.tolerance import TOLERANCES
 from macd_studio.core.errors import OptionError, UnsupportedBackbone
 from macd_studio.core.types import Clip, Progress
 

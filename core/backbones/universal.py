@@ -3,17 +3,18 @@
 A video processor is affine in the frames it is given. So masks are blended on the frames, and the
 model's processor does the rest, with a graph back to the masks; no family needs pixel code here.
 Decoding goes through the model's own `prepare_inputs_for_generation` and cache, as `generate` does.
-What it costs: every view is read whole, one after another, and nothing is shared between views;
-the families of `load.FAMILIES` do better.
+What it costs: every prompt is read whole, one after another, and nothing is shared between views;
+the families of `load.FAMILIES` do better. Tokens after the prompt are read by all views together,
+see `blocks`, where that gives what each view gives alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
+from macd_studio.core.backbones.blocks import PER_TOKEN, Block, Origin, joined
 from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
@@ -39,6 +41,7 @@ from macd_studio.core.backbones.prompt import (
     unknown_words,
 )
 from macd_studio.core.backbones.sizes import at_least
+from macd_studio.core.backbones.tolerance import TOLERANCES
 from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
@@ -48,25 +51,10 @@ TIMES_ON_AN_AXIS = ("qwen2_vl", "qwen2_5_vl")
 VISION_TOKENS = ("video_token_id", "image_token_id", "video_token_index", "image_token_index")
 
 
-@dataclass(eq=False)
-class _Row:
-    """One view that is being decoded. ids: (1, L) all tokens so far; kwargs: the model's own."""
-
-    ids: Tensor
-    kwargs: dict[str, Any]
-    encoded: Encoded | None
-    video: Tensor | None
-
-    def copy(self) -> _Row:
-        """A row that can go on by itself."""
-        cache = deepcopy(self.kwargs.get("past_key_values"))
-        return replace(self, kwargs=self.kwargs | {"past_key_values": cache})
-
-
 class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
-    capabilities = frozenset({"gradient", "rows", "maps"})
+    capabilities = frozenset({"gradient", "rows", "maps", "batch"})
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it
@@ -75,6 +63,7 @@ class UniversalVLM(ProcessorLM):
         self.model = model.eval().requires_grad_(False)
         super().__init__(uncropped(processor), model.generation_config)
         self.device, self.dtype = device_of_model(model), model.dtype
+        self._batch_tried = False
 
     @cached_property
     def vision_ids(self) -> Tensor:
@@ -198,7 +187,7 @@ class UniversalVLM(ProcessorLM):
         """
         own = self.own_inputs(frames, encoded.question)
         inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in own.items()}
-        taken = self._accepts | _PER_TOKEN.keys() | {"input_ids"}
+        taken = self._accepts | PER_TOKEN.keys() | {"input_ids"}
         kwargs = {k: v for k, v in inputs.items() if k in taken}
         for name, value in floats(kwargs).items():
             kwargs[name] = value.to(self.dtype)
@@ -295,7 +284,7 @@ class UniversalVLM(ProcessorLM):
             if graph:
                 detach_cache(kwargs["past_key_values"])
             logits.append(read)
-            rows.append(_Row(encoded.input_ids, kwargs, encoded, view.detach()))
+            rows.append(Block(encoded.input_ids, kwargs, (Origin(encoded, view.detach()),)))
         both = torch.stack(logits)
         return DecodeState(
             logits=both[:, -1].detach(),
@@ -316,23 +305,58 @@ class UniversalVLM(ProcessorLM):
         inputs = {k: v.to(self.device) for k, v in out.items() if isinstance(v, Tensor)}
         keep = torch.tensor([ids.shape[1] - 1], device=self.device)
         logits, kwargs = self._read(ids, inputs, keep, cached=True)
-        rows = [_Row(ids, kwargs, None, None)]
+        rows = [Block(ids, kwargs, (Origin(),))]
         return DecodeState(logits, rows, ids.shape[1], ids.shape[1])
 
     @torch.no_grad()
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """See `LocalLM.step`."""
-        rows, logits = [], []
-        for row, token in zip(state.cache, tokens, strict=True):
-            ids = torch.cat([row.ids, row.ids.new_tensor([[token]])], 1)
+        blocks, logits = self._together(state.cache, tokens)
+        return DecodeState(logits, blocks, state.length + 1, state.prompt)
+
+    def _together(
+        self, blocks: Sequence[Block], tokens: Sequence[int]
+    ) -> tuple[list[Block], Tensor]:
+        """The blocks after one token a row, and its logits (B, V); in one pass where that is sound.
+
+        Whether it is, is tried at the first step of several views, against each by itself.
+        """
+        batch = len(blocks) > 1 and "batch" in self.capabilities
+        one = joined(blocks) if batch else None
+        if one is None:
+            return self._each(blocks, tokens)
+        if self._batch_tried:
+            return self._each([one], tokens)
+        self._batch_tried = True
+        alone = self._each(blocks, tokens)
+        try:
+            found = self._each([one], tokens)
+        except (RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
+            # whatever the code of a model meets that wants what was left behind
+            self.lose("batch", f"rows in one pass fail: {type(error).__name__}")
+            return alone
+        scale = alone[1].abs().max().clamp_min(1e-9)
+        off = float((found[1] - alone[1]).abs().max() / scale)
+        if off <= TOLERANCES.get(self.dtype, TOLERANCES[torch.bfloat16]).logits:
+            return found
+        self.lose("batch", f"rows in one pass change each other by {off:.1e}")
+        return alone
+
+    def _each(self, blocks: Sequence[Block], tokens: Sequence[int]) -> tuple[list[Block], Tensor]:
+        """A pass for each block."""
+        stepped, logits, at = [], [], 0
+        for block in blocks:
+            rows = len(block.origins)
+            more = block.ids.new_tensor(list(tokens[at : at + rows]))[:, None]
+            ids, at = torch.cat([block.ids, more], 1), at + rows
             given = self.model.prepare_inputs_for_generation(
-                ids, next_sequence_length=1, **row.kwargs
+                ids, next_sequence_length=1, **block.kwargs
             )
             out = self.model(**given, return_dict=True)
-            kwargs = self.model._update_model_kwargs_for_generation(out, dict(row.kwargs))
-            rows.append(replace(row, ids=ids, kwargs=kwargs))
-            logits.append(widen(out.logits[0, -1]))
-        return DecodeState(torch.stack(logits), rows, state.length + 1, state.prompt)
+            kwargs = self.model._update_model_kwargs_for_generation(out, dict(block.kwargs))
+            stepped.append(replace(block, ids=ids, kwargs=kwargs))
+            logits.append(widen(out.logits[:, -1]))
+        return stepped, torch.cat(logits)
 
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
         """See `LocalLM.join`."""
@@ -340,61 +364,52 @@ class UniversalVLM(ProcessorLM):
         if any(s.length != first.length for s in states):
             raise ValueError("only states of one length can be joined")
         logits = torch.cat([s.logits for s in states])
-        return DecodeState(logits, [r.copy() for s in states for r in s.cache], first.length,
-                           first.prompt, prompt_tokens=first.prompt_tokens)  # fmt: skip
+        rows = [b for s in states for b in self._taken(s, range(len(s.logits)))]
+        return DecodeState(
+            logits, rows, first.length, first.prompt, prompt_tokens=first.prompt_tokens
+        )
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `LocalLM.select`."""
-        return replace(
-            state,
-            logits=state.logits[list(rows)],
-            cache=[state.cache[r].copy() for r in rows],
-            query_logits=None,
-        )
+        taken = self._taken(state, rows)
+        return replace(state, logits=state.logits[list(rows)], cache=taken, query_logits=None)
+
+    @staticmethod
+    def _taken(state: DecodeState, rows: Sequence[int]) -> list[Block]:
+        """Rows of a state in that order, neighbours in a block together."""
+        places = [(b, r) for b in state.cache for r in range(len(b.origins))]
+        runs = groupby((places[r] for r in rows), key=lambda place: id(place[0]))
+        return [made for _, run in runs for made in _take(list(run))]
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `LocalLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
-        return replace(
-            state,
-            cache=[self._cropped(row, length) for row in state.cache],
-            length=length,
-            query_logits=None,
-        )
-
-    def _cropped(self, row: _Row, length: int) -> _Row:
-        lost = row.ids.shape[1] - length
-        kwargs = dict(row.kwargs)
-        cache = kwargs["past_key_values"]
-        if lost and not all(type(z).__name__ == "DynamicLayer" for z in cache.layers):
-            return self._read_again(row, length)
-        kwargs["past_key_values"] = cache = deepcopy(cache)
-        if lost:
-            cache.crop(-lost)
-            for name in ("position_ids", "token_type_ids", "mm_token_type_ids", "attention_mask"):
-                if (value := kwargs.get(name)) is not None:
-                    kwargs[name] = value[..., : value.shape[-1] - lost]
-        return replace(row, ids=row.ids[:, :length], kwargs=kwargs)
+        blocks: list[Block] = []
+        for block in state.cache:
+            kept = block.cropped(length)
+            blocks += [kept] if kept is not None else self._read_again(block, length)
+        return replace(state, cache=blocks, length=length, query_logits=None)
 
     @torch.no_grad()
-    def _read_again(self, row: _Row, length: int) -> _Row:
-        """The row as it was, from its prompt and the tokens after it."""
-        ids = row.ids[:, :length]
-        if row.encoded is None or row.video is None:
+    def _read_again(self, block: Block, length: int) -> list[Block]:
+        """The rows as they were, each from its prompt and the tokens after it."""
+        again = []
+        for ids, origin in zip(block.ids[:, None, :length], block.origins, strict=True):
+            encoded, video = origin.encoded, origin.video
             inputs: Mapping[str, Any] = {}
-        else:
-            inputs = self.pixel_inputs(row.encoded, row.video)
-        prompt = row.encoded.input_ids.shape[1] if row.encoded is not None else length
-        start, more = ids[:, :prompt], ids[:, prompt:]
-        inputs = {
-            k: v[..., : start.shape[1]] if k in _PER_TOKEN and isinstance(v, Tensor) else v
-            for k, v in inputs.items()
-        }
-        keep = torch.tensor([start.shape[1] - 1], device=self.device)
-        logits, kwargs = self._read(start, inputs, keep, cached=True)
-        one = DecodeState(logits, [replace(row, ids=start, kwargs=kwargs)], start.shape[1], prompt)
-        for token in more[0].tolist():
-            one = self.step(one, [token])
-        again: _Row = one.cache[0]
+            if encoded is not None and video is not None:
+                inputs = self.pixel_inputs(encoded, video)
+            prompt = encoded.input_ids.shape[1] if encoded is not None else length
+            start, more = ids[:, :prompt], ids[:, prompt:]
+            inputs = {
+                k: v[..., : start.shape[1]] if k in PER_TOKEN and isinstance(v, Tensor) else v
+                for k, v in inputs.items()
+            }
+            keep = torch.tensor([start.shape[1] - 1], device=self.device)
+            _, kwargs = self._read(start, inputs, keep, cached=True)
+            rows = [Block(start, kwargs, (origin,))]
+            for token in more[0].tolist():
+                rows, _ = self._each(rows, [token])
+            again += rows
         return again
 
     def answer_hidden(
@@ -428,15 +443,16 @@ class UniversalVLM(ProcessorLM):
     @staticmethod
     def _lengthened(inputs: dict[str, Any], n: int) -> dict[str, Any]:
         """Inputs of one value a token, for n more tokens of text."""
-        for name, value in _PER_TOKEN.items():
+        for name, value in PER_TOKEN.items():
             if isinstance(given := inputs.get(name), Tensor):
                 more = given.new_full((*given.shape[:-1], n), value)
                 inputs = inputs | {name: torch.cat([given, more], -1)}
         return inputs
 
 
-_PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
-"""Inputs of one value a token, and that of text."""
+def _take(run: Sequence[tuple[Block, int]]) -> list[Block]:
+    """Neighbouring rows of one block."""
+    return run[0][0].take([row for _, row in run])
 
 
 def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:

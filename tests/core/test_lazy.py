@@ -200,7 +200,7 @@ def test_a_complete_sample_needs_nothing_more():
     assert sorted(eager.votes) == ["", "b"]  # some go on beside those that are complete
     batch = opened(lm, base, other, 8)
     batch.next_rows(0, rule)
-    batch.step([1, END] * 4)
+    batch.step([1, END] * 4)  # half of them complete
     assert len(batch.next_rows(1, rule)) == 2
     batch.select(range(0, 8, 2))
     assert len(batch.next_rows(1, rule)) == 1

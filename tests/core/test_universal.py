@@ -45,7 +45,7 @@ def test_a_family_keeps_the_contract_as_the_docs_say(name):
     assert "| yes |" in row(name)
 
 
-@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"qwen3_5"}))
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"qwen3_5", "internvl"}))
 def test_a_state_can_be_cropped_joined_and_selected(name):
     """A recurrent state and a sliding window too, which cannot be cropped, only read again."""
     lm = universal(name)
@@ -67,8 +67,41 @@ def test_a_state_can_be_cropped_joined_and_selected(name):
     both = lm.step(both, tokens[1:2] * 3)
     alone = lm.step(one, tokens[1:2])
     assert torch.allclose(both.logits[[0, 2]], alone.logits.expand(2, -1), atol=1e-4)
+    assert "batch" in lm.capabilities
+    assert len(both.cache) == 1
+    some = lm.step(lm.select(both, [2, 1]), tokens[2:3] * 2)  # rows of a block, and cropped ones
+    back = lm.step(lm.crop(some, start.prompt + 2), tokens[2:3] * 2)
+    alone = lm.step(alone, tokens[2:3])
+    assert torch.allclose(some.logits[:1], alone.logits, atol=1e-4)
+    assert torch.allclose(some.logits, back.logits, atol=1e-4)
     with pytest.raises(ValueError, match="one length"):
         lm.join([both, start])
+
+
+@pytest.mark.parametrize("fault", ["mixed", "refused", "off"])
+def test_views_are_decoded_one_by_one_where_a_batch_changes_them(fault, monkeypatch):
+    """Each still gives what it gives alone, and the model says so."""
+    lm = universal("llava")
+    encoded = lm.encode(clip(1, 64), QUESTION)
+    views = torch.stack([encoded.video, encoded.video.flip(-1), 0.5 * encoded.video])
+    alone = [lm.step(lm.prefill(encoded, view), [5]).logits[0] for view in views]
+    forward = lm.model.forward
+
+    def faulty(**given):
+        if len(given["input_ids"]) > 1 and fault == "refused":
+            raise RuntimeError("a batch of one was expected")
+        out = forward(**given)
+        if len(given["input_ids"]) > 1:
+            out.logits = out.logits.mean(0, True) if fault == "mixed" else out.logits * 1.01
+        return out
+
+    monkeypatch.setattr(lm.model, "forward", faulty)
+    both = lm.step(lm.prefill(encoded, views), [5, 5, 5])
+    assert torch.equal(both.logits, torch.stack(alone))
+    again = lm.step(both, [7, 8, 9])
+    assert len(again.cache) == 3
+    assert "batch" not in lm.capabilities
+    assert ("RuntimeError" if fault == "refused" else "change each other") in lm.reasons["batch"]
 
 
 def native_frames(name, lm):
