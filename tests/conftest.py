@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import samples
 from tests.spent import Spent
 
 ROOT = Path(__file__).parents[1]
@@ -57,8 +58,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByServer(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m "not long"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts first what takes longest, for several workers; one keeps the order of the files."""
+    """Marks what `make test` leaves out, and puts first what takes longest, for several workers.
+
+    One keeps the order of the files.
+    """
+    samples.mark(items)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
 
