@@ -78,32 +78,6 @@ def test_a_state_can_be_cropped_joined_and_selected(name):
         lm.join([both, start])
 
 
-@pytest.mark.parametrize("fault", ["mixed", "refused", "off"])
-def test_views_are_decoded_one_by_one_where_a_batch_changes_them(fault, monkeypatch):
-    """Each still gives what it gives alone, and the model says so."""
-    lm = universal("llava")
-    encoded = lm.encode(clip(1, 64), QUESTION)
-    views = torch.stack([encoded.video, encoded.video.flip(-1), 0.5 * encoded.video])
-    alone = [lm.step(lm.prefill(encoded, view), [5]).logits[0] for view in views]
-    forward = lm.model.forward
-
-    def faulty(**given):
-        if len(given["input_ids"]) > 1 and fault == "refused":
-            raise RuntimeError("a batch of one was expected")
-        out = forward(**given)
-        if len(given["input_ids"]) > 1:
-            out.logits = out.logits.mean(0, True) if fault == "mixed" else out.logits * 1.01
-        return out
-
-    monkeypatch.setattr(lm.model, "forward", faulty)
-    both = lm.step(lm.prefill(encoded, views), [5, 5, 5])
-    assert torch.equal(both.logits, torch.stack(alone))
-    again = lm.step(both, [7, 8, 9])
-    assert len(again.cache) == 3
-    assert "batch" not in lm.capabilities
-    assert ("RuntimeError" if fault == "refused" else "change each other") in lm.reasons["batch"]
-
-
 def native_frames(name, lm):
     """Frames that the processor reads as they are, without another resizing."""
     if name == "smolvlm":
