@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.allocator import own_process
 from macd_studio.core.cli.flags import add_version, add_weights, weights_of
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
@@ -60,6 +61,7 @@ QUICK_METHODS = ("baseline", "vcd", "macd", "random-place", "mask-all")
 
 def main(argv: list[str] | None = None) -> int:
     """Parses and runs; returns the exit code."""
+    own_process()
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)

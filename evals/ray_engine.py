@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import macd_studio
+from macd_studio.core.allocator import own_process
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.evals.engine import Engine, Group, Worker, clip_of, need_objects
 from macd_studio.evals.rows import Row, Setting
@@ -46,6 +47,7 @@ class Actor:
     def __init__(self, setting: Setting, tracks: Path, threads: int, objects: bool = True) -> None:
         import torch
 
+        own_process()
         torch.set_num_threads(threads)
         self._error: MacdError | None = None
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.allocator import own_process
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.shipped import assets
@@ -44,6 +45,7 @@ MOST_INSTRUCTIONS = 20_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
+    own_process()
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)

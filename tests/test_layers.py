@@ -113,6 +113,7 @@ WITHOUT_TORCH = {
     "traces.summary",
     "traces.reproduce",
     "objects.registry",
+    "allocator",
     "beside",
     "bounded",
     "bounded_job",

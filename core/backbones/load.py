@@ -27,6 +27,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPI
 from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
+from macd_studio.core.allocator import return_freed
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.foreign import foreign_code
@@ -383,6 +384,8 @@ def load_backbone(
     with foreign_code(name, "is loaded"), collecting(reports), named_packages(name):
         lm = adapt(read.model if how else read.model.to(where), processor, info, progress)
     lm.notes = (*read.notes, *reports)
+    if where.type == "cpu":
+        return_freed(lm.info.parameters)
     return lm
 
 

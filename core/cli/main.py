@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.allocator import own_process
 from macd_studio.core.cli import choices, evidence, render
 from macd_studio.core.cli.flags import (
     add_device,
@@ -66,6 +67,7 @@ EDIT = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     _write_what_can_be_written()
+    own_process()
     args = _parser().parse_args(argv)
     try:
         if args.command == "plan":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from macd_studio.core.allocator import own_process
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.macd_ui.settings import (
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop.request)
+    own_process()
     try:
         settings = read_settings(arguments)
         temporary_folder()  # before Gradio is imported, which looks for one and fails
