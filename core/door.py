@@ -20,10 +20,11 @@ from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.objects.reading import check_there, read_tracks
-from macd_studio.core.options import RunOptions, Weights, WeightsOptions, read_options
+from macd_studio.core.options import RunOptions, read_options
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown
+from macd_studio.core.weights_options import Weights, WeightsOptions
 from macd_studio.core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def trace(
             `core.backbones.load_backbone` gave, which is then not loaded again.
         detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
-        weights, offload: how a backbone given by name is held, see `core.options.WeightsOptions`.
+        weights, offload: how a backbone given by name is held, see
+            `core.weights_options.WeightsOptions`.
         hash_weights: whether the hash of its weights in the trace is over every byte of them.
         methods: further decoders by name, VIEW+RULE pairs among them, or "all".
         tracks: a file or folder with the clip's objects, from COCO, CVAT for video, Label Studio,

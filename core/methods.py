@@ -55,7 +55,7 @@ class Method:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the model must be able to do for it, of `core.records.CAPABILITIES`."""
+        """What must be there for it, see `MethodContext.need`."""
         needed = (VIEW_NEEDS.get(view, ()) for view in self.views) if self.fixed is None else ()
         return tuple(dict.fromkeys(name for names in needed for name in names))
 

@@ -7,7 +7,7 @@ Every option used is written into the trace, so that a run can be repeated from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -32,7 +32,7 @@ Fusion = Literal["max", "confidence", "average", "or", "sum"]
 FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or", "sum")
 Fill = Literal["mean", "black", "blur", "noise", "plate", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
-Gradient = Literal["exact", "base", "half"]
+Gradient = Literal["exact", "base", "half", "difference"]
 Objective = Literal["query", "answer", "margin"]
 Strengths = Literal["per-object", "shared"]
 Levels = Literal["three", "continuous"]
@@ -47,7 +47,6 @@ Columns = Literal[
 ]  # fmt: skip
 HeadRule = Literal["probability", "raw"]
 Search = Literal["greedy", "sample", "beam", "vote"]
-Weights = Literal["as-is", "int8", "nf4"]
 MAX_FRAMES = 256
 """Most frames that a backbone is shown."""
 WIDEST_S = 1.0
@@ -216,6 +215,8 @@ class AscentOptions(Checked):
     memory "low" keeps few activations and computes the rest twice; the result is the same.
     gradient "base" and "half" are cheaper approximations, never the paper's: the slope at r = 0,
     from the pass that reads the plain video anyway; the slope at r0 on frames of half the size.
+    "difference" needs no gradient of the model: central differences of a step along each
+    strength, 0 where they do not exceed the noise, see `undecided`.
     objective: what the ascent climbs, given V_d: the paper's query loss; or the mean negative log
     likelihood of the answer that plain decoding gives; or how far that answer's first token falls
     behind its runner-up. Both need the video to be decoded first.
@@ -233,8 +234,12 @@ class AscentOptions(Checked):
     frame_fraction: float = number(0.25, 0, 1, "largest share of frame groups that stay masked")
     memory: Memory = choice("normal", Memory, "low keeps fewer activations and takes longer")
     gradient: Gradient = choice(
-        "exact", Gradient, "exact is MACD; base and half are cheaper approximations"
+        "exact",
+        Gradient,
+        "exact is MACD; base and half are cheaper approximations; difference"
+        " reads 4 views a strength, and needs no gradient",
     )
+    difference_step: float = number(0.1, 0.01, 0.5, "step h of the gradient 'difference'")
     objective: Objective = choice(
         "query",
         Objective,
@@ -258,16 +263,23 @@ class AscentOptions(Checked):
         lowest, between, highest = self.named_levels()
         return next((z.name for z in (lowest, highest) if z.value == value), between.name)
 
+    def undecided(self, slopes: Iterable[float]) -> list[bool]:
+        """Which slopes of a step, objects' or groups', are told from 0 by no difference.
+
+        Such a strength stays at r0: what its mask does to the loss lies below the noise.
+        """
+        return [self.gradient == "difference" and slope == 0 for slope in slopes]
+
     def check_together(self) -> None:
         """Raises OptionError for several steps along a gradient that stays the same.
 
-        And for the gradient "base" of another objective: the plain video's pass knows only the
+        And for the gradients "base" and "difference" of another objective: both know only the
         question's loss.
         """
-        if self.gradient == "base" and self.objective != "query":
+        if self.gradient in ("base", "difference") and self.objective != "query":
             raise OptionError(
-                f"the gradient 'base' is that of the query loss, and {self.objective!r} was asked"
-                " for",
+                f"the gradient {self.gradient!r} is that of the query loss, and"
+                f" {self.objective!r} was asked for",
                 "Take the gradient 'exact', or the objective 'query'",
             )
         if self.gradient == "base" and self.steps > 1:
@@ -365,44 +377,6 @@ class PlanOptions(Checked):
     frame_size: int = whole(280, 28, 4096)
     steps: int = whole(1, 1, 200)
     open_share: float | None = number(None, 0, 1)
-
-
-@dataclass(frozen=True)
-class WeightsOptions(Checked):
-    """How a backbone's weights are held, chosen when it is loaded; no part of `RunOptions`.
-
-    weights "nf4", "int8": bitsandbytes quantises them while they are read; "as-is": as the files
-    have them. offload: what does not fit the device stays in the memory of the host or on disk.
-    """
-
-    weights: Weights = choice("as-is", Weights, "quantise the backbone with bitsandbytes at load")
-    offload: bool = flag(
-        False, "keep what does not fit the device in the host's memory or on disk, with accelerate"
-    )
-    hash_weights: bool = flag(False, "hash every byte of the backbone's weights, not a sample")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.offload and self.weights != "as-is":
-            raise OptionError(
-                "bitsandbytes does not move what it quantised off the device",
-                "Give packed weights or offloading, not both",
-            )
-
-    @property
-    def needs_accelerate(self) -> bool:
-        """Whether accelerate places the weights."""
-        return self.offload or self.weights != "as-is"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The flags that choose it; none where it is the default.
-
-        >>> WeightsOptions("nf4").words
-        ('--weights', 'nf4')
-        """
-        named = () if self.weights == "as-is" else ("--weights", self.weights)
-        return (*named, *(("--offload",) if self.offload else ()))
 
 
 VCD_PRESETS: dict[str, VcdOptions] = {

@@ -30,12 +30,13 @@ from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.dry_run import dry_run, tensors_in
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions, Weights
+from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import AliveBytes
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view
+from macd_studio.core.weights_options import Weights
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8

@@ -215,7 +215,7 @@ def control_view(context: MethodContext, draw_mask: DrawControl, draw: int = 0) 
     draw: the first is 0. The record holds the mask, its area and how much it shares with MACD's.
     """
     mask = context.options.mask
-    if "gradient" in context.lm.capabilities:
+    if context.ascends:
         counterfactual = context.counterfactual(mask)
     else:
         counterfactual = measured_counterfactual(context)
@@ -418,12 +418,16 @@ OF_OBJECTS: dict[str, BuildView] = {
 
 VIEWS = OF_THE_CLIP | OF_OBJECTS
 
-_TRAINED = (
-    "macd", "macd-object", "macd-object-subsampled", "macd-continuous", "macd-swept", "macd-answer",
-    "macd-margin", "noise-global", "noise-frame", "noise-object", "reversed",
+_ASCENDS = (
+    "macd", "macd-object", "macd-object-subsampled", "macd-continuous", "macd-swept", "reversed",
 )  # fmt: skip
-VIEW_NEEDS = {"sid": ("prune",)} | {name: ("gradient",) for name in _TRAINED}
-"""What the model must be able to do for a view, of `core.records.CAPABILITIES`; others: nothing."""
+_TRAINED = ("macd-answer", "macd-margin", "noise-global", "noise-frame", "noise-object")
+VIEW_NEEDS = (
+    {"sid": ("prune",)}
+    | {name: ("ascent",) for name in _ASCENDS}
+    | {name: ("gradient",) for name in _TRAINED}
+)
+"""What must be there for a view, see `MethodContext.need`; others: nothing."""
 
 
 def find_view(name: str) -> BuildView:

@@ -13,8 +13,8 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import OutOfMemory
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
-from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip
+from macd_studio.core.weights_options import Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared, Preparing

@@ -114,7 +114,11 @@ class Setting:
 _SEARCHES = {
     "sample": "nucleus sampling", "beam": "beam search", "vote": "self-consistency vote",
 }  # fmt: skip
-_GRADIENTS = {"base": "≈ on the plain video", "half": "≈ on half-size frames"}
+_GRADIENTS = {
+    "base": "≈ on the plain video",
+    "half": "≈ on half-size frames",
+    "difference": "by reading alone",
+}
 SWEEPS: dict[str, tuple[float | str, ...]] = {
     "confidence": (0.3, 0.5, 0.7),
     "steps": (1, 3),

@@ -16,10 +16,10 @@ import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
-from macd_studio.core.options import Weights
 from macd_studio.core.recent import Recent
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Clip, Progress
+from macd_studio.core.weights_options import Weights
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import ServerSettings
 

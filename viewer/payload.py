@@ -145,6 +145,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
         "tau": ascent.tau,
         "frame_fraction": ascent.frame_fraction,
         "approximate": ascent.gradient != "exact",
+        "differences": ascent.gradient == "difference",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
             as_row(t, True, ("boxes",))

@@ -5,8 +5,8 @@ transformers is imported when a model is loaded, not before.
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.local import DecodeState, LocalLM
-from macd_studio.core.options import Weights
 from macd_studio.core.types import Progress
+from macd_studio.core.weights_options import Weights
 
 __all__ = ["BackboneInfo", "DecodeState", "Encoded", "LocalLM", "load_backbone"]
 

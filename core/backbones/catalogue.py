@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.options import Weights
+from macd_studio.core.weights_options import Weights
 
 PLANNED = Path(__file__).with_name("planned.json")
 """`core.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""

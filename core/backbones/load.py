@@ -62,10 +62,10 @@ from macd_studio.core.errors import (
 from macd_studio.core.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.hub import reachable
 from macd_studio.core.library_notes import collecting
-from macd_studio.core.options import Weights, WeightsOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
+from macd_studio.core.weights_options import Weights, WeightsOptions
 
 disable_progress_bar()
 
@@ -330,7 +330,7 @@ def load_backbone(
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory and all but
     the weights are checked before these are downloaded. progress: updated with how far download and
-    reading are. weights, offload: see `core.options.WeightsOptions`; they need the extra
+    reading are. weights, offload: see `core.weights_options.WeightsOptions`; they need the extra
     "quantised". question: refused at the same time where the model will refuse it, with
     QuestionError. hash_weights: whether `info.weights_hash` is over every byte of them. Tensors
     that are missing or of another shape are refused, with an adapter that cannot be applied; what

@@ -32,7 +32,7 @@ from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
 from macd_studio.core.errors import OutOfMemory, UnsupportedBackbone
 from macd_studio.core.fetching import WEIGHTS
 from macd_studio.core.machine import free_gb
-from macd_studio.core.options import Weights, WeightsOptions
+from macd_studio.core.weights_options import Weights, WeightsOptions
 
 UNPLANNED = 1.2
 """Memory of a run of a model that is not listed, over its weights."""

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
 from macd_studio.core.description import as_row
-from macd_studio.core.options import WeightsOptions
 from macd_studio.core.types import Trace
+from macd_studio.core.weights_options import WeightsOptions
 from macd_studio.core.whatif.verdict import as_text, map_as_text
 
 CHOICES = (

@@ -26,12 +26,11 @@ from macd_studio.core.options import (
     PRESETS,
     VCD_PRESETS,
     RunOptions,
-    Weights,
-    WeightsOptions,
     options_from,
 )
 from macd_studio.core.records import Edit
 from macd_studio.core.validation import Part, help_of, rule_of, shown
+from macd_studio.core.weights_options import Weights, WeightsOptions
 from macd_studio.core.words import visible_json
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Encoded, Handle
+from macd_studio.core.backbones.base import Encoded, Handle, Reader
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError, OptionError
@@ -25,6 +25,7 @@ from macd_studio.core.macd import (
     loss_of,
     query_loss,
 )
+from macd_studio.core.masking.difference import Losses, difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, Objective
 from macd_studio.core.types import AscentStep
 
@@ -100,13 +101,18 @@ def prefill_base(
 
 
 def ascend(
-    lm: LocalLM,
+    lm: Reader,
     view: MaskCompositor,
     options: AscentOptions,
     base: BasePrefill | None = None,
     own_answer: Callable[[], OwnAnswer] | None = None,
+    between_reads: Callable[[], None] = lambda: None,
 ) -> Iterator[AscentStep]:
     """The steps of `core.macd.gradient_ascent` with the loss and the gradient that `options` name.
+
+    lm: a `LocalLM` for every gradient but "difference", which leaves a slope 0 where it is lost in
+    noise: that all of them are is an answer then. between_reads: called before each batch that it
+    reads; what it raises ends the ascent.
 
     own_answer: see `objective_loss`. base: V as `prefill_base` gave it, so that frames no mask
     touches are not read again. Where objects share one strength, they stay equal from step to step.
@@ -115,7 +121,11 @@ def ascend(
     """
     if len(view.objects) and view.outside is not None:
         view.options.check_trainable()
-
+    if options.gradient == "difference":
+        losses = losses_by(lm, view.encoded, None if base is None else base.state, between_reads)
+        yield from _ascend_by_reading(losses, view, options)
+        return
+    assert isinstance(lm, LocalLM)
     reads: dict[str, Any] = {
         "low_memory": options.memory == "low",
         "reuse": None if base is None else base.state,
@@ -134,6 +144,26 @@ def ascend(
     for step in gradient_ascent(view, options, loss, gradient):
         check_step(step)
         yield step
+
+
+def _ascend_by_reading(
+    losses: Losses, view: MaskCompositor, options: AscentOptions
+) -> Iterator[AscentStep]:
+    shared = options.strengths == "shared"
+
+    def gradient(
+        of: MaskCompositor, _: object, r: Tensor, rf: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
+        return difference_gradient(of, losses, r, rf, options.difference_step, shared)
+
+    for step in gradient_ascent(view, options, _no_graph, gradient):
+        check_finite_step(step)
+        yield step
+
+
+def _no_graph(video: Tensor) -> Tensor:
+    """Stands for a loss where the slopes do not come from one."""
+    raise AssertionError("the loss is read, without a graph")
 
 
 def _shared_gradient(
@@ -183,15 +213,19 @@ def slopes_at_zero(
     return objects, frames.index_add(0, view.group_of, each)
 
 
-def check_step(step: AscentStep) -> None:
-    """Raises NumericalError or BlindGradient, see `ascend`."""
-    gradient = np.concatenate([step.gradient, step.frame_gradient])
-    if not np.isfinite(step.loss) or not np.isfinite(gradient).all():
+def check_finite_step(step: AscentStep) -> None:
+    """Raises NumericalError where the loss or a slope is not finite."""
+    if not np.isfinite([step.loss, *step.gradient, *step.frame_gradient]).all():
         raise NumericalError(
             f"the loss or its gradient is not finite at ascent step {step.index + 1}",
             f"{HALF_OR_DAMAGED}; or choose another fill",
         )
-    if not gradient.any():
+
+
+def check_step(step: AscentStep) -> None:
+    """Raises NumericalError or BlindGradient, see `ascend`."""
+    check_finite_step(step)
+    if not np.concatenate([step.gradient, step.frame_gradient]).any():
         raise BlindGradient(
             "no mask changes the loss: every gradient is exactly zero",
             "Let masks cover something; load weights that gradients pass through (not those"

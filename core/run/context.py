@@ -58,6 +58,8 @@ class MethodContext:
         self.meter = meter or Meter(lm.info.device)
         self.cache = WorkCache(self.meter)
         self.thought: Thought | None = None
+        self.between_reads: Callable[[], None] = lambda: None
+        """Called between the reads of an ascent by differences; raises to end it."""
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -96,6 +98,21 @@ class MethodContext:
     def local(self) -> LocalLM:
         """The model, where it is in this process: for what needs its gradient."""
         return cast(LocalLM, self.lm)
+
+    @property
+    def ascends(self) -> bool:
+        """Whether its masks come from an ascent: by the model's gradient, or by reading alone."""
+        return self.options.ascent.gradient == "difference" or "gradient" in self.lm.capabilities
+
+    def need(self, *names: str) -> None:
+        """Raises NotApplicable where something that a method needs is not there.
+
+        names: of `core.records.CAPABILITIES`; and "ascent", the gradient unless differences are
+        taken.
+        """
+        met = {"ascent"} if self.ascends else set()
+        wanted = (name for name in names if name not in met)
+        self.lm.need(*("gradient" if name == "ascent" else name for name in wanted))
 
     @property
     def base_prefill(self) -> BasePrefill:
@@ -165,12 +182,14 @@ class MethodContext:
         masks = self.masks(mask)
         if not len(masks.objects) and masks.outside is None:
             return
-        self.lm.need("gradient")
+        self.need("ascent")
         if options.gradient == "half":
             half = self._half_size(mask)
-            yield from ascend(self.local, half, options, own_answer=self.own_answer)
+            yield from ascend(self.lm, half, options, own_answer=self.own_answer)
         else:
-            yield from ascend(self.local, masks, options, self.base_prefill, self.own_answer)
+            yield from ascend(
+                self.lm, masks, options, self.base_prefill, self.own_answer, self.between_reads
+            )
 
     def own_answer(self) -> OwnAnswer:
         """What plain greedy decoding says, for an ascent that climbs it.
@@ -221,7 +240,9 @@ class MethodContext:
 
     def train(self, view: MaskCompositor, options: AscentOptions) -> Counterfactual:
         """Where an ascent on another compositor's strengths ends; it is not kept."""
-        *_, last = ascend(self.local, view, options, self.base_prefill, self.own_answer)
+        *_, last = ascend(
+            self.lm, view, options, self.base_prefill, self.own_answer, self.between_reads
+        )
         return finalize_ascent(last, options)
 
     @torch.no_grad()

@@ -35,6 +35,17 @@ from macd_studio.core.question import clean_question
 from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import Meter
+from macd_studio.core.run.notes import (
+    APPROXIMATE,
+    NO_ANSWER,
+    NO_TRACKS,
+    NOBODY_FOUND,
+    NOTHING,
+    NOTHING_OPEN,
+    UNNAMED,
+    of_masks,
+    of_slopes,
+)
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
@@ -49,7 +60,6 @@ from macd_studio.core.types import (
     Answer,
     AscentStep,
     Clip,
-    Counterfactual,
     Progress,
     Trace,
     Track,
@@ -66,24 +76,6 @@ PATIENCE_S = 0.25
 
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
-
-UNNAMED = "{} does not say what its classes are called: give their names in order, with --names"
-NOBODY_FOUND = "looked for, and not found: {}"
-NO_TRACKS = "no objects were found: only the frame mask is used"
-NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
-SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
-NOTHING_OPEN = (
-    "no contrast could change a token of MACD's answer, so the ascent and its second view were left"
-    " out"
-)
-NO_ANSWER = "only the masks were computed: no answer was decoded"
-APPROXIMATE = {
-    "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
-    "half": "approximate gradient: taken on frames of half the size",
-}
-NEARLY_ALL = 0.98
-"""Mean of the mask from which on the counterfactual shows nothing."""
-ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,18 +165,19 @@ def run(
         meter = Meter(model.info.device, memory=True)
         reuse = cache.prefill_for(model, encoded)
         context = MethodContext(model, encoded, objects.look_at_once, options, meter, reuse)
+        context.between_reads = partial(state.raise_if_cancelled, "ascent")
         if not options.masks_only:
             yield from _think(state, context)
-        if not options.masks_only and "gradient" not in model.capabilities:
+        if not options.masks_only and not context.ascends:
             answers, compared = (), _without_gradient(state, model, compared)
         elif not macd_waits(context):
             yield from objects.look()
-        if "gradient" in model.capabilities:
+        if context.ascends:
             yield from _analyse(state, context, objects, answers)
         if cache.keep_prefill:
             cache.put_prefill(model, context.encoded, context.base)
         yield from _compare(state, context, compared, objects)
-        if "gradient" not in model.capabilities and not options.masks_only:
+        if not context.ascends and not options.masks_only:
             state.update_trace(counterfactual=measured_counterfactual(context))
     except Cancelled:
         pass
@@ -267,7 +260,8 @@ def _analyse(
                 if steps:
                     shares = context.masks(context.options.mask).uncovered
                     run.warnings += plate_warnings(shares, context.tracks[: len(shares)])
-                    run.warnings += _mask_warnings(counterfactual, masked)
+                    run.warnings += of_masks(counterfactual, masked)
+                    run.warnings += of_slopes(steps[-1], context.options.ascent)
                     run.update_trace(counterfactual=counterfactual)
                 run.timed("views", began)
                 yield Event("views", 1.0, "Both views read", run.trace)
@@ -302,13 +296,6 @@ def _think(run: _Run, context: MethodContext) -> Iterator[Event]:
         run.timed("thought", began)
 
 
-def _mask_warnings(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
-    if not counterfactual.level.any() and not counterfactual.frame_level.any():
-        yield SAME_VIEWS
-    if masked > NEARLY_ALL:
-        yield ALL_MASKED
-
-
 def _decoding(answer: Answer, options: DecodeOptions, trace: Trace) -> Event:
     half = 0.5 * (answer.method == "macd")
     done = half + 0.5 * len(answer.tokens) / options.max_tokens
@@ -323,7 +310,7 @@ def _compare(
         run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         try:
-            context.lm.need(*method.needs)
+            context.need(*method.needs)
             for event in method_events(context, method):
                 if isinstance(event, ContrastNeeded) and event.method.needs_objects:
                     yield from objects.look()
@@ -432,7 +419,9 @@ def _load(
     if run.trace.outside_domain:
         run.warnings.insert(0, model.info.domain)
     run.timed("encode", began)
-    blind = "" if "gradient" in model.capabilities else ", which runs without ascent"
+    read = run.trace.options.ascent.gradient == "difference"
+    ascends = read or "gradient" in model.capabilities
+    blind = "" if ascends else ", which runs without ascent"
     yield Event("load", 1.0, f"{model.info.name}{blind}", run.trace)
     return model, encoded
 

@@ -14,6 +14,7 @@ from macd_studio.core.cli.flags import edit_words
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
+from macd_studio.core.options import AscentOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised
 from macd_studio.core.traces.format import options_as_dict
@@ -323,7 +324,7 @@ def as_table(trace: Trace) -> str:
 
 def _object_lines(trace: Trace) -> list[str]:
     ascent = trace.options.ascent
-    slope = "gradient" if ascent.gradient == "exact" else "≈ gradient"
+    slope = {"exact": "gradient", "difference": "difference"}.get(ascent.gradient, "≈ gradient")
     names = [f"{t.id} {t.label} {t.confidence:.2f}" for t in trace.tracks]
     width = max(18, *(min(len(name), 40) for name in names)) if names else 18
     lines = [f"{'Object':<{width}}{'seen':>6}{slope:>12}{'margin':>12}  level"]
@@ -335,14 +336,17 @@ def _object_lines(trace: Trace) -> list[str]:
             continue
         meaning = ascent.level_name(row["level"]) + ", set by hand" * row["by_hand"]
         lines.append(
-            f"{name:<{width}}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
+            f"{name:<{width}}{t.frames_seen:>6}{_gradient(row['gradient'], ascent):>12}"
+            f"{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({meaning})"
         )
     return lines
 
 
-def _gradient(value: float) -> str:
-    """Exactly zero is another thing than nearly zero: the mask reaches no pixel."""
+def _gradient(value: float, ascent: AscentOptions) -> str:
+    """Exactly zero is another thing than nearly zero: the mask reaches no pixel, or the noise."""
+    if any(ascent.undecided([value])):
+        return "undecided"
     return f"{value:+.2e}" if value else "0 exactly"
 
 

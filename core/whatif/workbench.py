@@ -174,7 +174,7 @@ class Workbench:
             self.context.cache.put("base prefill", self.options.ascent, before_context.base_prefill)
             self._redecoder = Redecoder(self.context)
             levels = None
-            if "gradient" not in self.lm.capabilities:
+            if not self.context.ascends:
                 levels = _kept_by_hand(now, measured_counterfactual(self.context))
             yield from self._compute(now, levels)
 

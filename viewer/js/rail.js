@@ -82,7 +82,7 @@ export class Rail {
       bar,
       el("span", { class: "mv-gradient" },
         ...(trace.steps.length > 1 ? [el("span", { class: "mv-margin" }, marginOfLevel(strength, trace.r0)), " · ", step === null ? TEXT.firstStep : stepLabel(step), " "] : []),
-        gradientText(gradient, trace.approximate)),
+        gradientText(gradient, trace.approximate, trace.differences)),
       el("span", { class: "mv-effect", "data-effect": k })));
   }
 

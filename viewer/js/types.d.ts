@@ -138,6 +138,7 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   /** Largest share of frame groups that stay masked. */
   frame_fraction: number;
   approximate: boolean;
+  differences: boolean;
   tracked: boolean;
   tracks: Track[];
   steps: AscentStep[];

@@ -1,0 +1,46 @@
+"""What a run must tell beside its results, as sentences of a trace's warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from macd_studio.core.options import AscentOptions
+from macd_studio.core.types import AscentStep, Counterfactual
+
+UNNAMED = "{} does not say what its classes are called: give their names in order, with --names"
+NOBODY_FOUND = "looked for, and not found: {}"
+NO_TRACKS = "no objects were found: only the frame mask is used"
+NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
+SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
+NOTHING_OPEN = (
+    "no contrast could change a token of MACD's answer, so the ascent and its second view were left"
+    " out"
+)
+NO_ANSWER = "only the masks were computed: no answer was decoded"
+APPROXIMATE = {
+    "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
+    "half": "approximate gradient: taken on frames of half the size",
+    "difference": "slopes were measured by reading alone, each as a central difference",
+}
+UNDECIDED = (
+    "{} of {} slopes could not be told from 0 and are undecided: such a mask stays at r0, where it"
+    " started"
+)
+NEARLY_ALL = 0.98
+"""Mean of the mask from which on the counterfactual shows nothing."""
+ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
+
+
+def of_slopes(last: AscentStep, options: AscentOptions) -> Iterator[str]:
+    """How many slopes of a step no difference tells from 0."""
+    slopes = options.undecided([*last.gradient, *last.frame_gradient])
+    if any(slopes):
+        yield UNDECIDED.format(sum(slopes), len(slopes))
+
+
+def of_masks(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
+    """Where both views are the same, or one shows nothing. masked: mean of the mask, [0, 1]."""
+    if not counterfactual.level.any() and not counterfactual.frame_level.any():
+        yield SAME_VIEWS
+    if masked > NEARLY_ALL:
+        yield ALL_MASKED
