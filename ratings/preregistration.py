@@ -20,9 +20,14 @@ GOLD_LEAST, SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.6, 0.3, 2.0, 0.0
 PLAN = {
     "scale": "1 to 5: how well the mask hides what is needed to answer and keeps the rest",
     "outcome": "mean rating by arm, its standard deviation, and the share of ratings of 4 or 5",
-    "primary": "paired difference of the first arm and each other arm: the mean over pairs of"
-    " ratings that one rater gave to both arms of one clip; 95 % percentile interval of a bootstrap"
-    f" that draws clips and raters, both with replacement, {RESAMPLES} times",
+    "primary": "paired difference of the first arm and each other arm, of ratings that one rater"
+    " gave to both arms of one clip: the mean over raters of each rater's mean. 95 % interval for"
+    " other raters and clips like these: the variance of rater means, plus that over clips, less"
+    " what both count twice, and not below either; t with as many degrees of freedom as the fewer"
+    " of raters and clips, less one. Beside it the interval over clips for these raters, and each"
+    " rater's own. With one rater it is of this rater alone; where all pairs are equal there is no"
+    " interval. Of single arms: percentile intervals of a bootstrap over clips and raters,"
+    f" {RESAMPLES} times",
     "answers": "the last rating of a side that the server received counts; skipped screens and"
     " repeated screens are left out of all but the repeat consistency",
     "agreement": "Krippendorff's alpha for ordinal data over all rated masks, with a bootstrap"
@@ -36,7 +41,8 @@ PLAN = {
     " ratings correlate with the mean of the others negatively beyond chance (the upper end of the"
     " 95 % interval is below 0)",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
-    f" is within ± {TARGET}; the organiser's page shows the width, not the difference",
+    f" is within ± {TARGET}, of at least three raters without a mark; the organiser's page shows"
+    " the width, not the difference",
 }
 
 

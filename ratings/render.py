@@ -105,7 +105,7 @@ def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _paper_line(report: dict[str, Any]) -> str:
-    intervals = "In brackets 95 % intervals over clips and raters."
+    intervals = "In brackets 95 % intervals over clips and raters (docs/rating.md)."
     if report["paper"] is None:
         return intervals
     return f"{intervals} The paper's rows are theirs, not ours ({report['paper']['what']})."
@@ -122,14 +122,32 @@ def _differences(report: dict[str, Any]) -> list[Block]:
             text = (
                 f"{title + ': ' if title else ''}{d['first']} less {other}, paired:"
                 f" {BOLD}{_with_interval(d['difference'], sign=True)}{BOLD}"
-                f" over {count(d['pairs'], 'pair')}."
+                f" over {count(d['pairs'], 'pair')}{_whose(d)}"
             )
             if not title:
                 text += f" {other} hides {area['least']:.3f} to {area['most']:.3f} of the pixels."
             out.append(Block("p", text))
             if not title and d["power"]:
                 out.append(Block("p", power_line(d["power"], d["half_width"])))
+            elif not title and d["pairs"] and d["too_few_to_stop"]:
+                out.append(Block("p", d["too_few_to_stop"]))
+            if not title and len(d["own"]) > 1:
+                own = ((name, _with_interval(e, sign=True)) for name, e in d["own"].items())
+                head = ("rater", f"{d['first']} less {other}, over clips")
+                out.append(Block("table", rows=(head, *own)))
     return out
+
+
+def _whose(d: dict[str, Any]) -> str:
+    """Of whom a difference speaks, as the end of a sentence."""
+    if d["pairs"] and not d["spread"]:
+        return ". Every pair has the same difference, so there is no interval."
+    if d["raters"] == 1:
+        return ", of this rater alone: the interval is over clips."
+    if d["raters"] > 1:
+        these = _with_interval(d["these"], sign=True)
+        return f", for other raters like these. Of these raters: {these}."
+    return "."
 
 
 def power_line(meter: dict[str, Any], half_width: float | None) -> str:

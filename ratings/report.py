@@ -24,6 +24,7 @@ from macd_studio.ratings.answers import (
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.plan import MAIN, TRAINING
 from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
 from macd_studio.ratings.quality import Quality, judge_raters
@@ -52,6 +53,9 @@ LIKE_THE_PAPER = {"random-mask", "random-place"}
 """Arms of which the paper's random mask may be one; `random-elsewhere` is another quantity."""
 GOOD = 4
 SEED = 0
+LEAST_TO_STOP = 3
+"""Raters without a mark, below which nothing is said of when to stop."""
+TOO_FEW = "When to stop is not told before three raters without a mark have rated."
 LEAST_CONTRAST = 0.05
 """Spread over arms of the share hidden of an object, below which ratings say nothing of it."""
 
@@ -89,8 +93,8 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         },
         "paper": PAPER if LIKE_THE_PAPER & set(arms) else None,
         "arms": {arm: _arm(main, arm, resamples) for arm in arms},
-        "differences": _differences(main, arms, resamples),
-        "differences_without_named": _differences(clean, arms, resamples) if named else {},
+        "differences": _differences(main, arms, names, named),
+        "differences_without_named": _differences(clean, arms, names, named) if named else {},
         "named": [names[r] for r in named],
         "agreement": _agreement(main, names, resamples),
         "sides": _sides(main),
@@ -141,6 +145,7 @@ def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
         "power": first.get("power"),
         "target": TARGET,
         "half_width": first.get("half_width"),
+        "too_few_to_stop": first.get("too_few_to_stop", TOO_FEW),
     }
 
 
@@ -161,18 +166,28 @@ def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
     }
 
 
-def _differences(main: Sequence[Answer], arms: Sequence[str], resamples: int) -> dict[str, Any]:
+def _differences(
+    main: Sequence[Answer], arms: Sequence[str], names: dict[int, str], named: Sequence[int]
+) -> dict[str, Any]:
+    """By the other arm. named: raters with a mark, who do not count for when to stop."""
     out = {}
     places = _places(main)
+    unmarked = [i for i, rater in enumerate(places[0]) if rater not in named]
     for other in arms[1:]:
         values = matrix(main, arms[0], *places) - matrix(main, other, *places)
-        estimate = mean_interval(values, resamples, SEED)
-        meter = power(values, TARGET)
+        found = paired_difference(values)
+        enough = np.isfinite(values[unmarked]).any(1).sum() >= LEAST_TO_STOP
+        meter = power(values[unmarked], TARGET) if enough and found.spread else None
         out[other] = {
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
-            "difference": _estimate(estimate),
-            "half_width": estimate.half_width,
+            "raters": int(np.isfinite(values).any(1).sum()),
+            "difference": _estimate(found.primary),
+            "these": _estimate(found.these),
+            "own": {names[places[0][row]]: _estimate(e) for row, e in found.own.items()},
+            "spread": found.spread,
+            "half_width": found.primary.half_width,
+            "too_few_to_stop": "" if enough else TOO_FEW,
             "power": None
             if meter is None
             else {

@@ -15,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, norm, spearmanr
+from scipy.stats import binomtest, spearmanr
+from scipy.stats import t as student
 
 Matrix = NDArray[np.float64]
 LEVEL = 0.95
@@ -120,7 +121,7 @@ def spearman(
     return float(spearmanr(x, y).statistic)
 
 
-Z = float(norm.ppf((1 + LEVEL) / 2))
+Z = float(student.ppf((1 + LEVEL) / 2, np.inf))
 MOST = 10_000
 
 
@@ -133,11 +134,15 @@ class Components:
     rest: float
 
     def half_width(self, raters: int, clips: int) -> float:
-        """Half the 95 % interval of the mean, where every rater rates every clip."""
-        if not raters or not clips:
+        """Half the 95 % interval of the mean, where every rater rates every clip.
+
+        As `inference.paired_difference` takes it: t with the fewer of both less one.
+        """
+        freedom = min(raters, clips) - 1
+        if freedom < 1:
             return float("nan")
         variance = self.rater / raters + self.clip / clips + self.rest / (raters * clips)
-        return float(Z * np.sqrt(variance))
+        return float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variance))
 
 
 def components(values: Matrix) -> Components | None:

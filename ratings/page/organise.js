@@ -54,9 +54,10 @@ const number = (value, digits = 2) => (value === null || value === undefined ? "
 /** @param {number | null | undefined} value */
 const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
 
-/** @param {any} meter @param {number | null} width @param {number} target */
-function powerWords(meter, width, target) {
+/** @param {any} meter @param {number | null} width @param {number} target @param {string} tooFew */
+function powerWords(meter, width, target, tooFew) {
   const now = width === null ? "" : `The interval of the difference is ± ${number(width)}. `;
+  if (tooFew) return `${now}${tooFew}`;
   if (!meter) return `${now}Too few ratings to say how many more are needed for ± ${target}.`;
   if (meter.more_raters === 0) return `${now}No more ratings are needed for ± ${target}.`;
   if (meter.more_raters !== null) {
@@ -84,7 +85,7 @@ async function refresh() {
   part("summary").textContent = `${study.items} items, ${study.design} design, arms ${study.arms.join(", ")}; `
     + `${study.raters_begun} raters of ${study.raters_planned} planned have begun; ${study.ratings} ratings.`
     + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
-  part("power").textContent = powerWords(now.power, now.half_width, now.target);
+  part("power").textContent = powerWords(now.power, now.half_width, now.target, now.too_few_to_stop);
   const alpha = now.agreement.alpha;
   part("agreement").textContent = `Krippendorff's alpha ${number(alpha.value)} [${number(alpha.low)}, `
     + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `

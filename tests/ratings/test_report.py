@@ -40,6 +40,27 @@ def test_the_planted_effect_is_recovered(report):
     assert clean["low"] < EFFECT < clean["high"]
     assert clean["low"] > 0
     assert clean["value"] > d["value"]
+    whole = report["differences"]["random-elsewhere"]
+    assert len(whole["own"]) == whole["raters"] == 6
+    these = whole["these"]
+    assert d["low"] < these["low"] < d["value"] == these["value"] < these["high"] < d["high"]
+    assert "for other raters like these. Of these raters: +" in markdown(report)
+
+
+def test_raters_with_a_mark_do_not_count_for_when_to_stop(tmp_path):
+    with Study(copy_study(tmp_path, 24)) as study:
+        for pressed in ([3, 3], [3, 3], [3, 3]):
+            _, rater = rater_in(study)
+            for task in study.tasks(rater):
+                rate(study, rater, task["id"], pressed)
+        report = figures(study, FEW)
+        now = progress(study)
+    d = report["differences"]["random-elsewhere"]
+    assert (d["difference"]["value"], d["difference"]["low"], d["power"]) == (0, None, None)
+    text = markdown(report)
+    assert "Every pair has the same difference" in text
+    assert "No more ratings are needed" not in text
+    assert "not told before three raters" in now["too_few_to_stop"]
 
 
 def test_the_careless_and_the_constant_are_named_and_nobody_else(report):
@@ -66,7 +87,7 @@ def test_the_table_is_that_of_the_ratings(simulated, report):
     assert a["at_least_4"]["value"] == pytest.approx((values >= 4).mean())
     assert a["counts"] == [int((values == v).sum()) for v in range(1, 6)]
     difference = report["differences"]["random-elsewhere"]["difference"]["value"]
-    assert difference == pytest.approx(np.nanmean(paired_matrix(simulated)))
+    assert difference == pytest.approx(np.nanmean(paired_matrix(simulated), 1).mean())
 
 
 @pytest.mark.long
@@ -129,6 +150,9 @@ def test_one_rater_and_one_clip_give_no_interval_that_is_none(tmp_path):
     d = one["differences"]["random-elsewhere"]
     assert d["pairs"] == 1
     assert d["power"] is None
+    text = markdown(one)
+    assert "no interval" in text
+    assert "not told before three raters without a mark" in text
     assert one["agreement"]["alpha"]["value"] is None
     assert "NaN" not in json.dumps(one)
 
