@@ -147,6 +147,13 @@ def form_refused(error: MacdError) -> str:
     return f"The form cannot be run: {error}"
 
 
+def stopped_by_reload(question: str) -> tuple[str, str]:
+    """A run that the page's reload ended: cause and remedy."""
+    text = shortened(question)
+    what = f"the run that asked “{text}”" if text else "the run"
+    return f"reloading the page stopped {what}", "Press Run to start it again"
+
+
 def no_such_example(name: str) -> str:
     """A link named an example that is not there."""
     return f"There is no example {name[:60]!r}; another one is shown."
@@ -195,10 +202,14 @@ def method_left_out(title: str) -> str:
 
 def run_name(clip: str, question: str) -> str:
     """A clip and a question, which is shortened."""
-    text = " ".join(question.split())
-    if len(text) > LONGEST_QUESTION:
-        text = text[: LONGEST_QUESTION - 1] + "…"
+    text = shortened(question)
     return f"{clip} · “{text}”" if text else f"{clip} · no question"
+
+
+def shortened(question: str) -> str:
+    """A question on one line, cut where it is long."""
+    text = " ".join(question.split())
+    return text if len(text) <= LONGEST_QUESTION else text[: LONGEST_QUESTION - 1] + "…"
 
 
 def example_message(title: str, truth: str, tries: int, searched: int) -> str:

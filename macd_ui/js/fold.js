@@ -118,11 +118,12 @@ export class Form {
     for (const [part, id] of Object.entries(ERRORS)) {
       const line = document.getElementById(id);
       if (!line) continue;
-      const here = Boolean(error) && part === where;
+      const here = Boolean(error) && part === where, fresh = here && line.textContent !== error;
       line.textContent = here ? error : "";
       line.hidden = !here;
       placed = placed || here;
       if (here && part !== "open") this.show(true);
+      if (fresh && part !== "open") line.scrollIntoView({ block: "nearest" }); // the drawer may be scrolled elsewhere
     }
     return placed;
   }

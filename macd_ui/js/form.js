@@ -31,7 +31,14 @@ function mount({ element, props, watch }, part) {
 export function mountStrip(component) {
   const choose = (/** @type {object} */ chosen) => document.dispatchEvent(new CustomEvent(SAMPLING, { detail: chosen }));
   const strip = new Strip(choose, (range) => component.trigger("submit", range));
-  mount(component, { root: strip.root, load: (value) => { strip.load(value); forget(value.forget); } });
+  mount(component, {
+    root: strip.root,
+    load: (value) => {
+      strip.load(value);
+      forget(value.forget);
+      if (value.wanted) component.trigger("submit", {}); // the form came back without its pictures
+    },
+  });
 }
 
 /** Takes an example's question away, unless another one was typed meanwhile. @param {string | undefined} question */
