@@ -104,8 +104,22 @@ CASES = ANSWERS | {
     "levelDrawing": [
         ([LEVELS, 0], "A dashed outline: the object is kept."),
         ([LEVELS, 1], "Stripes one way: the object is partly masked."),
-        ([LEVELS, 2], "Crossed stripes: the object is masked."),
+        ([LEVELS, 2], "Crossed stripes: the object is masked. Masks that overlap share their pixels, so it"
+         " may remain visible in part; the mean of the mask over it then stands beside the level, and"
+         " its cell in the timeline is filled as far."),
     ],
+    "levelEnd": [([0.75, None], " → 0.75"), ([1, {"mean": 0.666}], " → 1, mean 0.67")],
+    "overlapKey": [([0.618], "overlap: mean down to 0.62")],
+    "overlapMeaning": [
+        ([LEVELS[2]], "Masks that overlap share their pixels: an object at level 1, masked, may remain"
+         " visible in part. This is the least mean of such a mask over its object; the timeline shows"
+         " it for each frame."),
+    ],
+    "weakText": [
+        ([0.618, [{"id": 2, "label": "ball"}, {"id": 4, "label": "cup"}]],
+         "; the mean of its mask is 0.62 there, as it shares pixels with 2 ball and 4 cup"),
+    ],
+    "everyLabel": [([14], "All 14 labels")],
     "maskedText": [
         ([TRACE | {"final": None}], ""), (masked([0, 0, 0]), "Nothing was masked."),
         (masked([1, 0, 0.4]), "The dog was masked; the bus was partly masked."),

@@ -274,8 +274,22 @@ export const levelKey = (levels, index) => {
 export const levelDrawing = (levels, index) => {
   const { name } = levels[index];
   if (index === 0) return `A dashed outline: the object is ${name}.`;
-  return index === 2 ? `Crossed stripes: the object is ${name}.` : `Stripes one way: the object is ${name}.`;
+  if (index === 1) return `Stripes one way: the object is ${name}.`;
+  return `Crossed stripes: the object is ${name}. Masks that overlap share their pixels, so it may remain visible in part; the mean of the mask over it then stands beside the level, and its cell in the timeline is filled as far.`;
 };
+
+/** @type {(level: number, weak: { mean: number } | null | undefined) => string} a level at the end of an object's name; weak: where its mask is weakened by others */
+export const levelEnd = (level, weak) => weak ? ` → ${levelValue(level)}, mean ${weak.mean.toFixed(2)}` : ` → ${levelValue(level)}`;
+
+/** @type {(mean: number) => string} in the key below the picture; mean: the least of a mask at the highest level */
+export const overlapKey = (mean) => `overlap: mean down to ${mean.toFixed(2)}`;
+
+/** @type {(highest: Level) => string} what that says, in full */
+export const overlapMeaning = ({ value, name }) => `Masks that overlap share their pixels: an object at level ${value}, ${name}, may remain visible in part. This is the least mean of such a mask over its object; the timeline shows it for each frame.`;
+
+/** @type {(mean: number, others: Pick<Track, "id" | "label">[]) => string} at the end of what a cell of the timeline says */
+export const weakText = (mean, others) =>
+  `; the mean of its mask is ${mean.toFixed(2)} there, as it shares pixels with ${listed(others.map(trackName))}`;
 
 // ---- what happened
 
@@ -430,6 +444,9 @@ export const marginOfLevel = (strength, r0) => strength === null ? "" : `r − r
 
 /** @type {(step: number) => string} whose gradient is shown */
 export const stepLabel = (step) => `step ${step + 1}:`;
+
+/** @type {(lines: number) => string} a button that gives each line its label */
+export const everyLabel = (lines) => `All ${lines} labels`;
 
 /** @type {(level: number) => string} */
 export const levelValue = (level) => String(Number(level.toFixed(3)));

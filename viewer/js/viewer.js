@@ -190,8 +190,9 @@ export class Viewer {
   /** @param {Trace} trace */
   load(trace) {
     const previous = this.state.trace;
-    if (previous && previous.run === trace.run) this.reusePictures(trace, previous);
-    const fresh = !previous || previous.run !== trace.run;
+    // what a run is called by changes once its detector is known: without pictures it is the one on show
+    const fresh = !previous || (previous.run !== trace.run && trace.frames.length > 0);
+    if (previous && !fresh) this.reusePictures(trace, previous);
     this.state.trace = trace;
     if (fresh) {
       const selectedPair = { reference: null, contrast: null };
