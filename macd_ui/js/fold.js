@@ -34,7 +34,8 @@ export class Form {
       kept(dark ? "dark" : "light");
     }
     for (const [id, wanted] of Object.entries(OPENERS)) {
-      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form", true, wanted);
+      // pressed again it closes the drawer, unless what it leads to is out of sight
+      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form" || !this.inSight(wanted.split(" ")[0]), true, wanted);
     }
   }
 
@@ -81,6 +82,13 @@ export class Form {
     return document.querySelector("#ask");
   }
 
+  /** Whether a part of the drawer is seen in it. @param {string} part */
+  inSight(part) {
+    const form = this.form()?.getBoundingClientRect(), place = this.form()?.querySelector(part)?.getBoundingClientRect();
+    const middle = place && (place.top + place.bottom) / 2;
+    return Boolean(form && middle !== undefined && middle >= form.top && middle < form.bottom);
+  }
+
   // The buttons of the bar say whether the drawer is open.
   mark() {
     for (const id of Object.keys(OPENERS)) document.getElementById(id)?.setAttribute("aria-expanded", String(this.open));
@@ -104,7 +112,9 @@ export class Form {
     const viewer = document.querySelector("#viewer");
     if (!open && was && !byHand && viewer && viewer.getBoundingClientRect().top < 0) viewer.scrollIntoView({ block: "start" });
     const place = /** @type {HTMLElement | null} */ (form.querySelector(wanted) ?? form.querySelector(QUESTION));
-    if (open && byHand) place?.focus({ preventScroll: true });
+    if (!open || !byHand) return;
+    place?.focus({ preventScroll: true });
+    place?.closest(".block")?.scrollIntoView({ block: "nearest" });
   }
 
   /**

@@ -174,7 +174,16 @@ CASES = ANSWERS | {
     "confidenceNote": [
         ([{"starts": 0.25, "continues": 0.1}],
          "Beside each name stands the mean confidence of its detections. A track needs one of at least"
-         " 0.25, the detector's threshold, and goes on with detections of 0.1 or more.")
+         " 25 %, the detector's threshold, and goes on with detections of 10 % or more.")
+    ],
+    "confidenceText": [([0.754], "75 %"), ([1], "100 %")],
+    "middleMeaning": [
+        ([LEVELS, 0.4, 0], "r0, the strength at which every mask begins: an object whose strength has"
+         " not moved stays partly masked; above it an object is masked, below it kept"),
+        ([LEVELS, 0.4, 0.05], "r0, the strength at which every mask begins: an object whose strength"
+         " ends within τ = 0.05 of it stays partly masked; above it an object is masked, below it kept"),
+        ([ANY_BETWEEN, 0.4, 0], "strengths begin at r0 = 0.4 and stay as the ascent left them: partly"
+         " masked"),
     ],
     "noObjects": [
         ([True, True], "No objects were found: only the frame mask is used."),

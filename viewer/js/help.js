@@ -172,7 +172,7 @@ export class Legend {
       if (part.childElementCount || part.hasAttribute("aria-describedby")) continue;
       const text = (part.textContent || "").trim();
       const name = TERMS[text] || text.toLowerCase();
-      const meaning = this.meanings[name];
+      const meaning = part.dataset.means ?? this.meanings[name];
       if (!meaning) continue;
       if (part.matches("summary, button")) this.tips.explain(part, name, meaning);
       else part.replaceChildren(this.tips.term(text, name, meaning));

@@ -7,7 +7,7 @@ import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { Overlaps } from "./overlap.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, isPicture, laneText, levelEnd, levelIndex, levelKey, levelName, outsideText, overlapKey, overlapMeaning, trackName, weakText } from "./strings.js";
+import { TEXT, WHY_NOT, confidenceText, frameMaskText, frameSummary, frameText, isPicture, laneText, levelEnd, levelIndex, levelKey, levelName, middleMeaning, outsideText, overlapKey, overlapMeaning, trackName, weakText } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -291,7 +291,8 @@ export class Stage {
     const masks = trace.final && trace.mask.frame_mask !== "off" && trace.final.frame_level.length > 0;
     this.key.hidden = !trace.final;
     this.key.replaceChildren(...(trace.tracks.length ? trace.levels.map((_, i) =>
-      el("li", {}, el("span", { class: `mv-key ${KEYS[i]}`, "aria-hidden": "true" }), levelKey(trace.levels, i))) : []),
+      el("li", {}, el("span", { class: `mv-key ${KEYS[i]}`, "aria-hidden": "true" }),
+        i === 1 ? el("span", { class: "mv-sign", "data-means": middleMeaning(trace.levels, trace.r0, trace.tau) }, levelKey(trace.levels, i)) : levelKey(trace.levels, i))) : []),
     ...(masks ? [el("li", {}, el("span", { class: "mv-key mv-key-dim", "aria-hidden": "true" }), TEXT.outsideMasked)] : []), this.overlapKey);
     this.overlapKey.hidden = true;
     if (trace.frames[0] !== this.first) {
@@ -480,7 +481,7 @@ export class Stage {
     if (hatched) this.painter.drawLevels(context, levels, this.masks(frame), weak);
     if (pointed !== null) this.painter.drawLevels(context, levels, this.masks(frame), weak, pointed);
     if (layers.boxes) {
-      const confidence = (/** @type {number} */ k) => ` ${trace.tracks[k].confidence.toFixed(2)}`;
+      const confidence = (/** @type {number} */ k) => ` ${confidenceText(trace.tracks[k].confidence)}`;
       this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named",
         (k) => k === pointed ? levelEnd(levels.objects[k], weak[k]) : confidence(k));
     }

@@ -61,7 +61,8 @@ export const TEXT = {
   saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
   flipMapHint: "The ring is where you are; click a place to go there. Small β are spread out.",
   // headline
-  whatHappened: "What happened", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
+  whatHappened: "What happened", withoutThese: "What would the model say without these objects?",
+  withoutParts: "What would the model say without parts of the picture?", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
   // heat
   difference: "V − V_d",
   // help
@@ -270,6 +271,17 @@ export const levelKey = (levels, index) => {
   return value === null ? `between: ${name}` : `${value} ${name}`;
 };
 
+/** @type {(levels: Level[], r0: number, tau: number) => string} what the level between the lowest and the highest means */
+export const middleMeaning = (levels, r0, tau) => {
+  const { value, name } = levels[1];
+  if (value === null) return `strengths begin at r0 = ${r0} and stay as the ascent left them: ${name}`;
+  const stays = tau ? `an object whose strength ends within τ = ${tau} of it stays ${name}` : `an object whose strength has not moved stays ${name}`;
+  return `r0, the strength at which every mask begins: ${stays}; above it an object is ${levels[2].name}, below it ${levels[0].name}`;
+};
+
+/** @type {(confidence: number) => string} of a detector, which no level is taken for */
+export const confidenceText = (confidence) => `${Math.round(100 * confidence)} %`;
+
 /** @type {(levels: Level[], index: number) => string} what the legend says of how a level is drawn */
 export const levelDrawing = (levels, index) => {
   const { name } = levels[index];
@@ -304,7 +316,7 @@ export const lossText = (base, masked, trace) =>
 /** @type {(thresholds: Trace["thresholds"]) => string} */
 export const confidenceNote = ({ starts, continues }) =>
   "Beside each name stands the mean confidence of its detections. A track needs one of at"
-    + ` least ${starts}, the detector's threshold, and goes on with detections of ${continues} or more.`;
+    + ` least ${confidenceText(starts)}, the detector's threshold, and goes on with detections of ${confidenceText(continues)} or more.`;
 
 /** @type {(tracked: boolean, running: boolean) => string} tracked: whether objects were looked for */
 export const noObjects = (tracked, running) => {
