@@ -147,6 +147,29 @@ def form_refused(error: MacdError) -> str:
     return f"The form cannot be run: {error}"
 
 
+CANNOT_ANSWER = (
+    "It cannot be answered here: the demo model knows drawn clips only. An answer on request is"
+    " marked as meaningless."
+)
+NO_REAL_ANSWERS = (
+    "No saved run here has answers of a real model. The operator can record some"
+    " (make record-gallery) and show them (--gallery)."
+)
+
+
+def can_be_said(detector: DetectorEntry) -> str:
+    """What a server without a real model can say about a visitor's own clip."""
+    objects = (
+        "regions without names stand for its objects"
+        if detector.reads == "nothing"
+        else f"{detector.title} finds its objects"
+    )
+    return (
+        f"A clip of your own is masked here: {objects}, and the gradient of the question's loss"
+        " says which way each mask is pulled."
+    )
+
+
 def stopped_by_reload(question: str) -> tuple[str, str]:
     """A run that the page's reload ended: cause and remedy."""
     text = shortened(question)

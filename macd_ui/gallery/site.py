@@ -23,8 +23,9 @@ from typing import Any
 from PIL import Image
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.objects.registry import named
 from macd_studio.core.recent import Recent
-from macd_studio.core.shipped import look
+from macd_studio.core.shipped import EMBEDDED, look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.truth import is_right, normalized
@@ -73,7 +74,8 @@ UNFINISHED, OTHER = "stopped early", "no pair of answers"
 class Run:
     """One trace file. sha256: of the file, in hexadecimal digits; title: of its example, if any.
 
-    truth: what is really in the clip, as far as is known. answers: method → answer.
+    truth: what is really in the clip, as far as is known. detector: "" where objects came from a
+    file. answers: method → answer.
     """
 
     file: Path
@@ -84,12 +86,18 @@ class Run:
     truth: str
     outcome: str
     backbone: str
+    detector: str
     answers: dict[str, str]
 
     @property
     def name(self) -> str:
         """The run in an address."""
         return self.sha256[:HASH_CHARACTERS]
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a model other than the embedded one answered."""
+        return self.backbone != EMBEDDED and bool(self.answers)
 
 
 def content_hash(content: bytes) -> str:
@@ -114,6 +122,7 @@ def read_run(file: Path) -> tuple[Run, Trace]:
         truth=about.truth if about else "",
         outcome=outcome_of(trace, about),
         backbone=trace.backbone.name,
+        detector=trace.detector.name,
         answers={name: answer.text for name, answer in trace.answers.items()},
     ), trace
 
@@ -148,6 +157,8 @@ MOST_TEXT = 0.65
 FEWER = (128, 64, 32, 24, 16, 12, 8)
 """Candidates per view and token, tried in this order where answers are long."""
 MAX_TRACES = 2000
+MOST_REAL = 4
+"""Runs of real clips that visitors are shown before they bring their own."""
 MAX_MADE = 256
 """Files of runs that a server holds in memory: about 40 MB at most."""
 
@@ -231,6 +242,26 @@ class Site:
                 if file in self._failed:
                     self.problems[file] = self._failed[file][1]
         return self.runs
+
+    def real_runs(self) -> list[dict[str, str | bool]]:
+        """At most MOST_REAL runs whose objects a detector of everyday things found.
+
+        Those that a real model answered come first. Addresses are relative to the site.
+        """
+        real = [run for run in self.runs if run.detector not in ("", EMBEDDED, *named("nothing"))]
+        real.sort(key=lambda run: not run.is_answered)
+        return [
+            {
+                "title": run.title,
+                "question": run.question,
+                "detector": run.detector.split("/")[-1],
+                "backbone": run.backbone.split("/")[-1],
+                "answered": run.is_answered,
+                "address": f"t/{run.name}.html",
+                "picture": f"t/{run.name}.webp",
+            }
+            for run in real[:MOST_REAL]
+        ]
 
     def find(self, name: str) -> Run | None:
         """The run whose hash begins with these characters, of which an address needs all."""

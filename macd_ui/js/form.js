@@ -3,7 +3,8 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
-import { GUARD, SAVED_RUN, realModel } from "./strings.js";
+import { Beforehand } from "./beforehand.js";
+import { GUARD, OUTSIDE, SAVED_RUN, realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -67,12 +68,18 @@ export function mountGuard(component) {
     root,
     load: (value) => {
       root.hidden = !value.outside;
+      document.dispatchEvent(new CustomEvent(OUTSIDE, { detail: Boolean(value.outside) }));
       document.dispatchEvent(new CustomEvent(SAVED_RUN, { detail: value.saved ?? null }));
       if (!value.outside) return;
       root.replaceChildren(el("p", {}, GUARD),
         el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title, value.facts)));
     },
   });
+}
+
+/** @param {Component} component */
+export function mountBeforehand(component) {
+  mount(component, new Beforehand());
 }
 
 /** @param {Component} component */

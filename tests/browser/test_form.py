@@ -18,6 +18,10 @@ STRINGS = Path(__file__).parents[2] / "macd_ui" / "js" / "strings.js"
 SAID = {
     "realModel('A', 'B.')": "A real model that fits: A. B.",
     "runsOfTab(3)": "Runs of this tab (3)",
+    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: true })":
+        "“q?” Objects by d, answers by b.",
+    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: false })":
+        "“q?” Objects by d; masks only, no answer.",
     "showRun('why?')": "Show: why?",
     "answered(0, 3, '')": "0 of 3 questions answered",
     "answered(2, 3, 'a.mp4')": "2 of 3 questions about a.mp4 answered",
@@ -35,7 +39,7 @@ SAID = {
     "framesChosen(1, false, [1, 2])": "1 evenly spaced frame of 1.00 s to 2.00 s.",
     "framesChosen(1, true, null)": "1 frame picked by hand of the whole clip.",
     "framesChosen(3, true, [1, 2])": "3 frames picked by hand of 1.00 s to 2.00 s.",
-}
+}  # fmt: skip
 """Each case of a sentence of the page's scripts."""
 
 
@@ -231,6 +235,61 @@ def test_the_settings_show_what_is_chosen_whole(page, width):
     assert cut == []
     style = chosen.last.evaluate("(e) => getComputedStyle(e).textOverflow")
     assert style == "ellipsis"  # the line of a model on the hub is longer than the form is wide
+
+
+RUNS = [
+    {"title": "A street", "question": "Is there a bus?", "detector": "yolo11n",
+     "backbone": "Model-3B", "answered": True, "address": "t/1.html", "picture": "t/1.webp"},
+    {"title": "A room", "question": "Is there a cup?", "detector": "rt-detr",
+     "backbone": "toyworld", "answered": False, "address": "t/2.html", "picture": "t/2.webp"},
+]  # fmt: skip
+TOLD = {
+    "can": "It is masked.",
+    "cannot": "Not answered.",
+    "absent": "No answers.",
+    "list": "g/r.json",
+}
+
+
+def test_saved_runs_of_real_clips_are_shown_before_an_own_one_is_brought(bare):
+    """And not once there is one, of which the form says the same; nor where nothing was told."""
+    script = f"""([told, runs]) => {{
+      const {{ mountBeforehand, mountGuard }} = {bundle(STRINGS.with_name("form.js"))};
+      document.head.innerHTML = '<base href="http://page.test/lab/">';
+      document.body.innerHTML = "<div id=a><div></div></div><div id=b><div></div></div>";
+      window.asked = [];
+      window.fetch = async (address) => {{ window.asked.push(String(address)); return {{ ok: true, json: async () => runs }}; }};
+      const part = (id, value) => {{
+        const made = {{ element: document.getElementById(id), props: {{ value }}, trigger: () => {{}} }};
+        made.watch = (_, changed) => {{ made.changed = changed; }};
+        return made;
+      }};
+      mountBeforehand(part("a", told));
+      window.guard = part("b", {{}});
+      mountGuard(window.guard);
+    }}"""  # noqa: E501
+    bare.goto("about:blank")
+    bare.evaluate(script, [TOLD, RUNS])
+    bare.wait_for_selector(".beforehand a")
+    assert bare.evaluate("window.asked") == ["http://page.test/lab/g/r.json"]
+    said = bare.locator(".beforehand li").all_inner_texts()
+    assert said == [
+        "A street “Is there a bus?” Objects by yolo11n, answers by Model-3B.",
+        "A room “Is there a cup?” Objects by rt-detr; masks only, no answer.",
+    ]
+    first = bare.locator(".beforehand a").first
+    assert first.get_attribute("href") == "http://page.test/lab/g/t/1.html"
+    assert "No answers." not in bare.locator(".beforehand").inner_text()
+    bare.evaluate("guard.props.value = { outside: true }; guard.changed()")
+    assert bare.locator(".beforehand").is_hidden()
+    bare.evaluate("guard.props.value = {}; guard.changed()")
+    assert bare.locator(".beforehand").is_visible()
+    bare.evaluate(script, [TOLD, RUNS[1:]])
+    bare.wait_for_selector(".beforehand a")
+    assert "No answers." in bare.locator(".beforehand").inner_text()
+    bare.evaluate(script, [{}, RUNS])
+    assert bare.locator(".beforehand").is_hidden()
+    assert bare.evaluate("window.asked") == []
 
 
 FOLD = STRINGS.with_name("fold.js")
