@@ -20,16 +20,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.objects.registry import named
 from macd_studio.core.recent import Recent
 from macd_studio.core.shipped import EMBEDDED, look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.truth import is_right, normalized
-from macd_studio.core.types import Trace
+from macd_studio.core.types import LOST, Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file
@@ -393,9 +394,19 @@ def _with_room_for_pictures(trace: Trace, room: int) -> tuple[dict[str, Any], in
 
 
 def thumbnail(trace: Trace) -> File:
-    """The frame in the middle of the clip."""
-    middle = Image.fromarray(trace.frames[len(trace.frames) // 2])
-    return File(webp(middle, 60, THUMBNAIL), "image/webp")
+    """The frame near the middle on which most objects are, each in its box: faint ones too."""
+    seen = [sum(t.state[i] != LOST for t in trace.tracks) for i in range(len(trace.frames))]
+    middle = (len(trace.frames) - 1) / 2
+    at = max(range(len(seen)), key=lambda i: (seen[i], -abs(i - middle)))
+    picture = Image.fromarray(trace.frames[at])
+    width, height = picture.size
+    line = max(1, round(2 * max(picture.size) / THUMBNAIL))
+    for k, track in enumerate(trace.tracks):
+        x0, y0, x1, y1 = track.boxes[at] * (width - 1, height - 1, width - 1, height - 1)
+        if track.state[at] != LOST and x1 >= x0 and y1 >= y0:
+            colour = COLOURS[k % len(COLOURS)]
+            ImageDraw.Draw(picture).rectangle((x0, y0, x1, y1), outline=colour, width=line)
+    return File(webp(picture, 60, THUMBNAIL), "image/webp")
 
 
 def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:

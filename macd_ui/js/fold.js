@@ -22,8 +22,24 @@ export class Form {
       const within = this.form()?.contains(/** @type {Node} */ (event.target));
       if (event.key === "Escape" && within && !event.defaultPrevented && this.narrow.matches) this.show(false, true);
     });
+    // an error of the form stands until something in it is changed, or a file is taken away
+    for (const kind of ["input", "change", "drop", "click"]) document.addEventListener(kind, (event) => this.forgive(/** @type {Element} */ (event.target)), true);
     const scheme = new URLSearchParams(location.search).has("__theme") ? null : kept();
     if (scheme) document.body.classList.toggle("dark", scheme === "dark");
+  }
+
+  /** @param {Element} target what was changed or pressed */
+  forgive(target) {
+    const button = target.closest("button");
+    if (!this.form()?.contains(target) || (button && !button.matches("#video button, #tracks button"))) return;
+    this.clear("form");
+    if (target.closest("#video")) this.clear("clip");
+  }
+
+  /** @param {keyof typeof ERRORS} part */
+  clear(part) {
+    const line = document.getElementById(ERRORS[part]);
+    if (line) [line.textContent, line.hidden] = ["", true];
   }
 
   /** @param {Element} target */

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 — sentences stand whole
-"""What the viewer says of levels, overlapping masks and labels; see test_strings.py."""
+"""What the viewer says of levels, masks, labels and files; see test_strings.py."""
 
 from typing import Any
 
@@ -8,6 +8,12 @@ LEVELS = [{"value": value, "name": name} for name, value in STRENGTHS.items()]
 ANY_BETWEEN = [LEVELS[0], {"value": None, "name": "partly masked"}, LEVELS[2]]
 
 OF_LEVELS: dict[str, Any] = {
+    "filesNote": [
+        (
+            ["v.mp4"],
+            "Files are named without their folders: run it where v.mp4 is, or put the folder before its name.",
+        ),
+    ],
     "levelDrawing": [
         ([LEVELS, 0], "A dashed outline: the object is kept."),
         ([LEVELS, 1], "Stripes one way: the object is partly masked."),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 
 from macd_studio.viewer.bundle import bundle
 from tests.browser.test_page import open_form, run, upload
@@ -323,3 +324,112 @@ def test_what_is_done_for_the_form_is_told_in_it(bare, width):
     bare.evaluate("tell({ running: false })")
     told = bare.evaluate("tell({ message: 'a run', stage: 'load', fraction: 0.5 })")
     assert told == ["a run", "0.75", width > 1099]  # which is seen behind the drawer
+
+
+def test_an_error_of_the_form_goes_away_with_what_caused_it(bare):
+    bare.set_content(
+        DRAWER.replace(
+            '<button id="run">',
+            '<div id="video"><button>×</button></div><p id="clip-error"></p><p id="run-error"></p>'
+            '<button id="run">',
+        )
+    )
+    bare.evaluate(
+        """async (source) => {
+          const file = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          window.form = new (await import(file)).Form();
+          form.show(true);
+        }""",
+        FOLD.read_text(encoding="utf-8"),
+    )
+
+    def errors():
+        return [bare.locator(f"#{part}-error").inner_text() for part in ("clip", "run")]
+
+    def fail(where):
+        bare.evaluate(
+            "(where) => form.observe({ running: false, stage: '', fraction: 0, message: '', where,"
+            " error: 'wrong' }, [])", where,
+        )  # fmt: skip
+        return errors()
+
+    assert fail("form") == ["", "wrong"]
+    bare.locator("#question").fill("Is there a dog?")
+    assert errors() == ["", ""]
+    assert fail("clip") == ["wrong", ""]
+    bare.locator("#question").fill("Is there a cup?")  # which mends no clip
+    bare.locator("#run").click()
+    assert errors() == ["wrong", ""]
+    bare.locator("#video button").click()
+    assert errors() == ["", ""]
+
+
+BAD_VIDEOS = {"empty.mp4": "is empty", "broken.mp4": "not a readable video",
+              "a.tiff": "TIFF picture, which is not read here",
+              "a.heic": "HEIC, which is not read here"}  # fmt: skip
+
+
+@pytest.mark.long
+def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_mended(
+    page, tmp_path, toy_mp4
+):
+    page.wait_for_selector(".mv-token")
+    run_error, clip_error = page.locator("#run-error"), page.locator("#clip-error")
+    toast = page.locator(".toast-body")
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    (tmp_path / "broken.mp4").write_bytes(b"no video" * 50)
+    Image.new("RGB", (90, 60), (200, 30, 30)).save(tmp_path / "a.tiff")
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 200)
+    take_away = page.locator("#video button[aria-label='Clear']")
+    for name, said in BAD_VIDEOS.items():
+        page.set_input_files("#video input[type=file]", tmp_path / name)
+        clip_error.get_by_text(said).wait_for()
+        take_away.click()
+        clip_error.wait_for(state="hidden")
+    page.set_input_files("#video input[type=file]", tmp_path / "broken.mp4")
+    clip_error.get_by_text("not a readable video").wait_for()
+    take_away.click()
+    page.set_input_files("#video input[type=file]", toy_mp4)
+    page.wait_for_selector(".strip-frame")
+    assert clip_error.is_hidden()
+
+    page.fill("#question textarea", "")
+    page.click("#run")
+    run_error.get_by_text("the question is blank").wait_for()
+    page.fill("#question textarea", "Is there a dog in the video?")
+    run_error.wait_for(state="hidden")
+
+    page.click("#settings button >> nth=0")
+    fields = {
+        page.get_by_label("frames", exact=True): ("0", "Choose a whole number from 1 to 256"),
+        page.get_by_label("ascent steps", exact=True): ("", "is empty. Type a number"),
+        page.locator("#detector textarea, #detector input").first: (
+            "/no/such.pt", "there is no detector file",
+        ),
+    }  # fmt: skip
+    for field, (bad, said) in fields.items():
+        good = field.input_value()
+        field.fill(bad)
+        page.keyboard.press("Tab")
+        page.click("#run")
+        run_error.get_by_text(said).wait_for()
+        field.fill(good)
+        page.keyboard.press("Tab")
+        run_error.wait_for(state="hidden")
+    (tmp_path / "bad.json").write_text("{")
+    page.set_input_files("#tracks input[type=file]", tmp_path / "bad.json")
+    page.locator("#tracks").get_by_text("bad").wait_for()
+    page.click("#run")
+    run_error.get_by_text("is not whole JSON").wait_for()
+    page.locator("#tracks button[aria-label='Clear']").click()
+    run_error.wait_for(state="hidden")
+
+    (tmp_path / "bad.macd").write_bytes(b"nonsense")
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(tmp_path / "bad.macd")
+    page.locator("#open-error").get_by_text("is not a trace").wait_for()
+    assert toast.count() == 0
+    run(page, "Is there a dog in the video?")
+    assert page.locator(".form-error:visible").count() == 0
+    assert page.locator(".mv-error:visible").count() == 0

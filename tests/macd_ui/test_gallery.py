@@ -1,6 +1,7 @@
 """The gallery: what it lists, what it writes, what it refuses, and its routes in the app."""
 
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -306,3 +308,14 @@ def test_real_clips_are_listed_for_visitors_those_with_real_answers_first(tmp_pa
     shipped = load(REAL / "bus.macd")
     assert {track.label for track in shipped.tracks} == {"bus", "person"}
     assert not shipped.answers
+
+
+def test_a_picture_of_the_index_shows_where_faint_objects_are():
+    trace = load(SHIPPED / "small.macd")
+    faint = replace(trace, frames=np.full_like(trace.frames, 128))
+    with Image.open(io.BytesIO(site.thumbnail(faint).content)) as picture:
+        marked = np.asarray(picture.convert("RGB")).astype(int)
+    assert (np.ptp(marked, axis=2) > 60).sum() > 40  # boxes in colours, where all else is grey
+    bare = replace(faint, tracks=())
+    with Image.open(io.BytesIO(site.thumbnail(bare).content)) as picture:
+        assert np.ptp(np.asarray(picture.convert("RGB")).astype(int), axis=2).max() < 30

@@ -45,7 +45,7 @@ function parts(outcome, truth) {
   return outcomePieces(outcome).flatMap(({ kind, text, said }) => {
     if (kind === "arrow") return [el("span", { class: "mv-arrow", "aria-label": TEXT.becomes }, text)];
     if (kind === "name") return [el("span", {}, text)];
-    return [el("strong", { title: said && !text.includes(said.text) ? said.text : null }, text), said ? verdictMark(said, truth) : null].filter((part) => part !== null);
+    return [el("strong", { dir: "auto", title: said && !text.includes(said.text) ? said.text : null }, text), said ? verdictMark(said, truth) : null].filter((part) => part !== null);
   });
 }
 

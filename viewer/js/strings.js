@@ -59,7 +59,7 @@ export const TEXT = {
   notReadYet: "The model has not read this set yet.",
   // flips
   saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
-  flipMapHint: "The ring is where you are; click a place to go there. Small β are spread out.",
+  flipMapHint: "The outlined cell is where you are; click another to go there. Small β are spread out.",
   // headline
   whatHappened: "What happened", withoutThese: "What would the model say without these objects?",
   withoutParts: "What would the model say without parts of the picture?", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
@@ -348,6 +348,9 @@ export const changedTokens = (places, tokens) => {
   return `The contrast changed ${places.length} of the ${tokens} tokens: ${more ? places.slice(0, 8).map((i) => i + 1).join(", ") : numbers}${more}.`;
 };
 
+/** @type {(clip: string) => string} what must be known of a command before it is run */
+export const filesNote = (clip) => `Files are named without their folders: run it where ${isolated(clip)} is, or put the folder before its name.`;
+
 /** @type {(index: number, id: number, diverges: boolean) => string} */
 export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
 
@@ -428,7 +431,7 @@ export const barLabel = (text, probability, wins) =>
  */
 export const flipText = (index, beta, [start, ...flips], largest, greedy) => {
   const what = greedy ? "" : ", the highest score";
-  const head = `Token ${index + 1} with β ${beta}${what}: ${visible(start.row.text)} at α 0`;
+  const head = `Token ${index + 1} with β ${plainNumber(beta)}${what}: ${visible(start.row.text)} at α 0`;
   if (!flips.length) return `${head}, and no α up to ${largest} changes it.`;
   return `${head}, ${flips.map((p) => `${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join(", ")}.`;
 };
