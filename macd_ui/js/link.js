@@ -4,8 +4,10 @@
 // word. Each run that a visitor chooses is an entry of the browser's history, so that Back and Forward
 // lead from one to the next.
 
+import { exampleFile } from "./restore.js";
+
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
-/** @import { Run, RunHistory } from "./history.js" */
+/** @import { RunHistory } from "./history.js" */
 /** @import { TabRestorer } from "./restore.js" */
 
 export const SHOW_RUN = "macd-show-run"; // an event that names a run to be shown
@@ -52,7 +54,7 @@ export class RunLink {
     const kept = this.history.runs.get(key) ?? (run ? await this.history.find(run) : undefined);
     const wanted = kept?.trace.run ?? run;
     if (!wanted || this.viewer.state.busy || (key ? key === this.history.shown : wanted === this.viewer.state.trace?.run)) return;
-    if (kept && !isExample(kept)) await this.history.show(kept);
+    if (kept && !exampleFile(kept.trace)) await this.history.show(kept);
     else await this.ask(`run:${wanted}`);
   }
 
@@ -105,9 +107,4 @@ function addressOf(run) {
   address.searchParams.delete("example");
   address.hash = `run=${run}`;
   return address;
-}
-
-/** Whether the server's own example shows the same. @param {Run} run */
-function isExample({ trace }) {
-  return Boolean(trace.again?.link) && !trace.edits.length && !trace.previous;
 }

@@ -34,6 +34,12 @@ export function weakened(trace, masks, levels) {
   });
 }
 
+/** When the browser has nothing else to do. @param {() => void} work */
+function later(work) {
+  if ("requestIdleCallback" in globalThis) requestIdleCallback(() => work(), { timeout: 2000 });
+  else setTimeout(work, 50);
+}
+
 /** What of this a whole run has, found one frame after the other, so that nothing waits for it. */
 export class Overlaps {
   /** @param {State} state @param {(frame: number) => void} found called after each frame that has some */
@@ -42,22 +48,23 @@ export class Overlaps {
     this.found = found;
     /** @type {(Weak | null)[][]} by frame, as far as it is known */
     this.frames = [];
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.next = undefined;
+    /** @type {Trace | null} whose frames are looked at */
+    this.trace = null;
   }
 
   load() {
     const { loaded: trace, running } = this.state;
-    clearTimeout(this.next);
     this.frames = [];
-    if (trace.final && trace.tracks.length > 1 && !running) this.next = setTimeout(() => this.look(trace, 0));
+    this.trace = trace.final && trace.tracks.length > 1 && !running ? trace : null;
+    if (this.trace) later(() => this.look(trace, 0));
   }
 
   /** @param {Trace} trace @param {number} frame */
   look(trace, frame) {
+    if (this.trace !== trace) return; // another one came meanwhile
     this.frames[frame] = weakened(trace, frameMasks(trace, frame), levelsAt(trace, frame));
     if (this.frames[frame].some(Boolean)) this.found(frame);
-    if (frame + 1 < trace.times.length) this.next = setTimeout(() => this.look(trace, frame + 1));
+    if (frame + 1 < trace.times.length) later(() => this.look(trace, frame + 1));
   }
 
   /** The least mean of an object at the highest level; null where none is weakened. */
