@@ -48,8 +48,9 @@ from macd_studio.macd_ui.session_view import (
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
-RUN_LINK = "run:"
-"""What the name of a run begins with, where the name of an example could stand too."""
+RUN_LINK, STOPPED = "run:", "stopped:"
+"""What stands before the name of a run, and before the question of one that a reload stopped, where
+the name of an example could stand too. Behind both stands a blank and how often the page asked."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,15 @@ class FormEvents:
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
 
-        name: of the example, or "run:HASH".
+        name: of the example, "run:HASH", or "stopped:QUESTION" of a run that a reload stopped; the
+        latter two end in a blank and a count.
         """
         session = self.store.sessions.open(key)
-        run = (name or "").removeprefix(RUN_LINK) if (name or "").startswith(RUN_LINK) else None
-        if run is not None:
-            name = self.runs_of_examples.get(run)
+        asked = (name or "").rpartition(" ")[0]
+        if asked.startswith(STOPPED):
+            return self._come_back(session, asked.removeprefix(STOPPED))
+        if asked.startswith(RUN_LINK):
+            name = self.runs_of_examples.get(asked.removeprefix(RUN_LINK))
             if name is None:
                 error = TraceError(*sentences.NO_RUN_OF_LINK)
                 return self.view.show_error(session, error, "open")
@@ -162,6 +166,34 @@ class FormEvents:
             state = status(message=sentences.no_such_example(name))
             return self.view.show_state(session, state)
         return self.view.note(session)
+
+    def _come_back(self, session: Session, question: str) -> Updates:
+        """Says that a reload stopped a run; the form holds again what it asked, as far as known.
+
+        It is known as long as the session of the tab before its reload.
+        """
+        error = TraceError(*sentences.stopped_by_reload(question))
+        left = [
+            other
+            for other in self.store.sessions.all()
+            if other.left_at is not None and other.browser == session.browser != ""
+            and other.form.question.strip().startswith(question.strip())
+        ]  # fmt: skip
+        form = max(left, key=lambda other: other.left_at or 0.0).form if left else None
+        if form is None or (form.video is not None and not Path(form.video).is_file()):
+            return self.view.show_error(session, error, "form") | {"question": question}
+        values = self.view.opening_values() | form.values | {"sampling": {}, "tracks": None}
+        session.form = Form(form.example, form.video, form.question, form.title)
+        models = {"backbone": form.backbone, "detector": values["detector"] or EMBEDDED}
+        out: Updates = {"example": form.example, "video": form.video, "question": form.question}
+        out |= NO_FILMSTRIP | NO_TRACKS
+        if form.video is not None:
+            self.store.uploads.hold(form.video, session.key)
+            out["strip"] = {"reading": Path(form.video).name, "wanted": True}
+        settings = {n: v for n, v in values.items() if n not in ("sampling", "tracks", "words")}
+        out |= self._take_settings(session, settings | models)
+        error_shown = self.view.show_error(session, error, "form")
+        return joined(out, error_shown, self.view.note(session), self.view.run_buttons(session))
 
     @cached_property
     def runs_of_examples(self) -> dict[str, str]:

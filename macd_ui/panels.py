@@ -29,7 +29,8 @@ from macd_studio.macd_ui.forms import (
     Setting,
     form_values,
 )
-from macd_studio.macd_ui.models import first_segmenter
+from macd_studio.macd_ui.gallery.routes import GALLERY, REAL_RUNS
+from macd_studio.macd_ui.models import detector_for_real_clips, first_segmenter, offered
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import ServerSettings
@@ -121,6 +122,7 @@ class AskPanel:
         self.draw = gr.Button(
             sentences.RANDOM_DRAW, elem_id="draw", visible=random_clips.can_draw()
         )
+        mounted("beforehand", "mountBeforehand", beforehand(settings))
         self.video = gr.File(
             label=sentences.OWN_CLIP,
             file_types=VIDEO_TYPES,
@@ -213,6 +215,22 @@ class AskPanel:
             "tracks": tracks,
             "words": self.words,
         }
+
+
+def beforehand(settings: ServerSettings) -> dict[str, str]:
+    """What visitors are told before they bring a clip that only the demo model can meet; else {}.
+
+    On one's own machine a real model is offered instead, once there is a clip.
+    """
+    if not settings.public or offered(settings) is not None:
+        return {}
+    entry = DETECTORS.get(detector_for_real_clips(settings))
+    return {
+        "can": "" if entry is None else sentences.can_be_said(entry),
+        "cannot": sentences.CANNOT_ANSWER,
+        "list": f"{GALLERY}/{REAL_RUNS}",
+        "absent": sentences.NO_REAL_ANSWERS,
+    }
 
 
 _FORM_PART = """

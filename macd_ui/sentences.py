@@ -147,6 +147,36 @@ def form_refused(error: MacdError) -> str:
     return f"The form cannot be run: {error}"
 
 
+CANNOT_ANSWER = (
+    "It cannot be answered here: the demo model knows drawn clips only. An answer on request is"
+    " marked as meaningless."
+)
+NO_REAL_ANSWERS = (
+    "No saved run here has answers of a real model. The operator can record some"
+    " (make record-gallery) and show them (--gallery)."
+)
+
+
+def can_be_said(detector: DetectorEntry) -> str:
+    """What a server without a real model can say about a visitor's own clip."""
+    objects = (
+        "regions without names stand for its objects"
+        if detector.reads == "nothing"
+        else f"{detector.title} finds its objects"
+    )
+    return (
+        f"A clip of your own is masked here: {objects}, and the gradient of the question's loss"
+        " says which way each mask is pulled."
+    )
+
+
+def stopped_by_reload(question: str) -> tuple[str, str]:
+    """A run that the page's reload ended: cause and remedy."""
+    text = shortened(question)
+    what = f"the run that asked “{text}”" if text else "the run"
+    return f"reloading the page stopped {what}", "Press Run to start it again"
+
+
 def no_such_example(name: str) -> str:
     """A link named an example that is not there."""
     return f"There is no example {name[:60]!r}; another one is shown."
@@ -195,10 +225,14 @@ def method_left_out(title: str) -> str:
 
 def run_name(clip: str, question: str) -> str:
     """A clip and a question, which is shortened."""
-    text = " ".join(question.split())
-    if len(text) > LONGEST_QUESTION:
-        text = text[: LONGEST_QUESTION - 1] + "…"
+    text = shortened(question)
     return f"{clip} · “{text}”" if text else f"{clip} · no question"
+
+
+def shortened(question: str) -> str:
+    """A question on one line, cut where it is long."""
+    text = " ".join(question.split())
+    return text if len(text) <= LONGEST_QUESTION else text[: LONGEST_QUESTION - 1] + "…"
 
 
 def example_message(title: str, truth: str, tries: int, searched: int) -> str:

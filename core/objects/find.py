@@ -191,7 +191,7 @@ class Looking:
                 f"{count(len(self.cuts), 'hard cut')} at {at} s{more}: no object is followed"
                 " across one",
             )
-        return tracks, (*notes, *self.reports)
+        return tracks, (*notes, *dict.fromkeys(self.reports))  # a library may repeat itself
 
 
 def look(

@@ -383,7 +383,7 @@ def _tracks(
             notes = (*notes, UNNAMED.format(loaded.name))
         if missing := unfound(chosen.prompt, (t.label for t in tracks)):
             notes = (*notes, NOBODY_FOUND.format(", ".join(missing)))
-    run.warnings += notes
+    run.warnings += [one for one in notes if one not in run.warnings]
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -13,17 +14,21 @@ from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, Site
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes
+from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes, text_file
 from macd_studio.viewer.export import COMPUTING
 
 UNKNOWN = "There is no such run here. /gallery lists those that are."
 GALLERY = "gallery"
+REAL_RUNS = "real.json"
+"""Where the runs of real clips are listed, see `Site.real_runs`."""
+REAL = Path(__file__).parents[1] / "real"
+"""Saved runs of real pictures, which ship with the project."""
 
 
 def site_of(settings: ServerSettings) -> Site:
-    """The gallery of the folder that the server was started with; else of the shipped examples."""
-    place = Path(settings.gallery) if settings.gallery else SHIPPED
-    return Site([place], home=HOME, engine=built())
+    """The gallery of the folder that the server was started with; else of what ships."""
+    places = [Path(settings.gallery)] if settings.gallery else [SHIPPED, REAL]
+    return Site(places, home=HOME, engine=built())
 
 
 def routes(site: Site, settings: ServerSettings) -> list[Route]:
@@ -33,6 +38,8 @@ def routes(site: Site, settings: ServerSettings) -> list[Route]:
     def find(path: str) -> File | None:
         if path == INDEX or site.find(Path(path).stem) is None:
             site.refresh()
+        if path == REAL_RUNS:
+            return text_file(json.dumps(site.real_runs()), "json")
         return site.file(path)
 
     def permalink(request: Request) -> Response:

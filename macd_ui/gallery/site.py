@@ -20,15 +20,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.objects.registry import named
 from macd_studio.core.recent import Recent
-from macd_studio.core.shipped import look
+from macd_studio.core.shipped import EMBEDDED, look
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.truth import is_right, normalized
-from macd_studio.core.types import Trace
+from macd_studio.core.types import LOST, Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file
@@ -73,7 +75,8 @@ UNFINISHED, OTHER = "stopped early", "no pair of answers"
 class Run:
     """One trace file. sha256: of the file, in hexadecimal digits; title: of its example, if any.
 
-    truth: what is really in the clip, as far as is known. answers: method → answer.
+    truth: what is really in the clip, as far as is known. detector: "" where objects came from a
+    file. answers: method → answer.
     """
 
     file: Path
@@ -84,12 +87,18 @@ class Run:
     truth: str
     outcome: str
     backbone: str
+    detector: str
     answers: dict[str, str]
 
     @property
     def name(self) -> str:
         """The run in an address."""
         return self.sha256[:HASH_CHARACTERS]
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a model other than the embedded one answered."""
+        return self.backbone != EMBEDDED and bool(self.answers)
 
 
 def content_hash(content: bytes) -> str:
@@ -114,6 +123,7 @@ def read_run(file: Path) -> tuple[Run, Trace]:
         truth=about.truth if about else "",
         outcome=outcome_of(trace, about),
         backbone=trace.backbone.name,
+        detector=trace.detector.name,
         answers={name: answer.text for name, answer in trace.answers.items()},
     ), trace
 
@@ -148,6 +158,8 @@ MOST_TEXT = 0.65
 FEWER = (128, 64, 32, 24, 16, 12, 8)
 """Candidates per view and token, tried in this order where answers are long."""
 MAX_TRACES = 2000
+MOST_REAL = 4
+"""Runs of real clips that visitors are shown before they bring their own."""
 MAX_MADE = 256
 """Files of runs that a server holds in memory: about 40 MB at most."""
 
@@ -231,6 +243,26 @@ class Site:
                 if file in self._failed:
                     self.problems[file] = self._failed[file][1]
         return self.runs
+
+    def real_runs(self) -> list[dict[str, str | bool]]:
+        """At most MOST_REAL runs whose objects a detector of everyday things found.
+
+        Those that a real model answered come first. Addresses are relative to the site.
+        """
+        real = [run for run in self.runs if run.detector not in ("", EMBEDDED, *named("nothing"))]
+        real.sort(key=lambda run: not run.is_answered)
+        return [
+            {
+                "title": run.title,
+                "question": run.question,
+                "detector": run.detector.split("/")[-1],
+                "backbone": run.backbone.split("/")[-1],
+                "answered": run.is_answered,
+                "address": f"t/{run.name}.html",
+                "picture": f"t/{run.name}.webp",
+            }
+            for run in real[:MOST_REAL]
+        ]
 
     def find(self, name: str) -> Run | None:
         """The run whose hash begins with these characters, of which an address needs all."""
@@ -362,9 +394,19 @@ def _with_room_for_pictures(trace: Trace, room: int) -> tuple[dict[str, Any], in
 
 
 def thumbnail(trace: Trace) -> File:
-    """The frame in the middle of the clip."""
-    middle = Image.fromarray(trace.frames[len(trace.frames) // 2])
-    return File(webp(middle, 60, THUMBNAIL), "image/webp")
+    """The frame near the middle on which most objects are, each in its box: faint ones too."""
+    seen = [sum(t.state[i] != LOST for t in trace.tracks) for i in range(len(trace.frames))]
+    middle = (len(trace.frames) - 1) / 2
+    at = max(range(len(seen)), key=lambda i: (seen[i], -abs(i - middle)))
+    picture = Image.fromarray(trace.frames[at])
+    width, height = picture.size
+    line = max(1, round(2 * max(picture.size) / THUMBNAIL))
+    for k, track in enumerate(trace.tracks):
+        x0, y0, x1, y1 = track.boxes[at] * (width - 1, height - 1, width - 1, height - 1)
+        if track.state[at] != LOST and x1 >= x0 and y1 >= y0:
+            colour = COLOURS[k % len(COLOURS)]
+            ImageDraw.Draw(picture).rectangle((x0, y0, x1, y1), outline=colour, width=line)
+    return File(webp(picture, 60, THUMBNAIL), "image/webp")
 
 
 def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:

@@ -22,8 +22,24 @@ export class Form {
       const within = this.form()?.contains(/** @type {Node} */ (event.target));
       if (event.key === "Escape" && within && !event.defaultPrevented && this.narrow.matches) this.show(false, true);
     });
+    // an error of the form stands until something in it is changed, or a file is taken away
+    for (const kind of ["input", "change", "drop", "click"]) document.addEventListener(kind, (event) => this.forgive(/** @type {Element} */ (event.target)), true);
     const scheme = new URLSearchParams(location.search).has("__theme") ? null : kept();
     if (scheme) document.body.classList.toggle("dark", scheme === "dark");
+  }
+
+  /** @param {Element} target what was changed or pressed */
+  forgive(target) {
+    const button = target.closest("button");
+    if (!this.form()?.contains(target) || (button && !button.matches("#video button, #tracks button"))) return;
+    this.clear("form");
+    if (target.closest("#video")) this.clear("clip");
+  }
+
+  /** @param {keyof typeof ERRORS} part */
+  clear(part) {
+    const line = document.getElementById(ERRORS[part]);
+    if (line) [line.textContent, line.hidden] = ["", true];
   }
 
   /** @param {Element} target */
@@ -34,7 +50,8 @@ export class Form {
       kept(dark ? "dark" : "light");
     }
     for (const [id, wanted] of Object.entries(OPENERS)) {
-      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form", true, wanted);
+      // pressed again it closes the drawer, unless what it leads to is out of sight
+      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form" || !this.inSight(wanted.split(" ")[0]), true, wanted);
     }
   }
 
@@ -81,6 +98,13 @@ export class Form {
     return document.querySelector("#ask");
   }
 
+  /** Whether a part of the drawer is seen in it. @param {string} part */
+  inSight(part) {
+    const form = this.form()?.getBoundingClientRect(), place = this.form()?.querySelector(part)?.getBoundingClientRect();
+    const middle = place && (place.top + place.bottom) / 2;
+    return Boolean(form && middle !== undefined && middle >= form.top && middle < form.bottom);
+  }
+
   // The buttons of the bar say whether the drawer is open.
   mark() {
     for (const id of Object.keys(OPENERS)) document.getElementById(id)?.setAttribute("aria-expanded", String(this.open));
@@ -104,7 +128,9 @@ export class Form {
     const viewer = document.querySelector("#viewer");
     if (!open && was && !byHand && viewer && viewer.getBoundingClientRect().top < 0) viewer.scrollIntoView({ block: "start" });
     const place = /** @type {HTMLElement | null} */ (form.querySelector(wanted) ?? form.querySelector(QUESTION));
-    if (open && byHand) place?.focus({ preventScroll: true });
+    if (!open || !byHand) return;
+    place?.focus({ preventScroll: true });
+    place?.closest(".block")?.scrollIntoView({ block: "nearest" });
   }
 
   /**
@@ -118,11 +144,12 @@ export class Form {
     for (const [part, id] of Object.entries(ERRORS)) {
       const line = document.getElementById(id);
       if (!line) continue;
-      const here = Boolean(error) && part === where;
+      const here = Boolean(error) && part === where, fresh = here && line.textContent !== error;
       line.textContent = here ? error : "";
       line.hidden = !here;
       placed = placed || here;
       if (here && part !== "open") this.show(true);
+      if (fresh && part !== "open") line.scrollIntoView({ block: "nearest" }); // the drawer may be scrolled elsewhere
     }
     return placed;
   }

@@ -3,7 +3,8 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
-import { GUARD, SAVED_RUN, realModel } from "./strings.js";
+import { Beforehand } from "./beforehand.js";
+import { GUARD, OUTSIDE, SAVED_RUN, realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -31,7 +32,14 @@ function mount({ element, props, watch }, part) {
 export function mountStrip(component) {
   const choose = (/** @type {object} */ chosen) => document.dispatchEvent(new CustomEvent(SAMPLING, { detail: chosen }));
   const strip = new Strip(choose, (range) => component.trigger("submit", range));
-  mount(component, { root: strip.root, load: (value) => { strip.load(value); forget(value.forget); } });
+  mount(component, {
+    root: strip.root,
+    load: (value) => {
+      strip.load(value);
+      forget(value.forget);
+      if (value.wanted) component.trigger("submit", {}); // the form came back without its pictures
+    },
+  });
 }
 
 /** Takes an example's question away, unless another one was typed meanwhile. @param {string | undefined} question */
@@ -60,12 +68,18 @@ export function mountGuard(component) {
     root,
     load: (value) => {
       root.hidden = !value.outside;
+      document.dispatchEvent(new CustomEvent(OUTSIDE, { detail: Boolean(value.outside) }));
       document.dispatchEvent(new CustomEvent(SAVED_RUN, { detail: value.saved ?? null }));
       if (!value.outside) return;
       root.replaceChildren(el("p", {}, GUARD),
         el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title, value.facts)));
     },
   });
+}
+
+/** @param {Component} component */
+export function mountBeforehand(component) {
+  mount(component, new Beforehand());
 }
 
 /** @param {Component} component */

@@ -4,7 +4,7 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { openTrace } from "./open.js";
-import { asPromise } from "./restore.js";
+import { asPromise, exampleFile } from "./restore.js";
 import { MASKS_ONLY, OPEN_COPY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
@@ -108,12 +108,12 @@ export class RunHistory {
     const run = {
       key, tab: this.tab, user: this.user, pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
       trace: whole(trace, former?.trace), content: former?.content || null,
-      address: files?.of === "example" ? files.trace : "",
+      address: exampleFile(trace),
     };
     this.runs.set(key, run);
     this.shown = key;
     this.draw();
-    const address = files && files.of === "run" ? files.trace : "";
+    const address = files && files.of === "run" && !run.address ? files.trace : "";
     this.quietly(() => this.keep(run, address));
   }
 

@@ -4,6 +4,7 @@
 import { Viewer } from "../../viewer/js/viewer.js";
 import { Form } from "./fold.js";
 import { RunHistory } from "./history.js";
+import { Interruption } from "./interrupted.js";
 import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
@@ -36,7 +37,8 @@ export function mountPage({ element, props, trigger, watch }) {
   const restorer = new TabRestorer(viewer);
   const form = new Form();
   const history = new RunHistory(viewer);
-  new RunLink(viewer, restorer, history);
+  const link = new RunLink(viewer, restorer, history);
+  const interruption = new Interruption(link);
   const show = () => {
     viewer.attach(place());
     const { value } = props;
@@ -45,8 +47,12 @@ export function mountPage({ element, props, trigger, watch }) {
     nameModel(viewer.state.trace);
     restorer.observe(props.value);
     history.observe(props.value);
+    link.observe();
+    interruption.observe(props.value);
     if (value.lost && value.status?.error) history.offer(value.status.where);
-    if (value.status && !value.status.running) traceAnswered();
+    if (!value.status || value.status.running) return;
+    traceAnswered();
+    link.answered();
   };
   document.addEventListener(SAVED_RUN, (event) => viewer.bars.offer(/** @type {CustomEvent} */ (event).detail));
   // the buttons below the plot call the one, Save trace the other

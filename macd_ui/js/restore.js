@@ -103,6 +103,17 @@ function gradioConfig() {
   return /** @type {{ gradio_config?: GradioConfig }} */ (/** @type {unknown} */ (window)).gradio_config || {};
 }
 
+/**
+ * Where the file of an example that is on show as it ships can be had at any time, whatever is shown next;
+ * empty for every other run.
+ *
+ * @param {Trace} trace
+ */
+export function exampleFile({ again, edits, previous }) {
+  const name = new URLSearchParams(again?.link ?? "").get("example");
+  return name && !edits.length && !previous ? `files/example/${encodeURIComponent(name)}.macd` : "";
+}
+
 export class TabRestorer {
   /** @param {Viewer} viewer where a restored trace is announced */
   constructor(viewer) {
@@ -163,8 +174,8 @@ export class TabRestorer {
       this.quietly(() => this.store.remove(this.tab));
     }
     if (status.running) this.restoring = false;
-    const address = files && files.trace;
-    if (status.running || !trace || !address || files.of === "example") return; // the page has its examples
+    const address = (trace && exampleFile(trace)) || (files && files.trace);
+    if (status.running || !trace || !address || files?.of === "example") return; // the page has its examples
     if (this.awaited && this.awaited.run === trace.run) {
       this.awaited = null;
       this.viewer.showStatus({ ...status, message: RESTORED });

@@ -8,7 +8,7 @@ import {
 } from "./strings.js";
 
 const STEPS = 400;
-const USUAL_FRAMES = 8;
+const USUAL_FRAMES = 8, PICTURES = 24; // of the strip at most, as clips.py has it
 
 /**
  * @typedef {object} StripValue
@@ -219,8 +219,11 @@ export class Strip {
 
   /** The times of the frames that a run would sample evenly, as far as this can know. */
   sampled() {
-    const part = (this.end - this.start) / this.frameCount;
-    return Array.from({ length: this.frameCount }, (_, i) => this.start + (i + 0.5) * part);
+    // a clip of fewer pictures than the strip has room for has no more frames than these
+    const { times = [] } = this.value ?? {}, inside = times.filter((t) => t >= this.start && t <= this.end).length;
+    const count = times.length < PICTURES ? Math.max(1, Math.min(this.frameCount, inside)) : this.frameCount;
+    const part = (this.end - this.start) / count;
+    return Array.from({ length: count }, (_, i) => this.start + (i + 0.5) * part);
   }
 
   draw() {

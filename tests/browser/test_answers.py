@@ -374,8 +374,8 @@ def test_confidences_stand_beside_the_thresholds_of_the_detector(bare):
     page = show(bare, trace)
     assert page.locator(".mv-rail .mv-note").is_visible()
     told = page.locator(".mv-rail .mv-note").inner_text()
-    assert "at least 0.5, the detector's threshold" in told
-    assert "detections of 0.2 or more" in told
+    assert "at least 50 %, the detector's threshold" in told
+    assert "detections of 20 % or more" in told
     tracks = tuple(replace(t, confidence=1.0) for t in trace.tracks)
     show(bare, replace(trace, tracks=tracks))
     assert page.locator(".mv-rail .mv-note").is_hidden()

@@ -62,6 +62,15 @@ def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
         assert page.evaluate(PARTS_IN_SIGHT, [".mv-mechanism", ".mv-outcome", ".mv-draws"]) == []
+    # what masking is for, and what the numbers in the picture are
+    purpose = page.locator(".mv-purpose")
+    assert purpose.inner_text() == "What would the model say without these objects?"
+    assert purpose.bounding_box()["y"] < page.locator(".mv-stage").bounding_box()["y"]
+    middle = page.locator("[data-part=levels] .mv-term")
+    assert middle.inner_text() == "0.75 partly masked"
+    tip = f"#{middle.get_attribute('aria-describedby')}"
+    assert "r0, the strength at which every mask begins" in page.locator(tip).text_content()
+    assert re.search(r"\d %$", page.locator(".mv-object-name").first.inner_text())
     # what was masked; what changed; would random masks do the same; where are the strengths
     assert re.search(r"(was|were) masked", page.locator(".mv-mechanism").inner_text())
     assert AFTER in page.locator(".mv-outcome").inner_text()
@@ -74,6 +83,15 @@ def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):
     button.click()
     page.locator("#video").wait_for()
     assert button.get_attribute("aria-expanded") == "true"
+    page.click("#settings button >> nth=0")
+    page.get_by_label("ascent steps", exact=True).wait_for()
+    page.locator("#ask").evaluate("(form) => { form.scrollTop = form.scrollHeight; }")
+    for expanded in ("true", "false"):  # it leads there from anywhere, and from there it closes
+        button.click()
+        assert button.get_attribute("aria-expanded") == expanded
+        if expanded == "true":
+            assert page.evaluate(PARTS_IN_SIGHT, ["#video button"]) == []
+            assert page.evaluate("document.activeElement.closest('#video') !== null")
 
 
 def test_a_phone_shows_the_headline_and_the_picture_first(opened):

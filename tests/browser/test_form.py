@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 
 from macd_studio.viewer.bundle import bundle
 from tests.browser.test_page import open_form, run, upload
@@ -18,6 +19,10 @@ STRINGS = Path(__file__).parents[2] / "macd_ui" / "js" / "strings.js"
 SAID = {
     "realModel('A', 'B.')": "A real model that fits: A. B.",
     "runsOfTab(3)": "Runs of this tab (3)",
+    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: true })":
+        "“q?” Objects by d, answers by b.",
+    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: false })":
+        "“q?” Objects by d; masks only, no answer.",
     "showRun('why?')": "Show: why?",
     "answered(0, 3, '')": "0 of 3 questions answered",
     "answered(2, 3, 'a.mp4')": "2 of 3 questions about a.mp4 answered",
@@ -35,7 +40,7 @@ SAID = {
     "framesChosen(1, false, [1, 2])": "1 evenly spaced frame of 1.00 s to 2.00 s.",
     "framesChosen(1, true, null)": "1 frame picked by hand of the whole clip.",
     "framesChosen(3, true, [1, 2])": "3 frames picked by hand of 1.00 s to 2.00 s.",
-}
+}  # fmt: skip
 """Each case of a sentence of the page's scripts."""
 
 
@@ -233,6 +238,61 @@ def test_the_settings_show_what_is_chosen_whole(page, width):
     assert style == "ellipsis"  # the line of a model on the hub is longer than the form is wide
 
 
+RUNS = [
+    {"title": "A street", "question": "Is there a bus?", "detector": "yolo11n",
+     "backbone": "Model-3B", "answered": True, "address": "t/1.html", "picture": "t/1.webp"},
+    {"title": "A room", "question": "Is there a cup?", "detector": "rt-detr",
+     "backbone": "toyworld", "answered": False, "address": "t/2.html", "picture": "t/2.webp"},
+]  # fmt: skip
+TOLD = {
+    "can": "It is masked.",
+    "cannot": "Not answered.",
+    "absent": "No answers.",
+    "list": "g/r.json",
+}
+
+
+def test_saved_runs_of_real_clips_are_shown_before_an_own_one_is_brought(bare):
+    """And not once there is one, of which the form says the same; nor where nothing was told."""
+    script = f"""([told, runs]) => {{
+      const {{ mountBeforehand, mountGuard }} = {bundle(STRINGS.with_name("form.js"))};
+      document.head.innerHTML = '<base href="http://page.test/lab/">';
+      document.body.innerHTML = "<div id=a><div></div></div><div id=b><div></div></div>";
+      window.asked = [];
+      window.fetch = async (address) => {{ window.asked.push(String(address)); return {{ ok: true, json: async () => runs }}; }};
+      const part = (id, value) => {{
+        const made = {{ element: document.getElementById(id), props: {{ value }}, trigger: () => {{}} }};
+        made.watch = (_, changed) => {{ made.changed = changed; }};
+        return made;
+      }};
+      mountBeforehand(part("a", told));
+      window.guard = part("b", {{}});
+      mountGuard(window.guard);
+    }}"""  # noqa: E501
+    bare.goto("about:blank")
+    bare.evaluate(script, [TOLD, RUNS])
+    bare.wait_for_selector(".beforehand a")
+    assert bare.evaluate("window.asked") == ["http://page.test/lab/g/r.json"]
+    said = bare.locator(".beforehand li").all_inner_texts()
+    assert said == [
+        "A street “Is there a bus?” Objects by yolo11n, answers by Model-3B.",
+        "A room “Is there a cup?” Objects by rt-detr; masks only, no answer.",
+    ]
+    first = bare.locator(".beforehand a").first
+    assert first.get_attribute("href") == "http://page.test/lab/g/t/1.html"
+    assert "No answers." not in bare.locator(".beforehand").inner_text()
+    bare.evaluate("guard.props.value = { outside: true }; guard.changed()")
+    assert bare.locator(".beforehand").is_hidden()
+    bare.evaluate("guard.props.value = {}; guard.changed()")
+    assert bare.locator(".beforehand").is_visible()
+    bare.evaluate(script, [TOLD, RUNS[1:]])
+    bare.wait_for_selector(".beforehand a")
+    assert "No answers." in bare.locator(".beforehand").inner_text()
+    bare.evaluate(script, [{}, RUNS])
+    assert bare.locator(".beforehand").is_hidden()
+    assert bare.evaluate("window.asked") == []
+
+
 FOLD = STRINGS.with_name("fold.js")
 DRAWER = """<button id="open-form"></button><div id="columns"><div id="ask">
 <textarea id="question"></textarea>
@@ -264,3 +324,112 @@ def test_what_is_done_for_the_form_is_told_in_it(bare, width):
     bare.evaluate("tell({ running: false })")
     told = bare.evaluate("tell({ message: 'a run', stage: 'load', fraction: 0.5 })")
     assert told == ["a run", "0.75", width > 1099]  # which is seen behind the drawer
+
+
+def test_an_error_of_the_form_goes_away_with_what_caused_it(bare):
+    bare.set_content(
+        DRAWER.replace(
+            '<button id="run">',
+            '<div id="video"><button>×</button></div><p id="clip-error"></p><p id="run-error"></p>'
+            '<button id="run">',
+        )
+    )
+    bare.evaluate(
+        """async (source) => {
+          const file = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          window.form = new (await import(file)).Form();
+          form.show(true);
+        }""",
+        FOLD.read_text(encoding="utf-8"),
+    )
+
+    def errors():
+        return [bare.locator(f"#{part}-error").inner_text() for part in ("clip", "run")]
+
+    def fail(where):
+        bare.evaluate(
+            "(where) => form.observe({ running: false, stage: '', fraction: 0, message: '', where,"
+            " error: 'wrong' }, [])", where,
+        )  # fmt: skip
+        return errors()
+
+    assert fail("form") == ["", "wrong"]
+    bare.locator("#question").fill("Is there a dog?")
+    assert errors() == ["", ""]
+    assert fail("clip") == ["wrong", ""]
+    bare.locator("#question").fill("Is there a cup?")  # which mends no clip
+    bare.locator("#run").click()
+    assert errors() == ["wrong", ""]
+    bare.locator("#video button").click()
+    assert errors() == ["", ""]
+
+
+BAD_VIDEOS = {"empty.mp4": "is empty", "broken.mp4": "not a readable video",
+              "a.tiff": "TIFF picture, which is not read here",
+              "a.heic": "HEIC, which is not read here"}  # fmt: skip
+
+
+@pytest.mark.long
+def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_mended(
+    page, tmp_path, toy_mp4
+):
+    page.wait_for_selector(".mv-token")
+    run_error, clip_error = page.locator("#run-error"), page.locator("#clip-error")
+    toast = page.locator(".toast-body")
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    (tmp_path / "broken.mp4").write_bytes(b"no video" * 50)
+    Image.new("RGB", (90, 60), (200, 30, 30)).save(tmp_path / "a.tiff")
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 200)
+    take_away = page.locator("#video button[aria-label='Clear']")
+    for name, said in BAD_VIDEOS.items():
+        page.set_input_files("#video input[type=file]", tmp_path / name)
+        clip_error.get_by_text(said).wait_for()
+        take_away.click()
+        clip_error.wait_for(state="hidden")
+    page.set_input_files("#video input[type=file]", tmp_path / "broken.mp4")
+    clip_error.get_by_text("not a readable video").wait_for()
+    take_away.click()
+    page.set_input_files("#video input[type=file]", toy_mp4)
+    page.wait_for_selector(".strip-frame")
+    assert clip_error.is_hidden()
+
+    page.fill("#question textarea", "")
+    page.click("#run")
+    run_error.get_by_text("the question is blank").wait_for()
+    page.fill("#question textarea", "Is there a dog in the video?")
+    run_error.wait_for(state="hidden")
+
+    page.click("#settings button >> nth=0")
+    fields = {
+        page.get_by_label("frames", exact=True): ("0", "Choose a whole number from 1 to 256"),
+        page.get_by_label("ascent steps", exact=True): ("", "is empty. Type a number"),
+        page.locator("#detector textarea, #detector input").first: (
+            "/no/such.pt", "there is no detector file",
+        ),
+    }  # fmt: skip
+    for field, (bad, said) in fields.items():
+        good = field.input_value()
+        field.fill(bad)
+        page.keyboard.press("Tab")
+        page.click("#run")
+        run_error.get_by_text(said).wait_for()
+        field.fill(good)
+        page.keyboard.press("Tab")
+        run_error.wait_for(state="hidden")
+    (tmp_path / "bad.json").write_text("{")
+    page.set_input_files("#tracks input[type=file]", tmp_path / "bad.json")
+    page.locator("#tracks").get_by_text("bad").wait_for()
+    page.click("#run")
+    run_error.get_by_text("is not whole JSON").wait_for()
+    page.locator("#tracks button[aria-label='Clear']").click()
+    run_error.wait_for(state="hidden")
+
+    (tmp_path / "bad.macd").write_bytes(b"nonsense")
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(tmp_path / "bad.macd")
+    page.locator("#open-error").get_by_text("is not a trace").wait_for()
+    assert toast.count() == 0
+    run(page, "Is there a dog in the video?")
+    assert page.locator(".form-error:visible").count() == 0
+    assert page.locator(".mv-error:visible").count() == 0

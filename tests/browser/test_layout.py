@@ -59,12 +59,17 @@ def test_the_ascent_is_never_inside_a_box_that_scrolls(bare, width):
 
 
 @EACH_WIDTH
-def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
+@pytest.mark.parametrize("view", ["Video", "Both"])
+def test_tools_stand_by_the_pictures_which_keep_their_size(bare, width, view):
     page = show(bare, traced(objects=6, steps=1), width)
+    page.get_by_role("button", name=view, exact=True).click()
+    before = box(page, ".mv-stage .mv-canvas")
     page.locator(".mv-whatif > summary").click()
     page.locator(".mv-object").nth(1).click()
+    page.wait_for_selector(".mv-edit-object .mv-edit-name, .mv-edit-object button")
     picture, tools = box(page, ".mv-stage .mv-canvas"), box(page, ".mv-whatif")
-    if width >= 1440:
+    assert (picture["width"], picture["height"]) == (before["width"], before["height"])
+    if (width >= 1440 and view == "Video") or width >= 2560:
         assert tools["x"] >= picture["x"] + picture["width"] - 1
         assert abs(tools["y"] - picture["y"]) < 60
     else:

@@ -195,6 +195,28 @@ def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
 
 
 @pytest.mark.long
+def test_a_reload_during_a_run_says_what_became_of_it_and_keeps_the_form(page, make_video):
+    page.wait_for_selector(".mv-token")
+    clip = make_video(frames=48, size=(320, 240))
+    upload(page, clip)
+    page.fill("#question textarea", "Is there a red cup?")
+    long_run(page)
+    page.reload()
+    page.wait_for_selector("#run-error:visible")
+    said = page.locator("#run-error").inner_text()
+    assert "reloading the page stopped the run that asked “Is there a red cup?”" in said
+    page.wait_for_selector(".strip-frame")  # the clip is in the form, with its pictures
+    assert page.locator("#question textarea").input_value() == "Is there a red cup?"
+    page.click("#settings button >> nth=0")
+    assert page.get_by_label("ascent steps", exact=True).input_value() == "200"
+    assert clip.name[-4:] in page.locator("#video").inner_text()
+    page.reload()  # it is said once
+    page.wait_for_selector(".mv-token")
+    page.wait_for_timeout(1000)
+    assert page.locator("#run-error").is_hidden()
+
+
+@pytest.mark.long
 def test_without_storage_the_page_works_as_ever(browser, server):
     context = browser.new_context(reduced_motion="reduce")
     context.add_init_script(

@@ -5,12 +5,10 @@ import pytest
 
 from macd_studio.viewer import JS, bundle
 from tests.browser.answer_sentences import ANSWERS
+from tests.browser.level_sentences import ANY_BETWEEN, LEVELS, OF_LEVELS
 
 pytestmark = pytest.mark.browser
 
-STRENGTHS = {"kept": 0, "partly masked": 0.4, "masked": 1}
-LEVELS = [{"value": value, "name": name} for name, value in STRENGTHS.items()]
-ANY_BETWEEN = [LEVELS[0], {"value": None, "name": "partly masked"}, LEVELS[2]]
 TRACKS = [{"id": 1, "label": "dog"}, {"id": 2, "label": "cat"}, {"id": 4, "label": "bus"}]
 TRACE = {
     "tracks": TRACKS, "levels": LEVELS, "r0": 0.4, "groups": [[0, 1], [2, 3]], "times": [0, 1, 2, 3]
@@ -77,7 +75,7 @@ def knocked(after, **what):
 
 
 RULE = "Without any mask, adding +1.50 to the logit of “yes” is enough."
-CASES = ANSWERS | {
+CASES = ANSWERS | OF_LEVELS | {
     "listed": [([[]], ""), ([["a"]], "a"), ([["a", "b"]], "a and b"), ([["a", "b", "c"]], "a, b and c")],
     "capitalized": [(["it is"], "It is"), ([""], "")],
     "trackName": [([TRACKS[0]], "1 dog")],
@@ -101,11 +99,6 @@ CASES = ANSWERS | {
         ([None, 0.75], ""), ([0.7634, 0.75], "r − r0 = +0.013"), ([0.25, 0.75], "r − r0 = −0.500"),
     ],
     "stepLabel": [([0], "step 1:"), ([4], "step 5:")],
-    "levelDrawing": [
-        ([LEVELS, 0], "A dashed outline: the object is kept."),
-        ([LEVELS, 1], "Stripes one way: the object is partly masked."),
-        ([LEVELS, 2], "Crossed stripes: the object is masked."),
-    ],
     "maskedText": [
         ([TRACE | {"final": None}], ""), (masked([0, 0, 0]), "Nothing was masked."),
         (masked([1, 0, 0.4]), "The dog was masked; the bus was partly masked."),
@@ -160,7 +153,7 @@ CASES = ANSWERS | {
     "confidenceNote": [
         ([{"starts": 0.25, "continues": 0.1}],
          "Beside each name stands the mean confidence of its detections. A track needs one of at least"
-         " 0.25, the detector's threshold, and goes on with detections of 0.1 or more.")
+         " 25 %, the detector's threshold, and goes on with detections of 10 % or more.")
     ],
     "noObjects": [
         ([True, True], "No objects were found: only the frame mask is used."),

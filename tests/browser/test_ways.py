@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.macd_ui.examples import examples
+from macd_studio.viewer import identity
 from tests.browser.test_page import open_plot
 
 pytestmark = pytest.mark.browser
@@ -134,3 +135,30 @@ def test_our_components_are_accessible(page, server, scheme):
         (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
     ]
     assert not told
+
+
+CHOSEN = """([question, title]) => document.querySelector('.mv-question').textContent === question
+  && document.querySelector('#example input').value === title
+  && document.querySelector('.mv-about').textContent.startsWith(title)"""
+"""An example is on show, with the form that asks for it and what is said of it."""
+
+
+def choose(page, index):
+    page.locator("#example input").click()
+    page.locator("[role=option]").nth(index).click()
+    page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
+
+
+def test_back_and_forward_lead_from_one_chosen_run_to_the_next(page):
+    page.wait_for_selector(".mv-token")
+    first = page.url
+    choose(page, 1)
+    assert f"#run={identity(examples()[1].load_trace())}" in page.url
+    choose(page, 2)
+    for move, index in ((page.go_back, 1), (page.go_back, 0), (page.go_forward, 1)):
+        move()
+        page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
+        if index == 0:
+            assert page.url == first
+    assert page.locator(".mv-token").count() > 0
+    assert page.locator("#open-error").is_hidden()

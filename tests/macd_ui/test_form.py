@@ -12,12 +12,12 @@ from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.reproduce import command
-from macd_studio.macd_ui import random_clips, runs
+from macd_studio.macd_ui import models, random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import run_options
-from macd_studio.macd_ui.gallery.routes import site_of
+from macd_studio.macd_ui.gallery.routes import GALLERY, REAL_RUNS, site_of
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import (
     Machine,
@@ -26,6 +26,7 @@ from macd_studio.macd_ui.models import (
     fetchable_detector,
     offered,
 )
+from macd_studio.macd_ui.panels import beforehand
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.sentences import with_time
 from macd_studio.macd_ui.session_view import TOY_WORLD, joined
@@ -447,3 +448,20 @@ def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video)
     session.form.values = dict(session.form.values) | {"alpha": 2.5}
     first, *_ = handlers.form.upload(str(make_video("other.mp4")), "she")
     assert not {"question", "alpha", "steps"} & set(first)
+
+
+def test_visitors_are_told_before_they_bring_a_clip_what_cannot_be_said_of_it(monkeypatch):
+    assert beforehand(ServerSettings()) == {}  # a real model is offered there
+    public = ServerSettings(public=True)
+    told = beforehand(public)
+    assert "regions without names stand for its objects" in told["can"]
+    assert "It cannot be answered here" in told["cannot"]
+    assert "record-gallery" in told["absent"]
+    assert told["list"] == f"{GALLERY}/{REAL_RUNS}"
+    looking = replace(public, detectors=(*public.detectors, "rt-detr"))
+    assert "RT-DETR" in beforehand(looking)["can"]
+    real = replace(looking, backbones=(*public.backbones, "Qwen/Qwen2.5-VL-3B-Instruct"))
+    monkeypatch.setattr(models, "this_machine", lambda: Machine("cuda", 80.0, 300.0))
+    assert beforehand(real) == {}  # a model that can answer fits
+    monkeypatch.setattr(models, "this_machine", lambda: Machine("cuda", 1.0, 300.0))
+    assert beforehand(real) != {}

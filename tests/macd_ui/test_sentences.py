@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.objects.registry import DetectorEntry
+from macd_studio.core.objects.registry import DETECTORS, DetectorEntry
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import sentences as say
@@ -52,6 +52,19 @@ CASES = [
     (say.with_time("Decoding", None, 7.6), "Decoding · 8 s so far"),
     (say.with_time("Decoding", None, 1.0), "Decoding · 1 s so far"),
     (say.with_time("Decoding", None, 0.9), "Decoding"),
+    (say.stopped_by_reload("Is it\nthere?"), (
+        "reloading the page stopped the run that asked “Is it there?”",
+        "Press Run to start it again",
+    )),
+    (say.stopped_by_reload(" ")[0], "reloading the page stopped the run"),
+    (say.shortened("x" * 81), "x" * 79 + "…"),
+    (say.shortened(" a\n b "), "a b"),
+    (say.can_be_said(DETECTORS["grid"]), "A clip of your own is masked here: regions without names"
+     " stand for its objects, and the gradient of the question's loss says which way each mask is"
+     " pulled."),
+    (say.can_be_said(DETECTORS["yolo11n"]), f"A clip of your own is masked here:"
+     f" {DETECTORS['yolo11n'].title} finds its objects, and the gradient of the question's loss"
+     " says which way each mask is pulled."),
     (say.no_such_example("x" * 99), f"There is no example {'x' * 60!r}; another one is shown."),
     (say.other_settings([], False), ""),
     (say.other_settings([], True), f"{DIFFERS} Run would leave out the changes made by hand."),

@@ -152,10 +152,10 @@ def test_a_file_that_is_opened_over_its_own_clip_keeps_it(handlers, store, make_
 def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
     example = handlers.view.examples[SHORT]
     run = identity(example.load_trace())
-    out = handlers.form.visit(f"run:{run}", "new")
+    out = handlers.form.visit(f"run:{run} 1", "new")
     assert out["example"] == SHORT
     assert out["viewer"]["trace"]["run"] == run
-    out = handlers.form.visit("run:0123456789abcdef", "new")
+    out = handlers.form.visit("run:0123456789abcdef 2", "new")
     assert out["viewer"]["status"]["where"] == "open"
     assert "is not here" in out["viewer"]["status"]["error"]
     assert "trace" not in out["viewer"]  # what is shown stays
@@ -210,3 +210,25 @@ def test_the_difference_ignores_names_and_blanks():
     assert "b.mp4" in difference(shown, RunRequest("b.mp4", "2", RunSpec("why?")))
     assert "no question" in difference(shown, RunRequest("a.mp4", "1", RunSpec("")))
     assert len(difference(shown, RunRequest("a.mp4", "1", RunSpec("x" * 2000)))) < 300
+
+
+def test_after_a_reload_the_form_holds_what_the_stopped_run_asked(handlers, store, make_video):
+    def come_back(question, key="new", browser="mine"):
+        store.sessions.open(key, browser=browser)
+        return handlers.form.visit(f"stopped:{question} 1", key)
+
+    own = make_video().rename(store.uploads.folder / "own.mp4")
+    before = store.sessions.open("old", browser="mine")
+    handlers.runs._take_form(before, values(own, question="Is there a red cup?", alpha=2.5))
+    assert "video" not in come_back("Is there a red cup?", "early")  # that tab is still open
+    store.sessions.leave("old")
+    out = come_back("Is there a red cup?")
+    assert (out["video"], out["question"], out["alpha"]) == (str(own), "Is there a red cup?", 2.5)
+    assert out["strip"]["wanted"]
+    assert out["viewer"]["status"]["where"] == "form"
+    assert "stopped the run that asked “Is there a red cup?”" in out["viewer"]["status"]["error"]
+    assert store.sessions.find("new").form.video == str(own)
+    for asked, browser in (("Is there a blue cup?", "mine"), ("Is there a red cup?", "another")):
+        other = come_back(asked, f"of {browser}", browser)
+        assert "video" not in other
+        assert "stopped the run that asked" in other["viewer"]["status"]["error"]

@@ -5,7 +5,7 @@
 import { button, el, renew, setText } from "./dom.js";
 import { rescore } from "./rescore.js";
 import { TEXT, barLabel, barsName, isPicture } from "./strings.js";
-import { fixed, percent, visible } from "./text.js";
+import { candidateName, fixed, percent } from "./text.js";
 
 /** @import { Answer, TokenStep, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -119,7 +119,7 @@ function barsOf(title, kind, bars) {
     el("ol", {}, bars.map(({ id, text, share, value }, i) => el("li", {
       class: i === top ? "mv-bar-best" : "", "data-token": id, "aria-label": barLabel(text, value, i === top),
     },
-    el("span", { class: "mv-bar-name", title: visible(text) }, visible(text)),
+    el("span", { class: "mv-bar-name", title: candidateName(text, id) }, candidateName(text, id)),
     el("span", { class: "mv-bar-track" }, el("span", { class: "mv-bar-fill", style: { width: `${(100 * share).toFixed(2)}%` } })),
     el("span", { class: "mv-bar-value" }, value)))));
 }

@@ -30,6 +30,8 @@ export function probabilityOf(answer, index) {
   return at < 0 ? null : Math.exp(step.base[at] - step.base_log_z);
 }
 
+/** @typedef {{ canvas: HTMLCanvasElement, caption: HTMLElement }} Pane */
+
 // Another run next to the current one: its frame of the same time, and its answer token by token.
 
 const SIDE = 480; // long side of the pictures, in pixels
@@ -98,16 +100,19 @@ export class Beside {
 
   /** @param {Trace} trace @param {Trace} other @param {number} at the other's frame */
   drawFrames(trace, other, at) {
-    const { frame } = this.state, { canvas: large } = this.stage;
-    const [mine, theirs] = this.screens;
-    fit(mine.canvas, [large.width, large.height]);
-    contextOf(mine.canvas).drawImage(large, 0, 0, mine.canvas.width, mine.canvas.height);
-    fit(theirs.canvas, other.source);
-    const context = contextOf(theirs.canvas), { width, height } = theirs.canvas;
-    const image = this.stage.image(other.frames[at]);
+    const { frame } = this.state, [mine, theirs] = this.screens;
+    this.drawFrame(mine, trace, frame);
+    this.drawFrame(theirs, other, at);
+  }
+
+  /** A frame with its objects, the same way for both runs. @param {Pane} pane @param {Trace} trace @param {number} at */
+  drawFrame({ canvas, caption }, trace, at) {
+    fit(canvas, trace.source);
+    const context = contextOf(canvas), { width, height } = canvas;
+    const image = this.stage.image(trace.frames[at]);
     context.clearRect(0, 0, width, height);
     if (image) context.drawImage(image, 0, 0, width, height);
-    for (const track of other.tracks) {
+    for (const track of trace.tracks) {
       const { boxes, colour } = track;
       const box = boxes[at];
       if (!box) continue;
@@ -122,10 +127,7 @@ export class Beside {
       context.fillStyle = "#111111";
       context.fillText(text, left + 5, top + 15);
     }
-    [[mine, trace, frame], [theirs, other, at]].forEach(([screen, t, f]) => {
-      const run = /** @type {Trace} */ (t), i = /** @type {number} */ (f);
-      /** @type {typeof mine} */ (screen).caption.textContent = frameText(i, run.times);
-    });
+    caption.textContent = frameText(at, trace.times);
   }
 
   /** @param {Answer} first @param {Answer} second */

@@ -7,7 +7,7 @@ import { axesOf, nearest } from "./ranges.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { takesAlpha } from "./state.js";
 import { LABELS, TEXT, flipText, noBoundary } from "./strings.js";
-import { visible } from "./text.js";
+import { candidateName } from "./text.js";
 
 /** @import { Answer, Rule, TokenStep } from "./types" */
 /** @import { State } from "./state.js" */
@@ -90,7 +90,7 @@ export class Flips {
     const places = [];
     const cells = betas.flatMap((b, j) => flipRow(step, alphas, b, answer.head).map((row, i) => {
       const k = names.size;
-      const named = names.get(row.id) || { text: visible(row.text), colour: colours[k % colours.length], k };
+      const named = names.get(row.id) || { text: candidateName(row.text, row.id), colour: colours[k % colours.length], k };
       names.set(row.id, named);
       places.push([i, j, named.colour]);
       return el("span", {

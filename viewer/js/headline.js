@@ -12,10 +12,11 @@ import { TEXT } from "./strings.js";
 
 export class Headline {
   constructor() {
+    this.purpose = el("p", { class: "mv-purpose" }); // what masking is for, before what it did
     this.mechanism = el("p", { class: "mv-mechanism" });
     this.outcome = el("p", { class: "mv-outcome" });
     this.notes = el("div", { class: "mv-headline-notes" });
-    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.mechanism, this.notes);
+    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.purpose, " ", this.mechanism, this.notes);
     this.shown = ""; // what is said now
   }
 
@@ -33,6 +34,7 @@ export class Headline {
     const key = JSON.stringify([mechanism, outcome]);
     if (this.root.hidden || key === this.shown) return;
     this.shown = key;
+    this.purpose.textContent = trace.tracks.length ? TEXT.withoutThese : TEXT.withoutParts;
     this.mechanism.textContent = mechanism;
     this.outcome.replaceChildren(...(outcome ? parts(outcome, trace.truth) : []));
   }
@@ -43,7 +45,7 @@ function parts(outcome, truth) {
   return outcomePieces(outcome).flatMap(({ kind, text, said }) => {
     if (kind === "arrow") return [el("span", { class: "mv-arrow", "aria-label": TEXT.becomes }, text)];
     if (kind === "name") return [el("span", {}, text)];
-    return [el("strong", { title: said && !text.includes(said.text) ? said.text : null }, text), said ? verdictMark(said, truth) : null].filter((part) => part !== null);
+    return [el("strong", { dir: "auto", title: said && !text.includes(said.text) ? said.text : null }, text), said ? verdictMark(said, truth) : null].filter((part) => part !== null);
   });
 }
 

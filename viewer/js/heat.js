@@ -42,6 +42,14 @@ export function colourOf(share, signed) {
   return VIRIDIS[low].map((c, i) => Math.round(c + rest * (VIRIDIS[low + 1][i] - c)));
 }
 
+/**
+ * How opaque a value is, [0, 1]. A few cells hold most of the attention: the rest would not be seen.
+ * @param {number} share of the strongest, in [−1, 1] @param {boolean} signed
+ */
+export function opacityOf(share, signed) {
+  return signed ? Math.abs(share) : Math.sqrt(Math.abs(share));
+}
+
 /** One token's maps of one kind, ready to be drawn. */
 export class Heat {
   /** @param {Evidence} evidence @param {string} kind */
@@ -87,7 +95,7 @@ export class Heat {
     for (let i = 0; i < cells; i++) {
       const value = values[frame * cells + i];
       const share = this.strongest > 0 ? Math.max(-1, Math.min(1, value / this.strongest)) : 0;
-      image.data.set([...colourOf(share, this.signed(view)), Math.round(255 * Math.abs(share))], 4 * i);
+      image.data.set([...colourOf(share, this.signed(view)), Math.round(255 * opacityOf(share, this.signed(view)))], 4 * i);
     }
     contextOf(canvas).putImageData(image, 0, 0);
     this.drawn.set(key, canvas);
@@ -152,7 +160,7 @@ export function paintBar(canvas, signed) {
   for (let x = 0; x < width; x++) {
     const share = signed ? (2 * x) / (width - 1) - 1 : x / (width - 1);
     const [red, green, blue] = colourOf(share, signed);
-    context.fillStyle = `rgb(${red} ${green} ${blue} / ${Math.abs(share)})`;
+    context.fillStyle = `rgb(${red} ${green} ${blue} / ${opacityOf(share, signed)})`;
     context.fillRect(x, 0, 1, height);
   }
 }

@@ -2,7 +2,7 @@
 // Help: terms that explain themselves, the legend, a tour, the keys, and how to run the same again.
 
 import { all, button, el } from "./dom.js";
-import { KEYS, SIGNS, TERMS, TEXT, TOUR, capitalized, levelDrawing, levelSign } from "./strings.js";
+import { KEYS, SIGNS, TERMS, TEXT, TOUR, capitalized, filesNote, levelDrawing, levelSign } from "./strings.js";
 
 /** @import { Constants, Layer, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -172,7 +172,7 @@ export class Legend {
       if (part.childElementCount || part.hasAttribute("aria-describedby")) continue;
       const text = (part.textContent || "").trim();
       const name = TERMS[text] || text.toLowerCase();
-      const meaning = this.meanings[name];
+      const meaning = part.dataset.means ?? this.meanings[name];
       if (!meaning) continue;
       if (part.matches("summary, button")) this.tips.explain(part, name, meaning);
       else part.replaceChildren(this.tips.term(text, name, meaning));
@@ -279,7 +279,7 @@ export class Reproduce {
       el("div", { class: "mv-block-head" }, el("h3", {}, title),
         copyButton(text)),
       el("pre", { tabindex: "0" }, text));
-    this.body.replaceChildren(block(TEXT.command, command), block(TEXT.python, snippet));
+    this.body.replaceChildren(block(TEXT.command, command), el("p", { class: "mv-note" }, filesNote(trace.clip)), block(TEXT.python, snippet));
     if (link) this.body.append(block(TEXT.linkToThisExample, new URL(link, this.base).href));
   }
 }

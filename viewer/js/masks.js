@@ -170,7 +170,7 @@ export function outlineOf(track, frame, recipe) {
 }
 
 /**
- * Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
+ * Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array, whole: as objects }.
  * @param {Trace} trace @param {number} frame @returns {FrameMasks}
  */
 export function frameMasks(trace, frame) {
@@ -187,7 +187,7 @@ export function frameMasks(trace, frame) {
   const outside = recipe.frame_mask === "whole"
     ? new Float32Array(n).fill(1)
     : covered.map((v) => 1 - v);
-  return { objects: recipe.overlap === "normalise" ? shareOverlap(trace, raw, n) : raw, outside };
+  return { objects: recipe.overlap === "normalise" ? shareOverlap(trace, raw, n) : raw, outside, whole: raw };
 }
 
 /** @param {Trace} trace @param {(Float32Array | null)[]} raw @param {number} n */

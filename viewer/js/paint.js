@@ -4,10 +4,11 @@
 
 import { contextOf } from "./dom.js";
 import { groupOf, outlineOf } from "./masks.js";
-import { levelIndex, trackName, viewText } from "./strings.js";
+import { levelEnd, levelIndex, trackName, viewText } from "./strings.js";
 import { inkOn, unpackBits } from "./text.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, Track, View } from "./types" */
+/** @import { Weak } from "./overlap.js" */
 /** @import { State } from "./state.js" */
 
 const HIDDEN = 0.8, SHADE = [16, 19, 24]; // how dark something hidden is on the picture, and its colour
@@ -124,9 +125,10 @@ export class Painter {
    * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. What the
    * frame mask hides outside the objects is dimmed, and it has its tag in the lower right corner.
    * @param {CanvasRenderingContext2D} context @param {FrameLevels} levels @param {FrameMasks} masks
+   * @param {(Weak | null)[]} weak objects whose masks are weakened by others
    * @param {number | null} only the one object whose level is drawn, which has its tag already
    */
-  drawLevels(context, levels, masks, only = null) {
+  drawLevels(context, levels, masks, weak, only = null) {
     const { loaded: { tracks, final, mask, levels: names }, layers, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
@@ -154,7 +156,7 @@ export class Painter {
       context.restore();
       const short = levelText(level);
       if (only !== null) return;
-      if (layers.boxes) tags.push({ x, y, below: false, track: tracks[k], end: ` → ${short}`, short: String(tracks[k].id), colour, chosen: track === k || hover === k });
+      if (layers.boxes) tags.push({ x, y, below: false, track: tracks[k], end: levelEnd(level, weak[k]), short: String(tracks[k].id), colour, chosen: track === k || hover === k });
       else tags.push({ x, y: y + h, below: true, end: `level ${short}`, short, colour });
     });
     writeTags(context, tags);

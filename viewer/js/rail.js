@@ -3,7 +3,7 @@
 
 import { all, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { TEXT, confidenceNote, levelIndex, levelText, lossText, marginOfLevel, noObjects, rankedEffect, stepLabel } from "./strings.js";
+import { TEXT, confidenceNote, confidenceText, levelIndex, levelText, lossText, marginOfLevel, noObjects, rankedEffect, stepLabel } from "./strings.js";
 import { gradientText, inkOn } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */
@@ -76,7 +76,7 @@ export class Rail {
       },
       el("span", { class: "mv-swatch", "aria-hidden": "true" }, track.id),
       el("span", { class: "mv-object-name" }, el("bdi", {}, track.label),
-        el("small", {}, ` ${track.confidence.toFixed(2)}`)),
+        el("small", {}, ` ${confidenceText(track.confidence)}`)),
       el("span", { class: `mv-level mv-level-${level === null ? "r0" : ["0", "r0", "1"][levelIndex(trace.levels, level)]}` },
         levelText(trace.levels, level, step === null && Boolean(trace.final?.by_hand[k]))),
       bar,

@@ -43,7 +43,7 @@ const STEPS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp:
 export function axesOf({ flips: { alphas, betas } }, ends) {
   const times = Math.ceil(ends.alpha / alphas[alphas.length - 1]);
   return {
-    alphas: alphas.map((alpha) => alpha * times),
+    alphas: alphas.map((alpha) => Number((alpha * times).toFixed(6))),
     betas: ends.beta > betas[betas.length - 1] ? [...betas, ends.beta] : betas,
   };
 }

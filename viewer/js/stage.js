@@ -5,11 +5,13 @@
 import { all, button, contextOf, el, errorLine, saveFile, savePicture, setText } from "./dom.js";
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
+import { Overlaps } from "./overlap.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, isPicture, laneText, levelIndex, levelKey, levelName, levelValue, outsideText, trackName } from "./strings.js";
+import { TEXT, WHY_NOT, confidenceText, frameMaskText, frameSummary, frameText, isPicture, laneText, levelEnd, levelIndex, levelKey, levelName, middleMeaning, outsideText, overlapKey, overlapMeaning, trackName, weakText } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
+/** @import { Weak } from "./overlap.js" */
 /** @import { Area } from "./paint.js" */
 /** @import { State } from "./state.js" */
 
@@ -41,6 +43,18 @@ export class Lanes {
     this.root.replaceChildren(...rows, el("div", { class: "mv-lane" },
       el("span", { class: "mv-lane-name mv-sign" }, TEXT.frameMask), this.strip));
     this.fillStrip();
+  }
+
+  /** Marks the objects of a frame whose masks are weakened by others. @param {number} frame @param {(Weak | null)[]} weak */
+  weaken(frame, weak) {
+    const { tracks } = this.state.loaded;
+    weak.forEach((one, k) => {
+      const [cell] = all(this.root, `[data-track="${k}"] [data-frame="${frame}"]`);
+      if (!one || !cell) return;
+      cell.classList.add("mv-weak");
+      cell.style.setProperty("--mean", one.mean.toFixed(2));
+      cell.title += weakText(one.mean, one.others.map((j) => tracks[j]));
+    });
   }
 
   /** @param {(i: number) => HTMLElement} make */
@@ -143,6 +157,8 @@ export class Stage {
     this.address = "";
     this.moves = [this.play, this.scrub, this.speed, this.loop, this.film];
     this.lanes = new Lanes(state);
+    this.overlapKey = el("li", { hidden: true });
+    this.overlaps = new Overlaps(state, (frame) => this.tellOverlap(frame));
     /** @type {Map<Shown, HTMLButtonElement>} */
     this.views = new Map(VIEWS.map(([view, name]) => [view, button(name, () => this.show(view))]));
     this.key = el("ul", { class: "mv-levels-key", "data-part": "levels", "aria-label": TEXT.levelsKey });
@@ -275,8 +291,10 @@ export class Stage {
     const masks = trace.final && trace.mask.frame_mask !== "off" && trace.final.frame_level.length > 0;
     this.key.hidden = !trace.final;
     this.key.replaceChildren(...(trace.tracks.length ? trace.levels.map((_, i) =>
-      el("li", {}, el("span", { class: `mv-key ${KEYS[i]}`, "aria-hidden": "true" }), levelKey(trace.levels, i))) : []),
-    ...(masks ? [el("li", {}, el("span", { class: "mv-key mv-key-dim", "aria-hidden": "true" }), TEXT.outsideMasked)] : []));
+      el("li", {}, el("span", { class: `mv-key ${KEYS[i]}`, "aria-hidden": "true" }),
+        i === 1 ? el("span", { class: "mv-sign", "data-means": middleMeaning(trace.levels, trace.r0, trace.tau) }, levelKey(trace.levels, i)) : levelKey(trace.levels, i))) : []),
+    ...(masks ? [el("li", {}, el("span", { class: "mv-key mv-key-dim", "aria-hidden": "true" }), TEXT.outsideMasked)] : []), this.overlapKey);
+    this.overlapKey.hidden = true;
     if (trace.frames[0] !== this.first) {
       this.first = trace.frames[0];
       this.images.clear();
@@ -289,6 +307,17 @@ export class Stage {
     setText(/** @type {HTMLElement} */ (this.views.get("video")), isPicture(trace) ? TEXT.picture : TEXT.video);
     this.film.hidden ||= typeof MediaRecorder === "undefined";
     this.lanes.load();
+    this.overlaps.load();
+  }
+
+  /** @param {number} frame on which masks are weakened by others */
+  tellOverlap(frame) {
+    this.lanes.weaken(frame, this.overlaps.frames[frame]);
+    const least = this.overlaps.least();
+    this.overlapKey.hidden = least === null;
+    if (least !== null) setText(this.overlapKey, overlapKey(least));
+    this.overlapKey.title = overlapMeaning(this.state.loaded.levels[2]);
+    if (frame === this.state.frame && this.state.layers.levels) this.draw();
   }
 
   /**
@@ -448,12 +477,13 @@ export class Stage {
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
     const able = !this.previews && !masked && !this.whyNot("levels"), hatched = layers.levels && able;
     const pointed = !layers.levels && able && this.state.tool === null ? this.state.hover : null;
-    if (hatched) this.painter.drawLevels(context, levels, this.masks(frame));
-    if (pointed !== null) this.painter.drawLevels(context, levels, this.masks(frame), pointed);
+    const weak = this.overlaps.now();
+    if (hatched) this.painter.drawLevels(context, levels, this.masks(frame), weak);
+    if (pointed !== null) this.painter.drawLevels(context, levels, this.masks(frame), weak, pointed);
     if (layers.boxes) {
-      const confidence = (/** @type {number} */ k) => ` ${trace.tracks[k].confidence.toFixed(2)}`;
+      const confidence = (/** @type {number} */ k) => ` ${confidenceText(trace.tracks[k].confidence)}`;
       this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named",
-        (k) => k === pointed ? ` → ${levelValue(levels.objects[k])}` : confidence(k));
+        (k) => k === pointed ? levelEnd(levels.objects[k], weak[k]) : confidence(k));
     }
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
     if (drawn) return this.drawsMasked() ? TEXT.drawnFromLevels : TEXT.drawnHere;

@@ -6,7 +6,7 @@ import { all, button, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
 import { decimals, plot, polyline, scalesOf, setAttributes, svg, textWidth, ticksOf } from "./plots.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, framesMasked, levelIndex, levelValue, lossSummary, stepName, stepText, strengthSummary, switchText, tauText, trackName } from "./strings.js";
+import { TEXT, everyLabel, framesMasked, levelIndex, levelValue, lossSummary, stepName, stepText, strengthSummary, switchText, tauText, trackName } from "./strings.js";
 import { fixed } from "./text.js";
 
 /** @import { Frame, Scales } from "./plots.js" */
@@ -21,14 +21,16 @@ import { fixed } from "./text.js";
  * @property {number[]} levels that they become, likewise
  * @property {boolean} byHand whether the last level was set by hand: no strength explains it
  */
-/** @typedef {{ row: Row, path: SVGElement, tag: SVGElement | null, scales: Scales, line: boolean }} Drawn */
+/** @typedef {{ row: Row, path: SVGElement, tag: SVGElement | null, scales: Scales, line: boolean, label?: SVGElement, kept?: boolean }} Drawn label: the tag with its colour; kept: it is shown whatever is chosen */
 
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
-const TAG_PX = 13, TAG_WIDTH = 68; // height of a tag, and width of one without a name
+const TAG_PX = 13, TAG_WIDTH = 68; // height of a tag, and least width of one
+const NARROW = 480; // a plot with less width has no room for names
+const SWATCH = 8; // side of a tag's colour
 const LANE_TAG = 104; // least room at the right of a plot
 const TICKS = 62; // and at the left
-const BESIDE = 8; // pixels between a line and its tag
+const BESIDE = 8, LEADER = 10; // pixels between a line and its tag, and of them those that join both
 const BOLD = 600; // weight of a tag
 const NAME_CHARACTERS = 14;
 /** At the least height of what is seen, and with room. */
@@ -57,9 +59,11 @@ export class Steps {
     });
     this.name = el("output", { class: "mv-step-name" });
     this.scale = el("span", { class: "mv-note" });
+    this.every = false; // whether each line has its label, for which the plot grows
+    this.everyButton = button("", () => { this.every = !this.every; this.build(); this.draw(); }, { class: "mv-button mv-every", hidden: true });
     this.plots = el("div", { class: "mv-step-plots" });
     this.root = el("section", { class: "mv-steps", "data-part": "trajectory", "aria-label": TEXT.theAscentByStep },
-      el("div", { class: "mv-steps-head" }, el("h3", {}, TEXT.strengthTrajectory), this.scale),
+      el("div", { class: "mv-steps-head" }, el("h3", {}, TEXT.strengthTrajectory), this.scale, this.everyButton),
       this.plots, el("div", { class: "mv-transport" }, this.play, this.slider, this.name));
     this.text = el("p", { class: "mv-note mv-step-text" });
     this.loss = el("div", {});
@@ -78,6 +82,7 @@ export class Steps {
     const { loaded: trace } = this.state;
     this.root.hidden = this.more.hidden = !trace.steps.length || !trace.final;
     this.drawn = "";
+    this.every = false;
     if (this.root.hidden) return;
     this.slider.max = String(this.last);
     this.build();
@@ -103,6 +108,7 @@ export class Steps {
     this.rows = [];
     this.cursors = [];
     this.builtOf = trace;
+    this.everyButton.hidden = true;
     const objects = objectRows(trace), groups = groupRows(trace);
     const texts = [...ticksOfRows(objects, "objects", trace.tau), ...groups.length ? ticksOfRows(groups, "frames", trace.tau) : [], ...lossTicks(trace)];
     this.left = Math.max(TICKS, 10 + Math.ceil(Math.max(...texts.map(([, text]) => textWidth(text, this.plots)))));
@@ -168,6 +174,8 @@ export class Steps {
       const away = chosen !== null && row.track !== null && row.track !== chosen;
       for (const part of [path.parentElement, tag]) part?.classList.toggle("mv-away-line", away);
       if (tag) tag.textContent = tagText(trace, row, at, tag.dataset.name ?? "");
+      // the last place is for the label of an object that is pointed at or chosen
+      drawn.label?.toggleAttribute("hidden", !drawn.kept && row.track !== chosen);
       path.classList.toggle("mv-line-masked", levelIndex(trace.levels, row.levels[at]) > 0);
     }
     for (const cursor of this.cursors) {
@@ -184,26 +192,31 @@ export class Steps {
    */
   strengthPlot(trace, rows, kind) {
     const { last, width } = this, arrows = last < 2, small = kind === "frames";
-    const height = between(HEIGHTS[kind]);
+    const usual = between(HEIGHTS[kind]), few = small || arrows || rows.length * TAG_PX <= usual - 24;
+    const height = few || !this.every ? usual : rows.length * TAG_PX + 34;
     const band = small ? null : trace.tau, [low, high] = rangeOf(rows, band);
     const capacity = Math.max(1, Math.floor((height - 24) / TAG_PX));
-    const columns = small || arrows ? 1 : Math.ceil(rows.length / capacity);
-    const named = columns === 1 && !arrows && !small;
-    if (!small) this.right = Math.max(LANE_TAG, this.countWidth(trace), arrows ? 0 : named ? this.tagWidth(trace, rows) : columns * TAG_WIDTH + 8);
+    const named = few || width >= NARROW;
+    if (!small) {
+      this.right = Math.max(LANE_TAG, this.countWidth(trace), arrows ? 0 : this.tagWidth(trace, rows, named));
+      this.everyButton.hidden = few;
+      this.everyButton.textContent = everyLabel(rows.length);
+      this.everyButton.setAttribute("aria-pressed", String(this.every));
+    }
     const { right, left } = this;
     /** @type {Frame} */
     const frame = {
       label: small ? TEXT.frameStrengths : strengthSummary(trace, trace.final?.strength ?? []), size: [width, height],
       margins: [10, arrows && !small ? 12 : right, small ? 6 : arrows ? 18 : 20, left],
       x: arrows ? [-0.5, Math.max(1, rows.length) - 0.5] : [0, last], y: [low, high],
-      ticks: { y: ticksOfRows(rows, kind, trace.tau), x: arrows || small ? [] : stepTicks(last, width) },
+      ticks: { y: ticksOfRows(rows, kind, trace.tau), x: arrows || small ? [] : stepTicks(last, width - left - right) },
       attributes: { "data-plot": kind },
     };
     const root = plot(frame, (scales) => [
       ...deadBand(frame, scales, band, [low, high]),
       svg("line", { class: "mv-zero", x1: left, x2: width - frame.margins[1], y1: scales.y(0), y2: scales.y(0) }),
       ...rows.map((row, i) => this.row(trace, row, i, frame, scales)),
-      ...(arrows || small ? [] : this.tags(trace, rows, frame, scales, columns, capacity)),
+      ...(arrows || small ? [] : this.tags(trace, rows, frame, scales, named, capacity)),
       ...(small ? [svg("text", { x: width - right + 8, y: height / 2 - 3 }, TEXT.frames),
         svg("text", { class: "mv-line-tag mv-frames-count", x: width - right + 8, y: height / 2 + 11 })] : []),
     ]);
@@ -245,35 +258,39 @@ export class Steps {
   }
 
   /**
-   * The level in which each line ends, in columns where there are more lines than places for a name.
+   * The level in which each line ends, joined to it. Where there are more lines than places, those that
+   * are masked and have moved the farthest have theirs, and one place is left for whatever is chosen.
    * @param {Trace} trace @param {Row[]} rows @param {Frame} frame @param {Scales} scales
-   * @param {number} columns @param {number} capacity lines in a column
+   * @param {boolean} named @param {number} capacity
    */
-  tags(trace, rows, frame, scales, columns, capacity) {
+  tags(trace, rows, frame, scales, named, capacity) {
     const { size: [width, height], margins: [top, right, bottom] } = frame;
-    const order = rows.map((_, i) => i).sort((a, b) => end(rows[b]) - end(rows[a]));
+    const fits = rows.length <= capacity;
+    const isMasked = (/** @type {number} */ i) => Number(levelIndex(trace.levels, rows[i].levels[this.last]) > 0);
+    const farthest = rows.map((_, i) => i).sort((a, b) => isMasked(b) - isMasked(a) || Math.abs(end(rows[b])) - Math.abs(end(rows[a])));
+    const kept = new Set(fits ? farthest : farthest.slice(0, Math.max(1, capacity - 1)));
+    const order = [...kept].sort((a, b) => end(rows[b]) - end(rows[a]));
+    const low = top + 2, high = Math.max(height - bottom, top + capacity * TAG_PX);
+    const places = spread(order.map((i) => scales.y(end(rows[i]))), TAG_PX, low, fits ? high : high - TAG_PX);
     const left = width - right + BESIDE;
-    /** @type {number[][]} */
-    const members = Array.from({ length: columns }, () => []);
-    order.forEach((i, rank) => members[rank % columns].push(i));
-    return members.flatMap((column, c) => {
-      const places = spread(column.map((i) => scales.y(end(rows[i]))), TAG_PX, top + 2, Math.max(height - bottom, top + capacity * TAG_PX));
-      return column.map((i, n) => {
-        const { track } = rows[i];
-        const name = columns > 1 || track === null ? "" : shortened(trace.tracks[track].label);
-        const text = svg("text", { class: "mv-line-tag", x: left + c * TAG_WIDTH, y: places[n] + 4, "data-name": name,
-          ...(track === null ? {} : { "data-track": track }), style: `--object: ${rows[i].colour}` });
-        this.rows[i].tag = text;
-        if (track !== null) text.addEventListener("click", () => this.state.set({ track: this.state.track === track ? null : track }));
-        return text;
-      });
+    return rows.map((row, i) => {
+      const { track, colour } = row, rank = order.indexOf(i), y = rank < 0 ? high : places[rank];
+      const name = named && track !== null ? shortened(trace.tracks[track].label) : "";
+      const text = svg("text", { class: "mv-line-tag", x: left + LEADER + SWATCH + 3, y: y + 4, "data-name": name,
+        ...(track === null ? {} : { "data-track": track }) });
+      const label = svg("g", { class: "mv-line-label", style: `--object: ${colour}`, "data-label": track ?? "" },
+        polyline([], scales, { class: "mv-leader", points: `${left - BESIDE},${scales.y(end(row)).toFixed(1)} ${left},${y} ${left + LEADER},${y}`, "stroke-dasharray": row.dash }),
+        svg("rect", { x: left + LEADER, y: y - SWATCH / 2, width: SWATCH, height: SWATCH, rx: 1 }), text);
+      Object.assign(this.rows[i], { tag: text, label, kept: rank >= 0 });
+      if (track !== null) label.addEventListener("click", () => this.state.set({ track: this.state.track === track ? null : track }));
+      return label;
     });
   }
 
-  /** Room for the longest text of a tag, whichever step is shown. @param {Trace} trace @param {Row[]} rows */
-  tagWidth(trace, rows) {
-    const texts = rows.flatMap((row) => row.levels.map((_, at) => tagText(trace, row, at, row.track === null ? "" : shortened(trace.tracks[row.track].label))));
-    return 2 * BESIDE + Math.ceil(Math.max(TAG_WIDTH, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
+  /** Room for the longest text of a tag, whichever step is shown. @param {Trace} trace @param {Row[]} rows @param {boolean} named */
+  tagWidth(trace, rows, named) {
+    const texts = rows.flatMap((row) => row.levels.map((_, at) => tagText(trace, row, at, row.track === null || !named ? "" : shortened(trace.tracks[row.track].label))));
+    return 2 * BESIDE + LEADER + SWATCH + 3 + Math.ceil(Math.max(TAG_WIDTH, ...[...new Set(texts)].map((text) => textWidth(text, this.plots, BOLD))));
   }
 
   /** The widest count of masked frames, with the space before it. @param {Trace} trace */
@@ -297,7 +314,7 @@ export class Steps {
       this.move(Math.round(((x - scales.x(0)) / (scales.x(this.last) - scales.x(0))) * this.last));
     };
     root.addEventListener("pointerdown", (e) => {
-      if (/** @type {Element} */ (e.target).closest(".mv-line-tag")) return;
+      if (/** @type {Element} */ (e.target).closest(".mv-line-label")) return;
       root.setPointerCapture(e.pointerId);
       go(e);
     });
@@ -404,10 +421,10 @@ function deadBand(frame, scales, tau, [low, high]) {
   return [svg("rect", { class: "mv-dead-band", x: left, y: top, width: width - left - right, height: Math.max(1, bottom - top) })];
 }
 
-/** @param {number} last @param {number} width @returns {import("./plots.js").Tick[]} */
+/** @param {number} last @param {number} width of the lines @returns {import("./plots.js").Tick[]} */
 function stepTicks(last, width) {
-  const every = Math.max(1, Math.ceil((last * 36) / width));
-  return Array.from({ length: last + 1 }, (_, i) => i).filter((i) => i % every === 0 || i === last)
+  const every = Math.max(1, Math.ceil((last * 24) / width)), room = (36 * last) / width; // steps that the last word takes
+  return Array.from({ length: last + 1 }, (_, i) => i).filter((i) => i === last || (i % every === 0 && last - i > room))
     .map((i) => (i === last ? [i, TEXT.endOfAscent, "end"] : [i, String(i)])); // tags stand right of the last
 }
 

@@ -59,9 +59,10 @@ export const TEXT = {
   notReadYet: "The model has not read this set yet.",
   // flips
   saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
-  flipMapHint: "The ring is where you are; click a place to go there. Small β are spread out.",
+  flipMapHint: "The outlined cell is where you are; click another to go there. Small β are spread out.",
   // headline
-  whatHappened: "What happened", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
+  whatHappened: "What happened", withoutThese: "What would the model say without these objects?",
+  withoutParts: "What would the model say without parts of the picture?", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
   // heat
   difference: "V − V_d",
   // help
@@ -270,12 +271,37 @@ export const levelKey = (levels, index) => {
   return value === null ? `between: ${name}` : `${value} ${name}`;
 };
 
+/** @type {(levels: Level[], r0: number, tau: number) => string} what the level between the lowest and the highest means */
+export const middleMeaning = (levels, r0, tau) => {
+  const { value, name } = levels[1];
+  if (value === null) return `strengths begin at r0 = ${r0} and stay as the ascent left them: ${name}`;
+  const stays = tau ? `an object whose strength ends within τ = ${tau} of it stays ${name}` : `an object whose strength has not moved stays ${name}`;
+  return `r0, the strength at which every mask begins: ${stays}; above it an object is ${levels[2].name}, below it ${levels[0].name}`;
+};
+
+/** @type {(confidence: number) => string} of a detector, which no level is taken for */
+export const confidenceText = (confidence) => `${Math.round(100 * confidence)} %`;
+
 /** @type {(levels: Level[], index: number) => string} what the legend says of how a level is drawn */
 export const levelDrawing = (levels, index) => {
   const { name } = levels[index];
   if (index === 0) return `A dashed outline: the object is ${name}.`;
-  return index === 2 ? `Crossed stripes: the object is ${name}.` : `Stripes one way: the object is ${name}.`;
+  if (index === 1) return `Stripes one way: the object is ${name}.`;
+  return `Crossed stripes: the object is ${name}. Masks that overlap share their pixels, so it may remain visible in part; the mean of the mask over it then stands beside the level, and its cell in the timeline is filled as far.`;
 };
+
+/** @type {(level: number, weak: { mean: number } | null | undefined) => string} a level at the end of an object's name; weak: where its mask is weakened by others */
+export const levelEnd = (level, weak) => weak ? ` → ${levelValue(level)}, mean ${weak.mean.toFixed(2)}` : ` → ${levelValue(level)}`;
+
+/** @type {(mean: number) => string} in the key below the picture; mean: the least of a mask at the highest level */
+export const overlapKey = (mean) => `overlap: mean down to ${mean.toFixed(2)}`;
+
+/** @type {(highest: Level) => string} what that says, in full */
+export const overlapMeaning = ({ value, name }) => `Masks that overlap share their pixels: an object at level ${value}, ${name}, may remain visible in part. This is the least mean of such a mask over its object; the timeline shows it for each frame.`;
+
+/** @type {(mean: number, others: Pick<Track, "id" | "label">[]) => string} at the end of what a cell of the timeline says */
+export const weakText = (mean, others) =>
+  `; the mean of its mask is ${mean.toFixed(2)} there, as it shares pixels with ${listed(others.map(trackName))}`;
 
 // ---- what happened
 
@@ -290,7 +316,7 @@ export const lossText = (base, masked, trace) =>
 /** @type {(thresholds: Trace["thresholds"]) => string} */
 export const confidenceNote = ({ starts, continues }) =>
   "Beside each name stands the mean confidence of its detections. A track needs one of at"
-    + ` least ${starts}, the detector's threshold, and goes on with detections of ${continues} or more.`;
+    + ` least ${confidenceText(starts)}, the detector's threshold, and goes on with detections of ${confidenceText(continues)} or more.`;
 
 /** @type {(tracked: boolean, running: boolean) => string} tracked: whether objects were looked for */
 export const noObjects = (tracked, running) => {
@@ -321,6 +347,9 @@ export const changedTokens = (places, tokens) => {
   const numbers = listed(places.slice(0, 8).map((i) => String(i + 1))), more = places.length > 8 ? ` and ${places.length - 8} more` : "";
   return `The contrast changed ${places.length} of the ${tokens} tokens: ${more ? places.slice(0, 8).map((i) => i + 1).join(", ") : numbers}${more}.`;
 };
+
+/** @type {(clip: string) => string} what must be known of a command before it is run */
+export const filesNote = (clip) => `Files are named without their folders: run it where ${isolated(clip)} is, or put the folder before its name.`;
 
 /** @type {(index: number, id: number, diverges: boolean) => string} */
 export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
@@ -402,7 +431,7 @@ export const barLabel = (text, probability, wins) =>
  */
 export const flipText = (index, beta, [start, ...flips], largest, greedy) => {
   const what = greedy ? "" : ", the highest score";
-  const head = `Token ${index + 1} with β ${beta}${what}: ${visible(start.row.text)} at α 0`;
+  const head = `Token ${index + 1} with β ${plainNumber(beta)}${what}: ${visible(start.row.text)} at α 0`;
   if (!flips.length) return `${head}, and no α up to ${largest} changes it.`;
   return `${head}, ${flips.map((p) => `${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join(", ")}.`;
 };
@@ -430,6 +459,9 @@ export const marginOfLevel = (strength, r0) => strength === null ? "" : `r − r
 
 /** @type {(step: number) => string} whose gradient is shown */
 export const stepLabel = (step) => `step ${step + 1}:`;
+
+/** @type {(lines: number) => string} a button that gives each line its label */
+export const everyLabel = (lines) => `All ${lines} labels`;
 
 /** @type {(level: number) => string} */
 export const levelValue = (level) => String(Number(level.toFixed(3)));

@@ -56,6 +56,11 @@ export function visible(text) {
   return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
 }
 
+/** A candidate's name: parts of letters look alike, so their ids tell them apart. @param {string} text @param {number} id */
+export function candidateName(text, id) {
+  return text.includes("\uFFFD") ? `${visible(text)} #${id}` : visible(text);
+}
+
 /**
  * Bit i of a base64 text of packed bits, as Python's np.packbits writes them.
  * @param {string} text @param {number} count

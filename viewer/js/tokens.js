@@ -11,7 +11,7 @@ import { contrasts, divergence, endOf, references, takesAlpha } from "./state.js
 import { isMoved, turnOf } from "./statements.js";
 import { differingTokens, previousStrip, showsChips, strip, tokenText } from "./strips.js";
 import { HEADS, TEXT, candidatesNote, capitalized, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings.js";
-import { exactly, fixed, percent, signed, visible } from "./text.js";
+import { candidateName, exactly, fixed, percent, signed } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -378,7 +378,7 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }, 
   const two = step.others.length > 0;
   const bar = differenceBar(r.difference, widest);
   const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
-  const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, visible(r.text),
+  const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, candidateName(r.text, r.id),
     r.id === step.token ? el("span", { class: "mv-chosen" }, ` ${TEXT.chosen}`) : null);
   const cells = two
     ? [fixed(r.base), ...r.others.map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),

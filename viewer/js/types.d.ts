@@ -424,7 +424,8 @@ export interface Rescored { rows: Row[]; chosen: number; exact: boolean }
 /** From this α on the row is chosen. */
 export interface Flip { alpha: number; row: Row }
 
-export interface FrameMasks { objects: (Float32Array | null)[]; outside: Float32Array }
+/** Of one frame; whole: the objects' masks before those that overlap share their pixels. */
+export interface FrameMasks { objects: (Float32Array | null)[]; outside: Float32Array; whole: (Float32Array | null)[] }
 
 /** What the objects and the frame are hidden at. */
 export interface FrameLevels { objects: number[]; frame: number }

@@ -23,6 +23,7 @@ import { WhatIf } from "./whatif.js";
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
 const LOWEST_PX = 150, ROOM_PX = 10; // of the picture, and below the first screen
+const TOOLS_PX = 260; // beside the pictures, which keep their size
 /** @type {[string, number, number][]} class, and the widths in px from which and below which it is set */
 const WIDTHS = [
   ["mv-narrow", 0, 720], ["mv-two", 720, Infinity], ["mv-roomy", 1060, Infinity], ["mv-wide", 1700, Infinity],
@@ -91,6 +92,8 @@ export class Viewer {
     new ResizeObserver(() => this.fit()).observe(this.root);
     addEventListener("resize", () => this.fit());
     this.shownAt = 0;
+    this.others = 0; // px below and above the picture that are seen with it
+    this.fittedFor = 0; // views for which the picture was fitted last
     this.saidFor = ""; // for what the sentences stand that are shown
     setInterval(() => this.tick(), 50);
   }
@@ -111,11 +114,15 @@ export class Viewer {
   fitPicture() {
     const { first, left, stage: { pictures, tools } } = this;
     if (this.body.hidden || !first.clientWidth) return;
-    const top = first.getBoundingClientRect().top + scrollY, tooling = all(tools, "details[open]").length ? tools.offsetHeight : 0;
-    const others = left.offsetHeight - pictures.offsetHeight - tooling;
-    const room = Math.max(LOWEST_PX, Math.min(0.62 * innerHeight, innerHeight - top - others - ROOM_PX));
+    const top = first.getBoundingClientRect().top + scrollY;
+    // tools that are opened take nothing from the pictures
+    if (!all(tools, "details[open]").length) this.others = left.offsetHeight - pictures.offsetHeight;
+    const room = Math.max(LOWEST_PX, Math.min(0.62 * innerHeight, innerHeight - top - this.others - ROOM_PX));
     const height = `${Math.floor(this.root.classList.contains("mv-narrow") ? 0.4 * innerHeight : room)}px`;
     if (pictures.style.getPropertyValue("--room") !== height) pictures.style.setProperty("--room", height);
+    const views = this.fittedFor = this.stage.shown === "both" ? 2 : 1, { width, height: tall } = this.stage.canvas;
+    const spare = first.clientWidth > 0 && left.clientWidth - views * room * (width / tall) >= TOOLS_PX;
+    this.root.classList.toggle("mv-spare", spare && this.root.classList.contains("mv-roomy"));
   }
 
   /** Whoever touches the viewer looks at something: it stops, and does not start again by itself. @param {Event} event */
@@ -190,8 +197,9 @@ export class Viewer {
   /** @param {Trace} trace */
   load(trace) {
     const previous = this.state.trace;
-    if (previous && previous.run === trace.run) this.reusePictures(trace, previous);
-    const fresh = !previous || previous.run !== trace.run;
+    // what a run is called by changes once its detector is known: without pictures it is the one on show
+    const fresh = !previous || (previous.run !== trace.run && trace.frames.length > 0);
+    if (previous && !fresh) this.reusePictures(trace, previous);
     this.state.trace = trace;
     if (fresh) {
       const selectedPair = { reference: null, contrast: null };
@@ -313,6 +321,7 @@ export class Viewer {
     const { trace, hover, track } = this.state;
     if (!trace) return;
     this.stage.draw();
+    if (this.fittedFor && this.fittedFor !== (this.stage.shown === "both" ? 2 : 1)) this.fitPicture();
     this.steps.draw();
     this.rail.draw();
     this.tokens.draw();

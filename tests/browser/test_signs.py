@@ -1,0 +1,78 @@
+"""Small signs of the viewer: each says one thing, and the same on both sides."""
+
+from dataclasses import replace
+
+import pytest
+
+from macd_studio.viewer import JS, bundle, constants, payload
+from tests.browser.states import show, show_data, traced
+
+pytestmark = pytest.mark.browser
+STRIP = JS.parents[1] / "macd_ui" / "js" / "strip.js"
+
+
+def test_values_are_written_as_they_are_and_told_apart(bare):
+    text, heat, ranges = (bundle(JS / f"{name}.js") for name in ("text", "heat", "ranges"))
+    named = bare.evaluate(f"[7, 9].map((id) => ({text}).candidateName('\\uFFFD', id))")
+    assert named == ["� #7", "� #9"]  # two parts of letters are two candidates
+    assert bare.evaluate(f"({text}).candidateName(' a', 7)") == "␣a"
+    opaque = bare.evaluate(
+        f"[[0.04, false], [-0.04, true], [1, false]].map((a) => ({heat}).opacityOf(...a))"
+    )
+    assert opaque == [0.2, 0.04, 1]  # most of a map of attention is far below its strongest cell
+    alphas = bare.evaluate(
+        f"(told) => ({ranges}).axesOf(told, {{ alpha: 20, beta: 1 }}).alphas", constants.constants()
+    )
+    assert [a for a in alphas if len(str(a)) > 8] == []
+
+
+def test_a_short_clip_has_no_more_frames_than_pictures(bare):
+    said = bare.evaluate(
+        f"""() => {{
+          const {{ Strip }} = {bundle(STRIP)};
+          return [[0], [0, 0.5, 1], Array.from({{ length: 24 }}, (_, i) => i)].map((times) => {{
+            const strip = new Strip(() => {{}}, () => {{}});
+            const duration = times[times.length - 1] + 0.5;
+            const pictures = times.map(() => "data:,");
+            strip.load({{ name: "a", duration, longest: 60, times, pictures, size: [4, 3] }});
+            return strip.summary.textContent;
+          }});
+        }}"""
+    )
+    assert said == [f"{n} evenly spaced {noun} of the whole clip." for n, noun in
+                    ((1, "frame"), (3, "frames"), (8, "frames"))]  # fmt: skip
+
+
+def test_both_runs_are_drawn_alike_and_an_answer_reads_in_its_own_direction(bare):
+    trace = traced(objects=3, steps=3)
+    data = payload(trace)
+    data["trace"]["answers"]["macd"]["text"] = "כן, יש כלב 3"
+    data["trace"]["again"] = {"command": "macd v.mp4", "snippet": "run()", "link": ""}
+    page = show_data(bare, data)
+    directions = page.locator(".mv-outcome strong").evaluate_all(
+        "(all) => all.map((e) => [getComputedStyle(e).direction, getComputedStyle(e).unicodeBidi])"
+    )
+    assert directions[-1] == ["rtl", "isolate"]
+    page.locator(".mv-reproduce > summary").click()
+    assert "run it where v.mp4 is" in page.locator(".mv-reproduce").inner_text()
+    page.evaluate("viewer.beside.show({ ...viewer.state.trace })")
+    drawn = (
+        """() => [...document.querySelectorAll(".mv-beside canvas")].map((c) => c.toDataURL())"""
+    )
+    page.wait_for_function(f"(({drawn})())[0].length > 2000")
+    page.get_by_role("button", name="Levels", exact=True).click()
+    mine, theirs = page.evaluate(drawn)
+    assert mine == theirs  # no side has what the other lacks
+    page.locator(".mv-flips > summary").click()
+    assert page.locator(".mv-axis").inner_text().startswith("The outlined cell is where you are")
+
+
+def test_two_parts_of_letters_have_two_names_in_the_bars(bare):
+    trace = traced(objects=3, steps=3)
+    tokens = [replace(t, texts=("�",) * len(t.texts)) for t in trace.answers["macd"].tokens]
+    macd = replace(trace.answers["macd"], tokens=tokens)
+    page = show(bare, replace(trace, answers=trace.answers | {"macd": macd}))
+    names = page.locator(".mv-bars-video .mv-bar-name").all_inner_texts()
+    assert len(set(names)) == len(names) > 2
+    pieces = page.locator(".mv-candidates .mv-piece").all_inner_texts()
+    assert len(set(pieces)) == len(pieces) > 2
