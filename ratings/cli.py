@@ -17,7 +17,7 @@ from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.allocator import own_process
-from macd_studio.core.cli.flags import add_version
+from macd_studio.core.cli.flags import add_some_flags, add_version, some_options
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.shipped import assets
 from macd_studio.core.validation import Number, Text
@@ -40,6 +40,8 @@ from macd_studio.ratings.store import Study
 
 URL = "http://127.0.0.1:7860"
 HERE = Path(__file__).parent
+READING = ("--frames", "--start", "--end", "--confidence")
+"""Flags of the run that matter for masks alone."""
 MOST_INSTRUCTIONS = 20_000
 
 
@@ -134,6 +136,7 @@ def _add_create(create: argparse.ArgumentParser) -> None:
         " drawings only)",
     )  # fmt: skip
     create.add_argument("--device", default="auto", help="of both models (default: auto)")
+    add_some_flags(create, READING)
     create.add_argument(
         "--arms", default="macd,random-elsewhere", metavar="NAME,…",
         help="of macd, random-elsewhere, random-place, random-objects, mask-all, reversed, by-hand;"
@@ -183,8 +186,9 @@ def _create(args: argparse.Namespace) -> int:
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
         by_hand=tuple(_sources(args.by_hand)),
     )
-    sources = list(_traced(jobs, args)) if jobs else _sources(files)
-    made = create_study(args.study, sources, plan)
+    failed: list[tuple[str, str]] = []
+    sources = list(_traced(jobs, args, failed)) if jobs else _sources(files)
+    made = create_study(args.study, sources, plan, failed)
     print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
     for reason, n in count_reasons(made.left_out).items():
         names = ", ".join(name for name, why in made.left_out if why == reason)
@@ -195,9 +199,15 @@ def _create(args: argparse.Namespace) -> int:
     return 0
 
 
-def _traced(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[Source]:
-    """The masks of clips, computed one after the other; one that fails is told and left out."""
-    how = {"detector": args.detector, "backbone": args.backbone, "device": args.device}
+def _traced(
+    jobs: Sequence[Job], args: argparse.Namespace, failed: list[tuple[str, str]]
+) -> Iterator[Source]:
+    """The masks of clips, computed one after the other.
+
+    One that fails is told, and added to `failed` with its reason.
+    """
+    models = {"detector": args.detector, "backbone": args.backbone, "device": args.device}
+    how: dict[str, Any] = {**models, **some_options(args, READING)}
     if args.backbone == "toyworld":
         print("masks are chosen by the embedded backbone, which was trained on drawings: name"
               " another by --backbone for a study of real clips", file=sys.stderr)  # fmt: skip
@@ -205,6 +215,7 @@ def _traced(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[Source]:
         place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
         if isinstance(result, MacdError):
             print(f"{place}left out, {visible(str(result))}", file=sys.stderr)
+            failed.append((job.clip.name, f"no masks: {result.cause}"))
         else:
             print(f"{place}{count(len(result.tracks), 'object')}", file=sys.stderr)
             yield source_of(result)

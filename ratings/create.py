@@ -81,9 +81,15 @@ class _Item:
     known: dict[str, tuple[int, int, str]] = field(default_factory=dict)
 
 
-def create_study(path: Path, sources: Sequence[Source], plan: StudyPlan) -> Created:
+def create_study(
+    path: Path,
+    sources: Sequence[Source],
+    plan: StudyPlan,
+    failed: Sequence[tuple[str, str]] = (),
+) -> Created:
     """Writes a new study file and its preregistration beside it.
 
+    failed: (name, reason) of clips that gave no source; they stand among what was left out.
     Raises OptionError where the file exists, an arm is not known, or no item stays.
     """
     check_plan(plan)
@@ -92,6 +98,7 @@ def create_study(path: Path, sources: Sequence[Source], plan: StudyPlan) -> Crea
         if target.exists():
             raise OptionError(f"{target.name[:200]!r} exists", "Choose another name")
     items, left_out = _choose(sources, plan)
+    left_out = [*failed, *left_out]
     if not items:
         reasons = ", ".join(f"{n}: {r}" for n, r in left_out) or "no trace was given"
         raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")

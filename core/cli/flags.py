@@ -11,7 +11,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from pathlib import Path
@@ -146,6 +146,26 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     for flag in FLAGS:
         groups[_root(flag)].add_argument(flag.name, **_how(flag))
+
+
+def add_some_flags(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Adds the flags of some options, None where they were not given; see `some_options`."""
+    for flag in FLAGS:
+        if flag.name in names:
+            parser.add_argument(flag.name, **_how(flag) | {"default": None})
+
+
+def some_options(args: argparse.Namespace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What was given of these flags, by the part of `RunOptions` that it belongs to.
+
+    Raises OptionError where one is out of its range.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for flag in FLAGS:
+        if flag.name in names and (value := getattr(args, flag.dest)) is not None:
+            found.setdefault(flag.part, {})[flag.field] = value
+    options_from(found)
+    return found
 
 
 def _how(flag: Flag) -> dict[str, Any]:

@@ -69,7 +69,10 @@ def test_no_folder(tmp_path):
 def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
     """With saved masks; tests/browser/test_rating.py computes them."""
 
+    asked = []
+
     def trace(clip, question, tracks, **how):
+        asked.append(how)
         if tracks is not None:
             raise TracksError("bad.xml is XML without a track", "Export it again")
         return load((EXAMPLES / clip.name).with_suffix(".macd"))
@@ -92,15 +95,35 @@ def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
         "Which animal is in the video?",
         "--seed",
         "1",
+        "--frames",
+        "24",
+        "--end",
+        "9.5",
+        "--confidence",
+        "0.4",
     ]
     assert main(words) == 0
     said = capsys.readouterr()
     assert "2 items of 3 stay" in said.out
     assert "bad.mp4: left out, bad.xml is XML without a track" in said.err
+    assert "1 item left out, no masks: bad.xml is XML without a track: bad.mp4" in said.out
+    assert asked[0]["video"] == {"frames": 24, "end": 9.5}
+    assert asked[0]["detect"] == {"confidence": 0.4}
     with Study(tmp_path / "s.db") as study:
+        assert study.left_out == [
+            {"clip": "bad.mp4", "reason": "no masks: bad.xml is XML without a track"}
+        ]
         arms = {r["arm"]: r["hidden"] for r in study.rows("SELECT arm, hidden FROM sides LIMIT 2")}
         assert set(arms) == {"macd", "random-elsewhere"}
         assert arms["macd"] == pytest.approx(arms["random-elsewhere"], rel=0.01)
+
+
+def test_a_flag_out_of_its_range_is_told_before_a_clip_is_read(folder, tmp_path, capsys):
+    touch(folder, "a.mp4")
+    create = ["create", str(tmp_path / "s.db"), "--clips", str(folder), "--question", "Is it?"]
+    assert main([*create, "--frames", "0"]) == 2
+    assert "frames" in capsys.readouterr().err
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_nothing_is_answered(folder, monkeypatch):

@@ -1,13 +1,16 @@
 """Intervals of a difference: of the raters who rated, and of others like them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from macd_studio.ratings.coverage import held
+from macd_studio.ratings.coverage import STUDIES, held
 from macd_studio.ratings.inference import paired_difference
 
+ROOT = Path(__file__).parents[2]
 NAN = np.nan
 
 
@@ -91,3 +94,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(raters):
     assert shares.others > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 300)
     assert 0.90 < shares.these
     assert shares.others_width > shares.these_width
+
+
+@pytest.mark.long
+def test_the_table_of_the_guide_is_what_the_simulation_gives():
+    shares = held(3, 20, 0.2, "a fifth", STUDIES)
+    row = f"| a fifth | 0.2 | 3 | 20 | {shares.others:.3f} | {shares.others_width:.2f} |"
+    assert row in (ROOT / "docs" / "rating.md").read_text()
