@@ -135,13 +135,9 @@ def test_every_sum_of_the_quiz_adds_up_as_it_is_printed(bare):
 
 def answered(page):
     """Opens the page again with every prediction made."""
-    state = stored(page)
-    state["answers"] = {
-        chapter["name"]: {"choice": 0, "confidence": 0.5, "right": False}
-        for chapter in Site(folders=[SHIPPED]).course()["chapters"]
-        if chapter["prediction"]
-    }
-    page.evaluate("(text) => localStorage.setItem('macd-learn', text)", json.dumps(state))
+    made = {n: {"choice": 0, "confidence": 0.5, "right": False} for n in names(page)}
+    state = json.dumps(stored(page) | {"answers": made})
+    page.evaluate("(text) => localStorage.setItem('macd-learn', text)", state)
     page.reload()
     page.wait_for_selector("h1")
 
@@ -181,13 +177,10 @@ CUT = """() => {
 def test_no_label_of_a_chart_is_cut(open_course, size):
     page = open_course(size)
     answered(page)
-    charts = 0
-    for name in ("02-habit", "07-honest"):
-        page.evaluate("(n) => { location.hash = n; }", name)
-        page.locator(".ln-plot").first.wait_for()
-        assert page.evaluate(CUT) == []
-        charts += page.locator(".ln-plot text").count()
-    assert charts > 10
+    page.evaluate("(n) => { location.hash = n; }", "07-honest")
+    page.locator(".ln-plot").first.wait_for()
+    assert page.evaluate(CUT) == []
+    assert page.locator(".ln-plot text").count() > 8
 
 
 @pytest.mark.long
