@@ -161,7 +161,9 @@ headroom: $(VENV)/.ready
 traces: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples --retrace
 
+# the search for the opening one takes over an hour of one core, and goes on where it was stopped
 examples: $(VENV)/.ready
+	$(BIN)/python -m toyworld.example_search
 	$(BIN)/python -m toyworld.make_examples
 	$(BIN)/python -m toyworld.make_lessons
 	$(BIN)/python -m macd_ui.learn.figures

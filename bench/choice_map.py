@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.clips import CUP
 from macd_studio import trace
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.evidence.choices import views_of_map
-from macd_studio.core.shipped import assets
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.settings import LIMITS
@@ -47,7 +47,7 @@ def largest() -> Trace:
         for frame in range(48):  # those of the clip
             (Path(folder) / f"frame_{frame}.txt").write_text(rows)
         frames = int(LIMITS["video.frames"])
-        run = trace(assets() / "examples" / "repaired.mp4", "Is there a car?", tracks=folder,
+        run = trace(CUP, "Is there a car?", tracks=folder,
                     video={"frames": frames})  # fmt: skip
     levels = run.counterfactual
     assert levels is not None

@@ -14,6 +14,7 @@ import torch
 from playwright.sync_api import sync_playwright
 from torch import Tensor
 
+from bench.clips import CUP
 from bench.counted import flops
 from bench.evidence import Timed, ratio
 from bench.page import MOVES, main_thread_ms
@@ -22,7 +23,6 @@ from bench.trace import QUESTION, still
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Clip, Trace
 from macd_studio.core.whatif.choices import BATCH
@@ -102,7 +102,7 @@ def readings(lm: LocalLM, clip: Clip, objects: int) -> tuple[Timed, Timed]:
 
 def _map(lm: LocalLM, runs: int = 3) -> tuple[Trace, float, float]:
     """A trace of six objects with its map; median seconds, and those of the processor."""
-    trace = load(assets() / "examples" / "repaired.macd")
+    trace = load(CUP.with_suffix(".macd"))
     levels = trace.counterfactual
     assert levels is not None
     tracks = still(OBJECTS, len(trace.frames))

@@ -1,10 +1,14 @@
-"""Parts of clips, for what is measured on real ones."""
+"""Clips that are measured on: a drawn one that stays as it is, and parts of real ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import av
+
+CUP = Path(__file__).parent / "fixtures" / "cup.mp4"
+"""A drawn clip of the opening example of former versions, with three objects; beside it its trace,
+of five steps. Figures of different versions are of the same clip."""
 
 
 def cut(source: Path, target: Path, seconds: float) -> Path:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.clips import cut
+from bench.clips import CUP, cut
 from bench.server import ROOT, chromium, serving
 from bench.space_pages import open_form
 from macd_studio.core.door import evidence
-from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load as load_trace
 from macd_studio.core.traces.bundle import save
 from macd_studio.viewer import JS, bundle
@@ -104,7 +103,7 @@ def _painted(browser: Browser, page: Page) -> dict[str, float]:
     out = {f"page_{n}_paint_ms": _paint_ms(browser, page, *move) for n, move in moves.items()}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "evidence.macd"
-        trace = load_trace(assets() / "examples" / "repaired.macd")
+        trace = load_trace(CUP.with_suffix(".macd"))
         save(evidence(trace, 1, kinds=HEAT_KINDS, device="cpu"), file)
         for name, move in moves.items():
             out[f"page_{name}_heat_paint_ms"] = _paint_ms(browser, page, *move, heat=file)

@@ -18,6 +18,7 @@ from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
+from macd_studio.macd_ui.chosen import Search, search_of
 
 log = logging.getLogger(__name__)
 SHIPPED = assets() / "examples"
@@ -29,7 +30,7 @@ class Example:
 
     answer: the true answer as a model would give it; "" where it is not known.
     tries: how many clips were drawn until this one showed what was looked for; 0 where nobody did.
-    searched: how many were drawn in all, where the search went on for a better one; else 0.
+    search: the search that it was chosen in; None where it is the first clip that fitted.
     """
 
     title: str
@@ -39,12 +40,12 @@ class Example:
     trace: Path | None
     answer: str = ""
     tries: int = 0
-    searched: int = 0
+    search: Search | None = None
 
     @property
     def message(self) -> str:
         """What the page says when it is opened, with how it was chosen."""
-        return sentences.example_message(self.title, self.truth, self.tries, self.searched)
+        return sentences.example_message(self.title, self.truth, 0 if self.search else self.tries)
 
     @property
     def name(self) -> str:
@@ -118,7 +119,7 @@ def _listed(folder: Path) -> list[Example]:
                 trace=trace if trace.is_file() else None,
                 answer=texts["answer"],
                 tries=_count(row, "tries"),
-                searched=_count(row, "searched"),
+                search=search_of(row, folder),
             )
         )
     return found

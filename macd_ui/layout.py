@@ -230,6 +230,7 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("run", [ask.run.click, ask.question.submit], runs.run, (FORM,), options=jobs),
         Event("answer", [ask.answer.click], partial(runs.run, anyway=True), (FORM,), options=jobs),
         Event("draw", [ask.draw.click], runs.draw, (FORM,), options=jobs),
+        Event("typical", [ask.typical.click], runs.typical, (FORM,), options=jobs),
         Event("stop", [ask.stop.click], form.stop, options=AT_ONCE, known=False),
         Event("choose", [ask.examples.input], form.choose, (ask.examples,), options=PRIVATE),
         Event("upload", [ask.video.upload], form.upload, (ask.video,), options=strips),

@@ -88,8 +88,9 @@ class AskPanel:
     models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
     on it. guard: why Run would not answer, with `real`, which chooses models that can. fetch:
     downloads a detector of everyday objects. answer: asks
-    for an answer all the same. draw, tally: random draws, and who was right about them. wanted: the
-    example that the page's address names, "" for none.
+    for an answer all the same. draw, tally: random draws, and who was right about them. typical:
+    draws one of the clips that MACD repairs in the search for an example. wanted: the example that
+    the page's address names, "" for none.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class AskPanel:
             sentences.RANDOM_DRAW, elem_id="draw", visible=random_clips.can_draw()
         )
         mounted("beforehand", "mountBeforehand", beforehand(settings))
+        self.typical = gr.Button(visible="hidden", elem_id="typical")  # the viewer's presses it
         self.video = gr.File(
             label=sentences.OWN_CLIP,
             file_types=VIDEO_TYPES,

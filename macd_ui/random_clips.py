@@ -9,6 +9,10 @@ import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from macd_studio.toyworld.world import ClipSpec
 
 MAX_SEED = 10**9
 """Seeds are whole numbers below this."""
@@ -18,12 +22,16 @@ COUNTED_TOO = "yes-bias"
 
 @dataclass(frozen=True)
 class RandomClip:
-    """A drawn clip on disk (video: its path), its question and the true answer."""
+    """A drawn clip on disk (video: its path), its question and the true answer.
+
+    about: how it was chosen; "" for one that nobody chose.
+    """
 
     seed: int
     video: str
     question: str
     truth: str
+    about: str = ""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -43,16 +51,23 @@ def draw_clip(seed: int, folder: Path) -> RandomClip:
     """
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
     from macd_studio.evals.benchmarks.toyworld_crossed import random_item
+
+    world, item = random_item(seed)
+    path = write_clip(world.spec(item.clip), folder, f"draw-{seed}")
+    return RandomClip(seed, str(path), item.question, item.truth)
+
+
+def write_clip(spec: ClipSpec, folder: Path, name: str) -> Path:
+    """Draws a clip into a new folder in `folder`, as `NAME.mp4`."""
     from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
     from macd_studio.toyworld.scenes import MASTER
     from macd_studio.toyworld.world import frame_times, render
 
-    world, item = random_item(seed)
-    frames = render(world.spec(item.clip), frame_times(SECONDS * FPS), MASTER)
+    frames = render(spec, frame_times(SECONDS * FPS), MASTER)
     # made now, and not before the frames are drawn: a server deletes empty folders of uploads
-    path = Path(tempfile.mkdtemp(dir=folder)) / f"draw-{seed}.mp4"
+    path = Path(tempfile.mkdtemp(dir=folder)) / f"{name}.mp4"
     write_frames(frames, path, FPS, {"title": TITLE}, preset="veryfast")
-    return RandomClip(seed, str(path), item.question, item.truth)
+    return path
 
 
 def can_draw() -> bool:

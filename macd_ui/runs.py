@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import gradio as gr
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import SeveralVideos, TracksError, VideoNotFound
+from macd_studio.core.errors import OptionError, SeveralVideos, TracksError, VideoNotFound
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
@@ -27,10 +28,10 @@ from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import file_stamp, read_beside
 from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_spec, work_of_trace
-from macd_studio.macd_ui.forms import RunRequest, run_options
+from macd_studio.macd_ui.forms import RunRequest, form_values, run_options
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.queues import Ticket
-from macd_studio.macd_ui.random_clips import draw_clip, fresh_seed
+from macd_studio.macd_ui.random_clips import RandomClip, draw_clip, fresh_seed
 from macd_studio.macd_ui.session import DeviceTurn, Form, Session
 from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
@@ -109,7 +110,12 @@ class Runs:
     def draw(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Draws a clip that nobody chose, and runs it with the form's settings."""
         session = self.store.sessions.open(key)
-        yield from self._alone(session, self._draw(session, values))
+        yield from self._alone(session, self._draw_any(session, values))
+
+    def typical(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
+        """Draws one of the clips that MACD repairs, and runs it with the settings of the search."""
+        session = self.store.sessions.open(key)
+        yield from self._alone(session, self._draw_typical(session, values))
 
     def _alone(self, session: Session, work: Iterator[Updates]) -> Iterator[Updates]:
         before = session.current
@@ -126,24 +132,41 @@ class Runs:
         self._take_form(session, values)
         yield from self._run(session, self._job(session, values, anyway))
 
-    def _draw(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
+    def _draw_any(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
+        yield from self._draw(session, values, partial(draw_clip, fresh_seed()), {})
+        if (clip := session.random_clip) is not None:
+            yield {"tally": tally_of(session.trace, clip)}
+
+    def _draw_typical(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
+        search = self.view.search
+        if search is None:
+            raise OptionError("no search was saved with the examples", "Draw a random clip")
+        models = {"methods": [], "backbone": EMBEDDED, "detector": EMBEDDED}
+        yield from self._draw(session, values, search.draw, form_values() | models)
+
+    def _draw(
+        self,
+        session: Session,
+        values: Mapping[str, Any],
+        drawn: Callable[[Path], RandomClip],
+        settings: Mapping[str, Any],
+    ) -> Iterator[Updates]:
         start = status("video", 0, sentences.RANDOM_CLIP, running=True)
         yield self.view.show_state(session, start) | running(True)
         slot = self.store.readers.slot(session.visitor, session.stop.is_set)
         with self.store.quota.job(session.visitor), slot:
-            clip = draw_clip(fresh_seed(), self.store.uploads.folder)
+            clip = drawn(self.store.uploads.folder)
         session.random_clip = clip
         methods = list(dict.fromkeys((*(values["methods"] or ()), *clip.methods)))
         form: Updates = {
             "example": None, "video": clip.video, "question": clip.question, "methods": methods,
-        }  # fmt: skip
+        } | dict(settings)  # fmt: skip
         values = {**values, **form, "sampling": {}, "tracks": None}
         self.store.drop_video(session)
         self._take_form(session, values)
         session.form.title = TOY_WORLD
         yield joined(form, NO_FILMSTRIP, NO_TRACKS, self.view.run_buttons(session))
         yield from self._run(session, self._job(session, values))
-        yield {"tally": tally_of(session.trace, clip)}
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
         video = values["video"] and str(values["video"])

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import Cancelled, MacdError
 from macd_studio.core.objects.registry import DetectorEntry, listed
 from macd_studio.core.words import count
+
+if TYPE_CHECKING:
+    from macd_studio.macd_ui.chosen import Search
 
 TITLE = "MACD Studio"
 LEAD = "Is the answer seen in the video, or only guessed?"
@@ -29,6 +33,7 @@ OUT_OF_REACH = (
 )
 
 RUN, MASKS_ONLY = "Run", "Detect and mask only"
+TYPICAL_CLIP = "A typical clip"
 STOP, ANSWER_ANYWAY, RANDOM_DRAW, ASK_ALL = "Stop", "Answer anyway", "Random draw", "Ask all"
 SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save HTML", "Open trace"
 HIDE_FORM = "Hide the form"
@@ -235,20 +240,38 @@ def shortened(question: str) -> str:
     return text if len(text) <= LONGEST_QUESTION else text[: LONGEST_QUESTION - 1] + "…"
 
 
-def example_message(title: str, truth: str, tries: int, searched: int) -> str:
+def example_message(title: str, truth: str, tries: int) -> str:
     """What is said of an example when it is opened, with how it was chosen.
 
-    tries: clips that were drawn until this one; 0 where nobody looked for it. searched: clips that
-    were drawn in all.
+    tries: clips that were drawn until this one; 0 where nobody looked for it, or the counts of the
+    search are told elsewhere.
     """
     text = f"{title}. {truth}"
     if not tries:
         return text
-    if searched <= tries:
-        return f"{text} Chosen by its outcome: number {tries:,} of the clips drawn for it."
+    return f"{text} Chosen by its outcome: number {tries:,} of the clips drawn for it."
+
+
+def chosen_from(search: Search) -> str:
+    """How an example was chosen, and what the other clips came to."""
+    tried = count(search.watched, "right answer")
+    text = (
+        f"Chosen to show the mechanism: 1 of {search.clips:,} drawn clips. The model errs in"
+        f" {search.errs:,}; MACD repairs {search.repairs:,} of these and spoils {search.spoils:,}"
+        f" of {tried} that were tried. In {search.any_mask:,} of the {search.repairs:,} more than"
+        " half of the random masks do the same."
+    )
+    kinds = [f"{same} of {of} {name} masks" for name, same, of in search.masks]
+    return f"{text} Here {' and '.join(kinds)} do." if kinds else text
+
+
+def one_of_repairs(search: Search, number: int) -> str:
+    """Of a clip that was drawn from all repairs of a search. number: of the clip."""
     return (
-        f"{text} Chosen by its outcome: number {tries:,} of the {searched:,} clips drawn for it,"
-        " with the fewest controls alike."
+        f"Clip {number:,} of the search, drawn at random from the {len(search.numbers):,} in which"
+        " MACD repairs the answer, chosen by nothing else. In"
+        f" {search.any_mask:,} of {search.repairs:,} repairs more than half of the random masks do"
+        " the same."
     )
 
 

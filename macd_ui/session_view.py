@@ -21,6 +21,7 @@ from macd_studio.core.truth import is_right
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import known_costs
+from macd_studio.macd_ui.chosen import Search, shown
 from macd_studio.macd_ui.clips import digest
 from macd_studio.macd_ui.estimate import STAGES
 from macd_studio.macd_ui.examples import Example, load_first
@@ -161,7 +162,22 @@ class SessionView:
         redo = bool(session.redo_stack)
         check = self.store.showing(session)
         value = payload(trace, state, frames, before, link, files, redo, costs, check)
+        if trace is not None and (how := self._how_chosen(session, trace, link)):
+            value["trace"]["chosen"] = how
         return value | ({"lost": True} if trace is None and session.lost else {})
+
+    @cached_property
+    def search(self) -> Search | None:
+        """The search that the first example with one was chosen in."""
+        return next((e.search for e in self.examples if e.search), None)
+
+    def _how_chosen(self, session: Session, trace: Trace, link: str) -> dict[str, str] | None:
+        """How the clip on show was chosen, where its counts are known; see `chosen.Search`."""
+        clip = session.random_clip
+        if clip is not None and clip.about and trace.clip.name == Path(clip.video).name:
+            return shown(clip.about)
+        search = next((e.search for e in self.examples if link and e.link == link), None)
+        return search.payload() if search else None
 
     def note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""

@@ -51,6 +51,7 @@ LAZY_IMPORTS = {
         "toyworld.scenes",
         "toyworld.world",
     },  # a random draw
+    "macd_ui/chosen.py": {"toyworld.example_draws"},  # a clip of a search
     "core/evidence/kinds.py": {"torch", "core.backbones.local", "core.backbones.host"},  # likewise
     "core/macd.py": {
         "torch",
@@ -270,7 +271,14 @@ def test_houses_import_one_way(house):
 
 
 def test_toyworld_needs_core_only_to_evaluate():
-    names = ("clips", "example_kinds", "make_examples", "make_lessons")
+    names = (
+        "clips",
+        "example_kinds",
+        "example_search",
+        "example_truth",
+        "make_examples",
+        "make_lessons",
+    )
     allowed = {f"toyworld/{name}.py" for name in names}
     basics = {"core.shipped", "core.errors", "core.backbones.positions"}
     for path in sources("toyworld"):

@@ -15,10 +15,13 @@ SECONDS, FPS, FRAMES = 4, 12, 8
 TITLE = "toy world"
 
 
-def write_mp4(spec: ClipSpec, path: Path) -> None:
-    """4 s of 384×384 at 12 fps, H.264; the title marks it as a clip the embedded model knows."""
+def write_mp4(spec: ClipSpec, path: Path, preset: str = "slow") -> None:
+    """4 s of 384×384 at 12 fps, H.264; the title marks it as a clip the embedded model knows.
+
+    preset: see `write_frames`.
+    """
     frames = render(spec, frame_times(SECONDS * FPS), MASTER)
-    write_frames(frames, path, FPS, {"title": TITLE})
+    write_frames(frames, path, FPS, {"title": TITLE}, preset)
 
 
 def drawn_clip(spec: ClipSpec, name: str, sha256: str, size: int = 192, dense: int = 16) -> Clip:

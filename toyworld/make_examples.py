@@ -1,8 +1,9 @@
 """Looks for clips that show the mechanism, and writes them with their traces to assets/examples.
 
 `python -m toyworld.make_examples`: for every kind of example draws clips by a fixed seed, runs the
-real pipeline with the shipped models, and keeps the first clip that shows it. Nothing is picked by
-hand beyond that. Each example's line of truth is computed from its spec, and its title says what
+real pipeline with the shipped models, and keeps the first clip that shows it; the opening one is
+taken from those that `toyworld.example_search` found. Every clip is `readable`. Nothing is picked
+by hand beyond that. Each example's line of truth is computed from its spec, and its title says what
 came of it; the index says how many clips were drawn until one was kept.
 """
 
@@ -15,12 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import torch
-
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
+from macd_studio.core.masking.controls import OBJECTS, PLACE
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.shipped import assets
@@ -30,7 +29,17 @@ from macd_studio.core.types import Clip, Trace
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
-from macd_studio.toyworld.example_kinds import KINDS, Case, Kind, Right
+from macd_studio.toyworld.example_draws import SEED, Case
+from macd_studio.toyworld.example_kinds import KINDS, OPENING, Kind, Right
+from macd_studio.toyworld.example_search import (
+    COUNTS,
+    DRAWS,
+    Searcher,
+    baseline_is_right,
+    describe_repair,
+    meets,
+)
+from macd_studio.toyworld.example_truth import readable
 from macd_studio.toyworld.priors import priors
 
 OUT = assets() / "examples"
@@ -106,64 +115,42 @@ def mapped(trace: Trace, lm: LocalLM) -> Trace:
     return bench.trace
 
 
-Alike = tuple[bool, int, int]
-"""How far a trace's controls do the same as MACD, as a key to sort by: see `alike`."""
-
-
-def alike(trace: Trace) -> Alike:
-    """Whether the trace misses `Kind.selective`, then how many controls do what MACD does.
-
-    Reversed gradient and blank video are counted first, then random masks.
-    """
-    assert trace.controls is not None
-    same = [o.name for o in trace.controls.outcomes if o.same]
-    draws = sum(o.name == "random" for o in trace.controls.outcomes)
-    others, random = sum(name in ("reversed", "blank") for name in same), same.count("random")
-    return others > 0 or 2 * random > draws, others, random
-
-
-@torch.no_grad()
-def first_is_right(clip: Clip, case: Case, lm: LocalLM) -> bool:
-    """Whether the baseline's first token is the truth, which is one word in these questions."""
-    encoded = lm.encode(clip, case.question)
-    best = lm.next_rows(lm.prefill(encoded, encoded.video[None]))[0].best()
-    return bool(is_right(lm.text([best]), case.truth))
-
-
 def find(kind: Kind, seed: int, tries: int, lm: LocalLM, detector: Detector) -> Row | None:
-    """The first clip of a kind, written with its trace; None where no try shows it.
-
-    Where the kind is `selective`: the first that is, or the one with the fewest controls alike.
-    """
-    rng = np.random.default_rng([seed, *kind.name.encode()])
-    kept: Row | None = None
-    least: Alike | None = None
-    for attempt in range(1, tries + 1):
-        case = kind.draw(rng)
+    """The first clip of a kind that shows it, written with its trace; None where none does."""
+    for number in range(tries):
+        case = kind.case(number, seed)
+        if kind.baseline is not None and baseline_is_right(case, lm) != kind.baseline:
+            continue
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
-        if kind.baseline is not None and first_is_right(clip, case, lm) != kind.baseline:
-            continue
         trace = trace_of(lambda clip=clip: clip, case.question, case.truth, kind, lm, detector)
-        if not _shows(kind, trace, case, lm):
-            continue
-        if least is not None and alike(measured(trace, lm)) >= least:
-            continue
-        written = _written(kind, case, attempt, lm, detector, least)
-        if written is None:
-            continue
-        kept, least = written
-        if not kind.selective or not least[0]:
-            break
-    else:
-        if kept is not None:
-            kept["searched"] = tries
-    print(kind.name, kept and {n: kept[n] for n in ("tries", "answers", "controls")}, flush=True)
-    return kept
+        if _shows(kind, trace, case, lm):
+            row = _written(kind, case, number, lm, detector)
+            if row is not None:
+                return row
+    return None
+
+
+def find_opening(kind: Kind, lm: LocalLM, detector: Detector) -> Row | None:
+    """The opening example, of the repairs that meet every criterion of the search.
+
+    The one that fewest of the further random masks give too; a clip must meet them all as a file.
+    """
+    search = json.loads(COUNTS.read_text(encoding="utf-8"))
+    searcher = Searcher(lm, detector)
+    found = [row for n in search["chosen_from"] if (row := searcher.look(n)) is not None]
+    for row in sorted(found, key=lambda row: sum(row[name] for name in (PLACE, OBJECTS))):
+        case = kind.case(row["n"], search["seed"])
+        written = _written(kind, case, row["n"], lm, detector, OUT / COUNTS.name)
+        if written is not None:
+            return written
+    return None
 
 
 def _shows(kind: Kind, trace: Trace, case: Case, lm: LocalLM) -> bool:
-    right = _right(trace, case)
-    if not trace.tracks or not kind.shows(right, trace, case):
+    right, made = _right(trace, case), trace.counterfactual
+    if made is None or not (made.level.any() or made.frame_level.any()):
+        return False  # there is nothing to compare with controls
+    if not readable(trace.tracks, case.spec, case.asked) or not kind.shows(right, trace, case):
         return False
     return kind.confirms is None or kind.confirms(right, measured(trace, lm), case)
 
@@ -173,24 +160,32 @@ def _right(trace: Trace, case: Case) -> Right:
 
 
 def _written(
-    kind: Kind, case: Case, attempt: int, lm: LocalLM, detector: Detector, below: Alike | None
-) -> tuple[Row, Alike] | None:
-    """Clip and trace as files, and their row; None where the codec changes what the trace shows."""
+    kind: Kind, case: Case, number: int, lm: LocalLM, detector: Detector, search: Path | None = None
+) -> Row | None:
+    """Clip and trace as files, and their row; None where the codec changes what the trace shows.
+
+    search: the counts of the search whose criteria the trace must meet, too.
+    """
     with TemporaryDirectory() as folder:
         video = Path(folder) / f"{kind.name}.mp4"
         write_mp4(case.spec, video)
         trace = trace_of(video, case.question, case.truth, kind, lm, detector)
         if not _shows(kind, trace, case, lm):
             return None
+        further: Row = {}
+        if search is not None:
+            of_file = describe_repair(case, trace, lm)
+            if not meets(of_file):
+                return None
+            drawn = {name: [of_file[name], DRAWS] for name in (PLACE, OBJECTS)}
+            further = {"search": search.name, "draws": drawn}
         trace = measured(trace, lm)
-        if below is not None and alike(trace) >= below:
-            return None
         shutil.copy(video, OUT / video.name)
     save(mapped(trace, lm), OUT / f"{kind.name}.macd")
-    return _row(kind, case, attempt, trace), alike(trace)
+    return _row(kind, case, number, trace) | further
 
 
-def _row(kind: Kind, case: Case, attempt: int, trace: Trace) -> Row:
+def _row(kind: Kind, case: Case, number: int, trace: Trace) -> Row:
     assert trace.controls is not None
     right = _right(trace, case)
     same = [o.name for o in trace.controls.outcomes if o.same]
@@ -203,7 +198,7 @@ def _row(kind: Kind, case: Case, attempt: int, trace: Trace) -> Row:
         "answer": case.truth,
         "video": f"{kind.name}.mp4",
         "kind": kind.name,
-        "tries": attempt,
+        "tries": number + 1,
         "answers": answers(trace),
         "controls": {
             "random": [same.count("random"), draws],
@@ -262,7 +257,7 @@ def main() -> None:
     """Command line."""
     need_checkout("toyworld.make_examples")
     parser = command_line("toyworld.make_examples", __doc__)
-    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--tries", type=int, default=1000, help="clips drawn for each kind")
     parser.add_argument("--only", nargs="+", default=[], help="kinds to look for again")
     parser.add_argument("--retrace", action="store_true", help="keep the clips, redo the traces")
@@ -274,11 +269,17 @@ def main() -> None:
     index = OUT / "index.json"
     kept = {r["kind"]: r for r in json.loads(index.read_text())} if args.only else {}
     if not args.only:
-        shutil.rmtree(OUT, ignore_errors=True)
-        OUT.mkdir(parents=True)
+        for old in (*OUT.glob("*.mp4"), *OUT.glob("*.macd")):
+            old.unlink()
     for kind in KINDS:
         if not args.only or kind.name in args.only:
-            row = find(kind, args.seed, args.tries, lm, detector)
+            if kind.name == OPENING:
+                row = find_opening(kind, lm, detector)
+            else:
+                row = find(kind, args.seed, args.tries, lm, detector)
+            print(
+                kind.name, row and {n: row[n] for n in ("tries", "answers", "controls")}, flush=True
+            )
             kept |= {kind.name: row} if row else {}
             rows = [kept[k.name] for k in KINDS if k.name in kept]
             index.write_text(json.dumps(rows, indent=1) + "\n")

@@ -27,10 +27,10 @@ from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.question import word_tokens
 from macd_studio.core.shipped import assets
 from macd_studio.core.types import Answer, Clip, Trace
-from macd_studio.toyworld import example_kinds
+from macd_studio.toyworld import lesson_draws
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip
-from macd_studio.toyworld.example_kinds import Case
+from macd_studio.toyworld.example_draws import Case
 from macd_studio.toyworld.make_examples import describe, plain_trace
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
@@ -205,14 +205,14 @@ def _caption(trace: Trace, spec: ClipSpec) -> dict[str, Any]:
 
 
 DRAWS = (
-    example_kinds.draw_among_large,
-    example_kinds.draw_present_by_habit,
-    example_kinds.draw_partner,
-    example_kinds.draw_motion,
-    example_kinds.draw_background,
-    example_kinds.draw_animal,
-    example_kinds.draw_presupposed,
-    example_kinds.draw_present,
+    lesson_draws.draw_among_large,
+    lesson_draws.draw_present_by_habit,
+    lesson_draws.draw_partner,
+    lesson_draws.draw_motion,
+    lesson_draws.draw_background,
+    lesson_draws.draw_animal,
+    lesson_draws.draw_presupposed,
+    lesson_draws.draw_present,
 )
 WANTED = {"right": 3, "wrong": 3, "same": 3}
 """Clips of the two quizzes by what MACD does to the answer; a third of each goes into the first."""

@@ -7,7 +7,8 @@ same tokens and with the same α and β; one batched prefill over all controls.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.macd import finalize_ascent
 from macd_studio.core.masking.ascent import reverse_step
-from macd_studio.core.masking.controls import random_place
+from macd_studio.core.masking.controls import ControlMask, random_place
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rules import Linear
 from macd_studio.core.run.context import MethodContext
@@ -56,9 +57,7 @@ def measure_controls(
     last = len(macd.tokens) - 1 if index is None else index
     tokens = [step.token for step in macd.tokens[: last + 1]]
     names, videos = zip(*_controls(context, steps, counterfactual, draws), strict=True)
-    choices: list[tuple[int, int]] = []
-    for at in range(0, len(videos), BATCH):
-        choices += _choose(context, torch.stack(videos[at : at + BATCH]), tokens)
+    choices = _choices(context, videos, tokens)
     outcomes = tuple(
         ControlOutcome(name, context.lm.token_text(token), place > last, min(place, last))
         for name, (place, token) in zip(names, choices, strict=True)
@@ -71,6 +70,25 @@ def measure_controls(
         constant=smallest_constant(baseline, macd),
         milliseconds=round(1000 * (time.perf_counter() - began), 1),
     )
+
+
+@torch.no_grad()
+def count_same(
+    context: MethodContext, baseline: Answer, macd: Answer, drawn: Sequence[ControlMask]
+) -> int:
+    """How many of the drawn masks do what MACD does, as `measure_controls` judges its outcomes.
+
+    context: of the trace whose answers these are. Raises nothing of its own.
+    """
+    index = first_divergence(baseline, macd)
+    last = len(macd.tokens) - 1 if index is None else index
+    tokens = [step.token for step in macd.tokens[: last + 1]]
+    mask = context.options.mask
+    videos = (
+        context.composite(context.masks(mask, one.tracks), one.level, one.frame_level)
+        for one in drawn
+    )
+    return sum(place > last for place, _ in _choices(context, videos, tokens))
 
 
 def _controls(
@@ -94,6 +112,16 @@ def _controls(
         opposite = finalize_ascent(reverse_step(steps[-1]), context.options.ascent)
         yield "reversed", context.composite(masks, opposite.level, opposite.frame_level)
     yield "blank", torch.zeros_like(context.encoded.video)
+
+
+def _choices(
+    context: MethodContext, videos: Iterable[Tensor], tokens: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Those of `_choose` for any number of videos, BATCH at a time."""
+    waiting, choices = iter(videos), []
+    while batch := list(islice(waiting, BATCH)):
+        choices += _choose(context, torch.stack(batch), tokens)
+    return choices
 
 
 def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> list[tuple[int, int]]:

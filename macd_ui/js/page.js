@@ -29,6 +29,7 @@ export function mountPage({ element, props, trigger, watch }) {
     send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
     anyway: () => press("#answer"),
+    typical: () => press("#typical"),
     stop: () => press("#stop"),
     get: (address) => fetch(new URL(address, document.baseURI)),
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),

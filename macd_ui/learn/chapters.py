@@ -11,6 +11,8 @@ A chapter:
             show                  layers that are switched on
         widget = "NAME"           a name of WIDGETS, with its `settings`
         task, done                what to do, and the name of what counts as having done it
+        waits                     true: hidden until the task of the step before is done, whose
+                                  answer it tells
     [quiz]                        set = "before" or "after"
     misconceptions                for teachers: list of {belief, instead}, and maybe {options}: the
                                   options of the prediction that show it where they are wrong
@@ -95,6 +97,7 @@ class Step:
     settings: dict[str, Any] = field(default_factory=dict)
     task: list[Span] = field(default_factory=list)
     done: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
             minutes=0,
             text=blocks(raw.text("text")),
             prediction=_prediction(raw.table("prediction")) if "prediction" in raw.rest else None,
-            steps=tuple(_step(row) for row in raw.tables("step")),
+            steps=_steps(raw.tables("step")),
             quiz=_quiz(raw.table("quiz")) if "quiz" in raw.rest else "",
             misconceptions=(),
         )
@@ -324,6 +327,16 @@ def _prediction(raw: _Table) -> Prediction:
     return prediction
 
 
+def _steps(rows: Sequence[_Table]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for row in rows:
+        step = _step(row)
+        if step.waits and not (steps and steps[-1].done):
+            raise OptionError(f"{row.where}waits for no task", "Give the step before it a task")
+        steps.append(step)
+    return tuple(steps)
+
+
 def _step(raw: _Table) -> Step:
     if "view" in raw.rest and "widget" in raw.rest:
         raise OptionError(f"{raw.where}view and widget", "Give one of them a step of its own")
@@ -353,6 +366,7 @@ def _step(raw: _Table) -> Step:
         settings=settings,
         task=spans(raw.text("task")) if "task" in raw.rest else [],
         done=raw.one_of("done", goals) if "done" in raw.rest else "",
+        waits=raw.take("waits", bool) if "waits" in raw.rest else False,
     )
     raw.finish()
     return step

@@ -224,12 +224,9 @@ def _pictures(frames: NDArray[np.uint8], side: int = 192) -> list[str]:
 def other_values() -> dict[str, Value]:
     """Of the world's habits, the captions and the clips of the quizzes."""
     habits, caption, asked = lesson("habits"), lesson("caption"), quiz()
-    first, second = next(iter(habits["partner"].items()))
     invented = caption["invented"]
     fewer = len(invented["macd"]) < len(invented["baseline"])
     return {
-        "habits.first": first,
-        "habits.second": second,
         "habits.partner": percent(habits["p_partner"], 0),
         "habits.motion": percent(habits["p_motion"], 0),
         "habits.yes": percent(habits["p_yes"], 0),

@@ -88,8 +88,9 @@ COMPUTED: tuple[Computed, ...] = (
         "1.4 million candidates", 1, 0.05, PLACE,
     ),
     Computed(
-        ("toyworld.clips.write_frames", "toyworld.world.frame_times", "toyworld.world.render"),
-        "drawing a random clip", "the first, with what it imports", 822, 4.5, DRAWN,
+        ("toyworld.clips.write_frames", "toyworld.world.frame_times", "toyworld.world.render",
+         "toyworld.example_draws.searched_case"),
+        "drawing a random or a typical clip", "the first, with what it imports", 822, 4.5, DRAWN,
     ),
     Computed(
         ("core.whatif.workbench.read_edit", "core.whatif.redecodable.redecodable"),

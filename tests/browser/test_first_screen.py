@@ -1,10 +1,11 @@
 """The first screen: the picture, the strengths, both answers, the controls, and what they say."""
 
+import json
 import re
 
 import pytest
 
-from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.examples import SHIPPED, examples
 from macd_studio.viewer import JS, bundle, payload, status
 from macd_studio.viewer.glossary import terms
 from tests.browser.states import show, show_data, traced
@@ -50,6 +51,37 @@ def test_the_first_view_is_light(opened):
           .reduce((sum, entry) => sum + entry.transferSize, 0)"""
     )
     assert 300_000 < weight < 900_000
+
+
+def test_the_opening_example_tells_how_it_was_chosen(opened):
+    page = opened(1280, 720)
+    counts = json.loads((SHIPPED / "search.json").read_text())
+    told = page.locator("p.mv-how-chosen")
+    assert f"1 of {counts['clips']:,} drawn clips" in told.inner_text()
+    assert told.get_by_role("button", name="A typical clip").is_visible()
+    headline, picture = (page.locator(f"[data-part={name}], .mv-{name}").first.bounding_box()
+                         for name in ("headline", "picture"))  # fmt: skip
+    assert headline["y"] < told.bounding_box()["y"] < picture["y"]
+
+
+@pytest.mark.long
+def test_a_typical_clip_is_drawn_and_run(opened):
+    page = opened(1280, 720)
+    told = page.locator("p.mv-how-chosen")
+    told.get_by_role("button").click()
+    page.wait_for_function(
+        "() => document.querySelector('p.mv-how-chosen').textContent.startsWith('Clip ')"
+        " && !document.querySelector('.mv-stop')?.checkVisibility()"
+    )
+    counts = json.loads((SHIPPED / "search.json").read_text())
+    number = int(re.match(r"Clip ([\d,]+) of the search", told.inner_text())[1].replace(",", ""))
+    assert number in counts["numbers"]
+    page.locator(".mv-outcome .mv-right").wait_for()  # the answer of MACD
+    assert page.locator(".mv-outcome .mv-wrong").count() == 1
+    assert (
+        page.locator("#tally .tally-draw").count() == 0
+        or page.locator("#tally *").first.is_hidden()
+    )
 
 
 def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):

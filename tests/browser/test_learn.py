@@ -133,6 +133,56 @@ def test_every_sum_of_the_quiz_adds_up_as_it_is_printed(bare):
     assert sums >= 5
 
 
+def answered(page):
+    """Opens the page again with every prediction made."""
+    made = {n: {"choice": 0, "confidence": 0.5, "right": False} for n in names(page)}
+    state = json.dumps(stored(page) | {"answers": made})
+    page.evaluate("(text) => localStorage.setItem('macd-learn', text)", state)
+    page.reload()
+    page.wait_for_selector("h1")
+
+
+def test_a_step_that_tells_an_answer_waits_for_the_task_that_asks_it(open_course):
+    page = open_course(at="#04-lean")
+    answered(page)
+    settled(page)
+    told = page.get_by_text("changes the log odds of")
+    shares = page.get_by_text("choices repair the answer")
+    told.wait_for(state="attached")
+    assert not told.is_visible()
+    assert not shares.is_visible()
+    assert not page.locator(".ln-live .mv-occlusion:visible, .ln-live .mv-choices:visible").count()
+    looked = page.locator(".ln-step", has_text="Does a right answer show that the model looked?")
+    looked.locator("input").first.check()
+    looked.get_by_role("button").click()
+    told.wait_for()
+    assert not shares.is_visible()
+    page.locator(".ln-choose button").click()
+    shares.wait_for()
+    page.reload()
+    shares.wait_for()  # what was done stays done
+    assert told.is_visible()
+
+
+CUT = """() => {
+  const inside = (one, all) => one.left >= all.left - 1 && one.right <= all.right + 1;
+  return [...document.querySelectorAll(".ln-plot")].flatMap((plot) =>
+    [...plot.querySelectorAll("text")]
+      .filter((text) => !inside(text.getBoundingClientRect(), plot.getBoundingClientRect()))
+      .map((text) => text.textContent));
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_label_of_a_chart_is_cut(open_course, size):
+    page = open_course(size)
+    answered(page)
+    page.evaluate("(n) => { location.hash = n; }", "07-honest")
+    page.locator(".ln-plot").first.wait_for()
+    assert page.evaluate(CUT) == []
+    assert page.locator(".ln-plot text").count() > 8
+
+
 @pytest.mark.long
 def test_a_phone_shows_the_names_of_the_chapters(open_course):
     page = open_course()

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.controls import random_place
 from macd_studio.core.methods import METHODS
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer
+from macd_studio.core.views import hidden_by
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
-from macd_studio.core.whatif.controls import measure_controls
+from macd_studio.core.whatif.controls import count_same, measure_controls
 from macd_studio.core.whatif.workbench import Workbench
 from tests.opening import AFTER, BEFORE
 from tests.small_trace import small_trace
@@ -48,6 +50,17 @@ def test_every_control_is_the_method_of_its_name(name, toyworld):
         if not outcome.same:
             assert outcome.text == tokens[outcome.index].text
     assert [o.name for o in report.outcomes] == ["random"] * 2 + ["mask-all", "reversed", "blank"]
+
+
+def test_masks_that_are_counted_are_judged_as_those_of_the_report(toyworld):
+    trace, bench = opened("question-prior", toyworld)
+    context, answers = bench.context, trace.answers
+    report = measured(trace, context, draws=9)  # more than one batch
+    hidden = hidden_by(context, trace.counterfactual)
+    drawn = [random_place(hidden, context.options.seed + n) for n in range(9)]
+    same = [o.same for o in report.outcomes if o.name == "random"]
+    for masks, expected in ((drawn, same), (drawn[3:5], same[3:5]), ([], [])):
+        assert count_same(context, answers["baseline"], answers["macd"], masks) == sum(expected)
 
 
 def test_the_report_is_about_where_the_answers_diverge(toyworld):

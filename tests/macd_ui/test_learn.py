@@ -102,6 +102,7 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
         ('view = "opening"', 'view = "opening"\nwidget = "fade"', "view and widget"),
         ('done = "frames"', 'done = "faded"', "faded"),
         ('done = "frames"', "", "task and done"),
+        ('done = "frames"', 'done = "frames"\nwaits = true', "waits for no task"),
         ('goal = "A goal."', 'goal = "A goal."\ncolour = "red"', "colour"),
         ('goal = "A goal."', 'goal = "A goal."\nquiz = { set = "after" }', "either"),
         ('title = "A title"', "title = ", "cannot be read"),
@@ -262,6 +263,24 @@ def test_the_roles_are_taken_by_the_kinds_they_are_named_for(site):
     assert values["example.controls.random-bin"] == 2
     assert values["example.not-looked.asked-says"] == 0  # with it hidden the answer stays
     assert values["example.not-looked.asked-frames"] == "8"
+
+
+def test_a_chapter_asks_about_what_it_introduced(site):
+    """The pair of chapter 2 is that of its question; a change is told with its sign as a change."""
+    habit, honest = site.chapters()[2], site.chapters()[7]
+    fade = lesson("fade")
+    introduced = plain(habit.text[0][1])
+    assert f"Where a {fade['companion']} is drawn, a {fade['asked']} comes" in introduced
+    assert f"The {fade['asked']} has faded away" in plain(habit.prediction.question)
+    question = plain(honest.prediction.question)
+    assert not re.search(r"gains? [−-]", question)
+    assert re.search(r"changes by [−+][\d.]+ \[.*\] points with MACD", question)
+
+
+def test_what_waits_for_a_task_follows_it(tmp_path):
+    after = '[[step]]\ntext = "After."\nwaits = true\n'
+    steps = read(tmp_path, GOOD + after).steps
+    assert [step.waits for step in steps] == [False, True]
 
 
 def test_what_a_role_rests_on_must_be_measured(tmp_path):

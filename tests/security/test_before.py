@@ -37,8 +37,8 @@ from tests.security.test_trace_bomb import (
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
-    "actions", "api", "changes", "clips", "fetching", "files", "forms", "handlers", "jobs",
-    "questions", "random_clips", "runs", "session_view", "traces",
+    "actions", "api", "changes", "chosen", "clips", "fetching", "files", "forms", "handlers",
+    "jobs", "questions", "random_clips", "runs", "session_view", "traces",
 )  # fmt: skip
 """Whatever handles an event or a download, in macd_ui."""
 SOURCES = ("macd_studio.core", "macd_studio.viewer", "macd_studio.toyworld")

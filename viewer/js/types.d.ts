@@ -181,6 +181,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
+  /** How the clip was chosen, and the words of the button to another one; "" where none is drawn. */
+  chosen?: { text: string; button: string };
   /** Methods that did not run, and why. */
   skipped: { method: string; title: string; reason: string }[];
   again?: { command?: string; snippet?: string; link?: string };
@@ -391,6 +393,8 @@ export interface Host {
   onDrop?: ((file: File) => void) | null;
   /** Hears which object is chosen or pointed at, of how many, after each drawing. */
   onDraw?: ((chosen: number | null, objects: number) => void) | null;
+  /** Draws and runs a clip of those that the one on show was chosen from. */
+  typical?: (() => void) | null;
   /** Stops what goes on. */
   stop?: (() => void) | null;
   /** Fetches a file that the server offers of the trace on show. */

@@ -4,6 +4,7 @@
 
 import { Bars } from "./bars.js";
 import { ChoicesPanel } from "./choices.js";
+import { Chosen } from "./chosen.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { all, button, el, setText } from "./dom.js";
@@ -61,6 +62,7 @@ export class Viewer {
     this.enough = new EnoughPanel(this.state, commit, this.stage);
     this.regions = new Regions(this.state, commit);
     this.beside = new Beside(this.state, this.stage);
+    this.chosen = new Chosen(host.typical);
     this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
     this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, choices: this.choices, evidence: this.evidence, enough: this.enough };
@@ -76,7 +78,7 @@ export class Viewer {
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.badge, this.headline.outcome, this.tour.open,
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
-      this.headline.root, this.first,
+      this.headline.root, this.chosen.root, this.first,
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root, this.enough.root),
         this.side),
@@ -218,6 +220,7 @@ export class Viewer {
     }
     this.body.hidden = false;
     this.question.textContent = trace.question;
+    this.chosen.load(trace);
     this.badge.textContent = trace.badge;
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));

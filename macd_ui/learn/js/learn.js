@@ -1,7 +1,7 @@
 // @ts-check
 // The course: its chapters one at a time, each loaded when it is opened, and where the reader is.
 
-import { el } from "../../../viewer/js/dom.js";
+import { all, el } from "../../../viewer/js/dom.js";
 import { load, receive } from "./load.js";
 import { Predict } from "./predict.js";
 import { UNBROKEN, inline, prose } from "./prose.js";
@@ -170,6 +170,27 @@ class Page {
     after.hidden = false;
     after.append(el("div", { class: "ln-prose ln-explanation" }, prose(chapter.prediction.explanation, this.course.glossary)),
       ...chapter.steps.map((step, i) => this.step(step, `${chapter.name}/${i}`, this.say("part", { n: i + 1, of: chapter.steps.length }))));
+    this.showWaiting(chapter, after);
+  }
+
+  /**
+   * What tells the answer to a task comes once the task is done.
+   *
+   * @param {Chapter} chapter
+   * @param {HTMLElement} after
+   */
+  showWaiting(chapter, after) {
+    all(after, ".ln-step").forEach((section, i) => {
+      section.hidden = chapter.steps[i].waits && !this.store.state.done[`${chapter.name}/${i - 1}`];
+    });
+  }
+
+  /** A task of the chapter was done. */
+  done() {
+    const chapter = this.course.chapters.find((c) => c.name === this.at);
+    const after = this.main.querySelector(".ln-after");
+    if (chapter && after instanceof HTMLElement) this.showWaiting(chapter, after);
+    this.drawNav();
   }
 
   /**
@@ -187,13 +208,13 @@ class Page {
       mark.textContent = say("task_done");
       if (store.state.done[id]) return;
       store.finish(id);
-      this.drawNav();
+      this.done();
     };
     const skip = () => {
       task?.remove();
       if (store.state.done[id]) return;
       store.finish(id);
-      this.drawNav();
+      this.done();
     };
     if (step.done && store.state.done[id]) finish();
     if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({

@@ -27,28 +27,30 @@ export function intervals({ root, course, say, done }) {
   const [low, high] = [Math.min(...all, -1), Math.max(...all, 1)];
 
   function draw() {
-    const [width, left] = narrow() ? [380, 158] : [560, 176];
-    const changes = course.changes[select.value];
+    const changes = course.changes[select.value], width = narrow() ? 380 : 560;
     const rows = METHODS.filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
     const words = rows.map(([name, [m, a, b]]) =>
       `${say(`method_${name}`)}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
     const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
-    chart.replaceChildren(
-      plot({
-        label: `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
-        size: [width, 36 + ROW * rows.length], margins: [10, 18, 26, left], grid: false, attributes: { class: "mv-plot ln-plot" },
-        x: [low, high], y: [rows.length - 0.5, -0.5],
-        ticks: { x: ticks.map((v) => [v, v ? signed(v, 0) : "0"]), y: rows.map(([name], i) => [i, say(`method_${name}`)]) },
-      }, ({ x, y }) => [
-        svg("line", { x1: x(0), x2: x(0), y1: y(-0.5), y2: y(rows.length - 0.5), class: "ln-zero" }),
-        ...rows.flatMap(([name, [m, a, b]], i) => {
-          const kind = name.startsWith("macd") ? "score" : "out";
-          return [
-            svg("line", { x1: x(a), x2: x(b), y1: y(i), y2: y(i), class: `ln-whisker ln-${kind}` }),
-            svg("circle", { cx: x(m), cy: y(i), r: 5, class: `ln-dot ln-${kind}` }),
-          ];
-        }),
-      ]),
+    const drawn = (/** @type {number} */ left) => plot({
+      label: `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
+      size: [width, 36 + ROW * rows.length], margins: [10, 18, 26, left], grid: false, attributes: { class: "mv-plot ln-plot" },
+      x: [low, high], y: [rows.length - 0.5, -0.5],
+      ticks: { x: ticks.map((v) => [v, v ? signed(v, 0) : "0"]), y: rows.map(([name], i) => [i, say(`method_${name}`)]) },
+    }, ({ x, y }) => [
+      svg("line", { x1: x(0), x2: x(0), y1: y(-0.5), y2: y(rows.length - 0.5), class: "ln-zero" }),
+      ...rows.flatMap(([name, [m, a, b]], i) => {
+        const kind = name.startsWith("macd") ? "score" : "out";
+        return [
+          svg("line", { x1: x(a), x2: x(b), y1: y(i), y2: y(i), class: `ln-whisker ln-${kind}` }),
+          svg("circle", { cx: x(m), cy: y(i), r: 5, class: `ln-dot ln-${kind}` }),
+        ];
+      }),
+    ]);
+    chart.replaceChildren(drawn(0));
+    const names = /** @type {NodeListOf<SVGTextElement>} */ (chart.querySelectorAll("text[text-anchor=end]"));
+    const widest = Math.max(...[...names].map((name) => name.getComputedTextLength()));
+    chart.replaceChildren(drawn(Math.ceil(widest) + 8), // 6 of it lie between a name and the axis
       el("p", { class: "ln-note" }, say("intervals_plot")), el("p", { class: "ln-result" }, difference(select.value)));
     seen.add(select.value);
     if (seen.size === Math.min(3, regimes.length)) done();

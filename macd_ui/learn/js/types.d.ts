@@ -10,7 +10,7 @@ export interface Prediction { question: Span[]; options: Span[][]; answer: numbe
 
 export interface Step {
   text: Block[]; view: string; light: string; show: string[]; widget: string;
-  settings: Record<string, any>; task: Span[]; done: string;
+  settings: Record<string, any>; task: Span[]; done: string; waits: boolean;
 }
 
 export interface Chapter {

@@ -1,0 +1,91 @@
+"""How an example was chosen: the counts of the search for it, and its clips that were not chosen.
+
+An index names the file of its search; `toyworld.example_search` writes the shipped one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from macd_studio.macd_ui import sentences
+from macd_studio.macd_ui.random_clips import RandomClip, can_draw, write_clip
+
+log = logging.getLogger(__name__)
+COUNTS = ("clips", "errs", "repairs", "watched", "spoils", "any_mask")
+MOST = 10**9
+MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Search:
+    """clips: drawn; errs: of these the model's; repairs: of its errors MACD's; watched: right
+    answers that were tried; spoils: of these MACD's; any_mask: repairs that most random masks give.
+
+    seed, numbers: of the clips that MACD repairs where they are read from a file. masks: of the
+    example, by kind of random mask how many give its answer, and of how many.
+    """
+
+    clips: int
+    errs: int
+    repairs: int
+    watched: int
+    spoils: int
+    any_mask: int
+    seed: int
+    numbers: tuple[int, ...]
+    masks: tuple[tuple[str, int, int], ...] = ()
+
+    def payload(self) -> dict[str, str]:
+        """What the viewer shows under the headline: a sentence, and the words of the button."""
+        return shown(sentences.chosen_from(self))
+
+    def draw(self, folder: Path) -> RandomClip:
+        """One of all clips that MACD repairs, drawn as a file into a new folder in `folder`."""
+        from macd_studio.toyworld.example_draws import searched_case
+
+        number = secrets.choice(self.numbers)
+        case = searched_case(number, self.seed)
+        video = write_clip(case.spec, folder, f"repair-{number}")
+        about = sentences.one_of_repairs(self, number)
+        return RandomClip(number, str(video), case.question, case.truth, about)
+
+
+def shown(text: str) -> dict[str, str]:
+    """A sentence about how a clip was chosen, with the button's words where it can draw."""
+    return {"text": text, "button": sentences.TYPICAL_CLIP if can_draw() else ""}
+
+
+def search_of(row: Mapping[str, Any], folder: Path) -> Search | None:
+    """The search that a row of an index names; None without one, or where it cannot be read."""
+    name = row.get("search")
+    if not isinstance(name, str) or Path(name).name != name:
+        return None
+    try:
+        file = folder / name
+        if file.stat().st_size > MAX_BYTES:
+            raise ValueError("the file is too large")
+        read = json.loads(file.read_text(encoding="utf-8"))
+        counts = {key: _count(read[key]) for key in (*COUNTS, "seed")}
+        numbers = tuple(_count(number) for number in read["numbers"])
+        drawn = row.get("draws", {})
+        masks = tuple(
+            (str(kind)[:40], _count(same), _count(of)) for kind, (same, of) in drawn.items()
+        )
+        if not numbers:
+            raise ValueError("no clip is named")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("%s: the search cannot be read (%s)", folder / name, error)
+        return None
+    return Search(**counts, numbers=numbers, masks=masks)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < MOST:
+        raise ValueError(f"{value!r} is no count")
+    return value
