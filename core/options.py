@@ -239,7 +239,7 @@ class AscentOptions(Checked):
         "exact is MACD; base and half are cheaper approximations; difference"
         " reads 4 views a strength, and needs no gradient",
     )
-    difference_step: float = number(0.1, 0.01, 0.5, "step h of the gradient 'difference'")
+    difference_step: float = number(0.05, 0.01, 0.5, "step h of the gradient 'difference'")
     objective: Objective = choice(
         "query",
         Objective,

@@ -68,6 +68,7 @@ def uploading(page: Page, clip: Path) -> None:
 def running(page: Page, clip: Path) -> None:
     """A run that goes on, with its stage."""
     upload(page, clip)
+    page.fill("#question textarea", "Is there a car in the video?")
     page.click("#run")
     page.wait_for_selector(".mv-stage-now")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -125,19 +125,19 @@ def ascend(
         losses = losses_by(lm, view.encoded, None if base is None else base.state, between_reads)
         yield from _ascend_by_reading(losses, view, options)
         return
-    assert isinstance(lm, LocalLM)
+    local = cast(LocalLM, lm)
     reads: dict[str, Any] = {
         "low_memory": options.memory == "low",
         "reuse": None if base is None else base.state,
         "changed_frames": None if base is None else view.changed_frames(),
     }
-    loss = partial(query_loss, lm, view.encoded, **reads)
+    loss = partial(query_loss, local, view.encoded, **reads)
     if options.objective != "query":
         own: dict[str, Any] = {"objective": options.objective, "own_answer": own_answer}
-        loss = partial(objective_loss, lm, view.encoded, **own, **reads)
+        loss = partial(objective_loss, local, view.encoded, **own, **reads)
     gradient: Callable[..., tuple[float, Tensor, Tensor]] = gradient_at
     if options.gradient == "base":
-        plain = base or prefill_base(lm, view.encoded, options)
+        plain = base or prefill_base(local, view.encoded, options)
         gradient = partial(_base_gradient, plain, options.strengths == "shared")
     elif options.strengths == "shared":
         gradient = _shared_gradient

@@ -121,13 +121,10 @@ def measured(path, lm):
     ids=lambda p: p.stem,
 )
 def test_decided_slopes_have_the_sign_of_the_gradient(path, toyworld):
-    """But where the loss bends within the step: then the slope of the gradient is small."""
     exact, read = measured(path, toyworld)
     decided = read != 0
     assert decided.any()
-    wrong = decided & (np.sign(read) != np.sign(exact))
-    assert np.abs(exact[wrong]).max(initial=0) < 0.05 * np.abs(exact).max()
-    assert wrong.sum() <= 1
+    assert (np.sign(read[decided]) == np.sign(exact[decided])).all()
 
 
 @pytest.mark.parametrize("model", [Blind, FarReader])

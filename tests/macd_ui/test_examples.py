@@ -14,12 +14,9 @@ ROW = {"title": "A title", "question": "Is it?", "truth": "It is.", "video": "a.
     [
         ({}, "It is."),
         ({"tries": 1200}, "number 1,200 of the clips drawn for it."),
-        ({"tries": 7, "searched": 7}, "number 7 of the clips drawn for it."),
-        ({"tries": 7, "searched": 3000}, "number 7 of the 3,000 clips drawn for it, with the"),
-        ({"tries": True, "searched": 3000}, "It is."),
+        ({"tries": True}, "It is."),
         ({"tries": -1}, "It is."),
         ({"tries": "7"}, "It is."),
-        ({"tries": 7, "searched": 2.5}, "number 7 of the clips drawn for it."),
     ],
 )
 def test_the_message_says_how_an_example_was_chosen(tmp_path, counts, ending):
@@ -32,4 +29,5 @@ def test_the_message_says_how_an_example_was_chosen(tmp_path, counts, ending):
 
 def test_every_shipped_example_says_after_how_many_clips():
     for example in examples_in(SHIPPED):
-        assert f"number {example.tries:,} of the" in example.message
+        told = f"number {example.tries:,} of the clips" in example.message
+        assert told != (example.search is not None)  # whose counts are told under the headline

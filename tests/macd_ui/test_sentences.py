@@ -77,11 +77,8 @@ CASES = [
     (say.run_name("a.mp4", "  "), "a.mp4 · no question"),
     (say.run_name("a.mp4", "x" * 80), f"a.mp4 · “{'x' * 80}”"),
     (say.run_name("a.mp4", "x" * 81), f"a.mp4 · “{'x' * 79}…”"),
-    (say.example_message("A", "B.", 0, 0), "A. B."),
-    (say.example_message("A", "B.", 1200, 0), f"{DRAWN} 1,200 of the clips drawn for it."),
-    (say.example_message("A", "B.", 7, 7), f"{DRAWN} 7 of the clips drawn for it."),
-    (say.example_message("A", "B.", 7, 1300),
-     f"{DRAWN} 7 of the 1,300 clips drawn for it, with the fewest controls alike."),
+    (say.example_message("A", "B.", 0), "A. B."),
+    (say.example_message("A", "B.", 1200), f"{DRAWN} 1,200 of the clips drawn for it."),
     (say.model_facts(2.5, 6.04, 16.2, "MIT", 5, "D"),
      "2.5 B parameters · needs 6.0 of 16 GB of memory · MIT · first run downloads 5 GB."
      " Detector: D."),
