@@ -187,8 +187,8 @@ def test_json_and_text_say_what_the_record_holds():
         assert part in text
 
 
-SEEN, MISSED = "bird", "none"
-"""What MACD and the baseline say of that clip, in which the bird is tracked."""
+SEEN, MISSED = "bike", "none"
+"""What MACD and the baseline say of that clip, in which the bike is tracked."""
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import errno
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from macd_studio.core.objects.registry import DETECTORS, DetectorEntry
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import sentences as say
+from macd_studio.macd_ui.chosen import Search
 from macd_studio.macd_ui.forms import RunRequest, difference
 from macd_studio.viewer import JS
 
@@ -19,6 +21,12 @@ DIFFERS = "The form differs from what is shown:"
 REMEDIES = "Start|Open|undo|Let|Add|Choose|draw|Check|Close|Reload|from a web server"
 """How the sentences begin that say what to do."""
 DRAWN = "A. B. Chosen by its outcome: number"
+SEARCH = Search(5450, 543, 176, 1, 0, 123, 7, (50, 307))
+TOLD = (
+    "Chosen to show the mechanism: 1 of 5,450 drawn clips. The model errs in 543; MACD repairs 176"
+    " of these and spoils 0 of 1 right answer that were tried. In 123 of the 176 more than half of"
+    " the random masks do the same."
+)
 CASES = [
     (say.of_error(OptionError("a is b", "Do c")), "a is b. Do c."),
     (say.of_error(OSError(errno.ENOSPC, "")), say.FULL_DISK),
@@ -77,6 +85,9 @@ CASES = [
     (say.run_name("a.mp4", "  "), "a.mp4 · no question"),
     (say.run_name("a.mp4", "x" * 80), f"a.mp4 · “{'x' * 80}”"),
     (say.run_name("a.mp4", "x" * 81), f"a.mp4 · “{'x' * 79}…”"),
+    (say.chosen_from(SEARCH), TOLD),
+    (say.chosen_from(replace(SEARCH, masks=(("x", 3, 200), ("y", 4, 9)))),
+     f"{TOLD} Here 3 of 200 x masks and 4 of 9 y masks do."),
     (say.example_message("A", "B.", 0), "A. B."),
     (say.example_message("A", "B.", 1200), f"{DRAWN} 1,200 of the clips drawn for it."),
     (say.model_facts(2.5, 6.04, 16.2, "MIT", 5, "D"),
