@@ -62,6 +62,16 @@ def test_the_opening_example_tells_how_it_was_chosen(opened):
     headline, picture = (page.locator(f"[data-part={name}], .mv-{name}").first.bounding_box()
                          for name in ("headline", "picture"))  # fmt: skip
     assert headline["y"] < told.bounding_box()["y"] < picture["y"]
+    hidden = page.evaluate(
+        f"""() => {{
+          const chosen = new ({bundle(JS / "chosen.js")}).Chosen(null);
+          return [[], [{{ kind: "level" }}]].map((edits) => {{
+            chosen.load({{ chosen: {{ text: "1 of 9" }}, edits }});
+            return chosen.root.hidden;
+          }});
+        }}"""
+    )
+    assert hidden == [False, True]  # the answers of a run changed by hand were not chosen
 
 
 @pytest.mark.long

@@ -12,9 +12,9 @@ export class Chosen {
     this.root = el("p", { class: "mv-how-chosen", hidden: true });
   }
 
-  /** @param {Trace} trace */
-  load({ chosen }) {
-    this.root.hidden = !chosen;
+  /** Says nothing of a run that was changed by hand: its answers are not those it was chosen for. @param {Trace} trace */
+  load({ chosen, edits }) {
+    this.root.hidden = !chosen || edits.length > 0;
     const { typical } = this;
     this.root.replaceChildren(...(chosen ? [chosen.text, " "] : []),
       ...(chosen?.button && typical ? [button(chosen.button, typical)] : []));
