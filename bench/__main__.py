@@ -23,6 +23,7 @@ PARTS = (
     "evidence",
     "choices",
     "large",
+    "universal",
     "page",
     "browser",
 )

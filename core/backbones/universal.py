@@ -324,13 +324,13 @@ class UniversalVLM(ProcessorLM):
         batch = len(blocks) > 1 and "batch" in self.capabilities
         one = joined(blocks) if batch else None
         if one is None:
-            return self._each(blocks, tokens)
+            return self.each(blocks, tokens)
         if self._batch_tried:
-            return self._each([one], tokens)
+            return self.each([one], tokens)
         self._batch_tried = True
-        alone = self._each(blocks, tokens)
+        alone = self.each(blocks, tokens)
         try:
-            found = self._each([one], tokens)
+            found = self.each([one], tokens)
         except (RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
             # whatever the code of a model meets that wants what was left behind
             self.lose("batch", f"rows in one pass fail: {type(error).__name__}")
@@ -342,7 +342,7 @@ class UniversalVLM(ProcessorLM):
         self.lose("batch", f"rows in one pass change each other by {off:.1e}")
         return alone
 
-    def _each(self, blocks: Sequence[Block], tokens: Sequence[int]) -> tuple[list[Block], Tensor]:
+    def each(self, blocks: Sequence[Block], tokens: Sequence[int]) -> tuple[list[Block], Tensor]:
         """A pass for each block."""
         stepped, logits, at = [], [], 0
         for block in blocks:
@@ -408,7 +408,7 @@ class UniversalVLM(ProcessorLM):
             _, kwargs = self._read(start, inputs, keep, cached=True)
             rows = [Block(start, kwargs, (origin,))]
             for token in more[0].tolist():
-                rows, _ = self._each(rows, [token])
+                rows, _ = self.each(rows, [token])
             again += rows
         return again
 
