@@ -69,7 +69,7 @@ TABLES: dict[str, Rows] = {
         "MACD through the universal adapter over the family's own code":
             "e2e_universal_over_own_cpu",
         "the same, FLOPs of both readings": "flops_universal_over_own",
-        "SmolVLM2-256M, random weights, behind the universal adapter: a token under two views over one":
+        "SmolVLM2-256M behind the universal adapter: a token under two views over one":
             "universal_token_two_views_over_one",
         "the same, in one pass over two": "universal_token_two_views_over_apart",
         "five methods together over one by one": "compare5_over_separate",
