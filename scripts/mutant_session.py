@@ -94,6 +94,7 @@ class Judge:
         from mutmut.mutation.trampoline import set_mutant_under_test
 
         set_mutant_under_test(mutant)
+        tests[0].config.option.tbstyle = "no"  # nobody reads why it fails
         try:
             for _ in self._run(tests):
                 pass
