@@ -159,11 +159,11 @@ def test_a_call_in_a_thread_gives_its_value_or_its_error_and_holds_nothing_up():
         seen.append((thread.name, thread.daemon))
         return 7
 
-    assert run_in_thread(call).result() == 7
+    assert run_in_thread(call).result(timeout=10) == 7
     assert seen == [("load", True)]
     error = ValueError("no weights")
 
     def fail():
         raise error
 
-    assert run_in_thread(fail).exception() is error
+    assert run_in_thread(fail).exception(timeout=10) is error
