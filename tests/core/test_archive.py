@@ -281,3 +281,11 @@ def test_no_more_is_unpacked_than_one_byte_above_what_is_declared(monkeypatch):
     stream = packer.compress(bytes(10**5)) + packer.flush()
     refused(by_hand(b"a", stream, 40, zlib.crc32(bytes(10**5))), "not as large")
     assert asked == [(len(stream), 41)]
+
+
+def test_a_member_has_a_name_and_ends_before_the_directory():
+    refused(by_hand(b"", b"x", 1, zlib.crc32(b"x"), method=0), "cannot be read")
+    last = len(PARTS) - 1
+    where = places(SOUND, last)["packed"]
+    packed = int.from_bytes(SOUND[where[0][0] : sum(where[0])], "little")
+    refused(lie(SOUND, where, packed + 1), "overlaps")
