@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import TraceError
+from macd_studio.core.evidence.choices import ChoiceMap, Subset
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.traces import read, write
 from macd_studio.core.traces.bundle import pack, unpack
@@ -484,3 +485,103 @@ def test_second_views_are_stored_with_a_loss():
     assert one["shown2_1/0001.webp"][0] is not None
     trace = small_trace()
     assert stored_frames(trace).shape == trace.frames.shape
+
+
+# ---- files with one of a thing, or with an odd one
+
+
+def test_a_picture_comes_back():
+    """One frame, nothing found, nothing said."""
+    whole = small_trace()
+    read_as = replace(whole.model_frames, pixels=whole.frames[:1], times=whole.times[:1])
+    one = replace(
+        whole, frames=whole.frames[:1], times=whole.times[:1], groups=((0,),), model_frames=read_as,
+        tracks=(), steps=(), counterfactual=None, occlusion=None, controls=None, answers={},
+        evidence=(), enough=(), edits=(),
+    )  # fmt: skip
+    again = unpack(pack(one))
+    same(again.model_frames, read_as)
+    assert again.frames.shape == (1, 16, 16, 3)
+
+
+def test_a_token_of_one_candidate_comes_back(trace):
+    only = replace(token(0), candidates=np.array([7]), texts=("no",), base=np.float32([1.5]))
+    answer = replace(trace.answers["baseline"], tokens=(only,))
+    again = unpack(pack(replace(trace, answers=trace.answers | {"baseline": answer})))
+    same(again.answers["baseline"].tokens, (only,))
+
+
+def test_a_choice_map_is_of_the_trace_s_objects(trace):
+    none = Subset((), False, False, -1.0, "no")
+    fits = ChoiceMap(0, (1, 2), (), (none, replace(none, objects=(2,))), none, 1.0, (1,))
+    same(unpack(pack(replace(trace, choice_map=fits))).choice_map, fits)
+    other = replace(trace, choice_map=replace(fits, measured=(3,)))
+    refused(lambda: unpack(pack(other)), "a subset in the trace holds an object that is not there")
+
+
+def test_places_are_named_from_the_top_of_the_file(opened):
+    refused(lambda: opened((("question",), 3)), r"out of range \(question is")
+    refused(lambda: opened((("pieces",), 3)), r"out of range \(pieces ")
+    path = ("answers", 4, "repetition_penalty")
+    refused(lambda: opened((path, 101.0)), r"out of range \(repetition_penalty is")
+    assert opened((("options", "seed"), 5)).options.seed == 5
+
+
+def test_pictures_of_a_kind_are_all_missing_or_of_another_size(apart):
+    manifest, members = apart
+    for folder in ("frames", "model"):
+        left = {n: m for n, m in members.items() if not n.startswith(folder)}
+        refused(lambda m=left: unpack(put_together(manifest, m)), "lacks some of its frames")
+        none = deepcopy(manifest)
+        none["counts"]["frames"] = 0
+        refused(lambda m=left, n=none: unpack(put_together(n, m)), "lacks some of its frames")
+    small = replace(small_trace(), frames=np.zeros((2, 8, 8, 3), np.uint8))
+    odd = members | {"model/0001.webp": taken_apart(pack(small))[1]["frames/0001.webp"]}
+    with pytest.raises(TraceError) as error:
+        unpack(put_together(manifest, odd))
+    assert "second view" not in str(error.value)
+
+
+def test_floors_are_numbers_or_none(opened):
+    tokens = opened(answer0_floor=[np.nan, -np.inf]).answers["baseline"].tokens
+    assert [t.floor for t in tokens] == [np.inf, -np.inf]
+
+
+def test_kinds_of_numbers_are_those_of_the_types(opened, array, trace):
+    again = opened().answers
+    assert again["macd"].tokens[0].others[0].dtype == np.float32
+    assert again["lowered"].tokens[0].repeats.at.dtype == bool
+    wide = array("answer1_other0").astype(np.float64)
+    assert opened(answer1_other0=wide).answers["macd"].tokens[0].others[0].dtype == np.float32
+    whole = {"answer5_vision_tokens": [10.0], "answer4_repeated": np.zeros(6)}
+    for name, value in whole.items():
+        refused(lambda n=name, v=value: opened(**{n: v}), f"{name} in the trace is float64")
+
+
+def test_at_least_one_vision_token_is_hidden_or_not(opened):
+    one = opened(answer2_vision_tokens=[1], answer2_hidden=np.uint8([[128]]))
+    assert one.answers["sid"].tokens[0].hidden.tolist() == [True]
+    none = {"answer5_vision_tokens": [0], "answer5_hidden": np.zeros((2, 0), np.uint8)}
+    refused(lambda: opened(**none), "hides vision tokens that it cannot have")
+
+
+def test_tokens_without_a_second_view_hide_nothing(trace):
+    """Three of them, of which the middle one was decided by the video."""
+    at = [np.array([i == k for i in range(10)]) for k in range(3)]
+    first, third = (replace(token(k, True, at[k]), index=k) for k in (0, 2))
+    middle = replace(token(1), weights=None)
+    answer = replace(trace.answers["hidden"], tokens=(first, middle, third))
+    again = unpack(pack(replace(trace, answers=trace.answers | {"hidden": answer})))
+    found = again.answers["hidden"].tokens
+    assert found[1].hidden is None
+    for k in (0, 2):
+        assert found[k].hidden.tolist() == at[k].tolist()
+
+
+def test_penalties_of_three_tokens_are_kept_apart(trace):
+    at = [np.array([k == j for j in range(3)]) for k in range(3)]
+    tokens = tuple(replace(token(k, True), repeats=Repeats(1.25, at[k])) for k in range(3))
+    answer = replace(trace.answers["lowered"], tokens=tokens)
+    again = unpack(pack(replace(trace, answers=trace.answers | {"lowered": answer})))
+    found = [t.repeats.at.tolist() for t in again.answers["lowered"].tokens]
+    assert found == [z.tolist() for z in at]
