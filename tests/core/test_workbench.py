@@ -304,6 +304,7 @@ class Squares:
             self.notes = notes
 
     def segment(self, frames, at, points):
+        assert tuple(points) == POINT.points
         for i in [at, *(j for j in range(len(frames)) if j != at)]:
             mask = np.zeros(frames.shape[1:3], bool)
             mask[2:8, 1 + i : 7 + i] = self.found
@@ -361,7 +362,9 @@ def test_segmenters_are_loaded_onto_the_model_s_kind_of_device(bench, monkeypatc
     monkeypatch.setattr(workbench, "load_segmenter", load)
     bench.lm.info = replace(bench.lm.info, device="cuda:1")
     assert bench._segmenter("colours", 7) == "a segmenter"
-    assert asked == [("colours", "cuda", 7)]
+    bench.lm.info = replace(bench.lm.info, device="cpu")
+    bench._segmenter("colours", 1)
+    assert asked == [("colours", "cuda", 7), ("colours", "cpu", 1)]
 
 
 # ---- what is measured on the trace
@@ -558,3 +561,13 @@ def test_a_brushed_mask_is_the_one_that_is_read(bench, trace):
     held = bench.context.masks(OPTIONS.mask).objects
     np.testing.assert_allclose(held.numpy(), own, atol=1e-6)
     assert not np.allclose(own, draw_masks(trace.tracks, 4, (16, 16), OPTIONS.mask).objects)
+
+
+def test_where_nothing_is_left_to_mask_there_is_no_step():
+    off = made(ByteLM(5), replace(OPTIONS, mask=MaskOptions(frame_mask="off")))
+    bench = Workbench(replace(off, status="stopped: decode"), ByteLM(5))
+    for track in off.tracks:
+        out = changed(bench, "drop", track=track.id)
+    assert (out.tracks, out.steps, out.status) == ((), (), "complete")
+    assert out.counterfactual.level.shape == (0,)
+    assert tokens(out) == tokens(out, "baseline")
