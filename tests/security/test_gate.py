@@ -658,3 +658,147 @@ def test_cancelling_and_resetting_bring_no_data(gate):
         assert json.loads(gate.last.body) == {
             "session_hash": session_key("h", MINE), "event_id": "e",
         }  # fmt: skip
+
+
+def test_numbers_that_json_lacks_are_told_by_who_is_called(gate):
+    """Elsewhere Gradio would repeat them in an error that cannot be written."""
+    held = b'{"data": [1e999]}'
+    assert gate.ask("POST", f"{API}/queue/join", held).status == 200
+    for path in ("cancel", "reset"):
+        refused = gate.ask("POST", f"{API}/{path}", held)
+        assert refused.status == 400
+        assert "NaN" in refused.text
+
+
+def test_a_path_of_more_letters_is_another(tmp_path):
+    gate = Asked(tmp_path)
+    assert gate.ask(path="/logoutX", sec_fetch_site="cross-site").status == 404
+    assert gate.ask(path=f"{API}/upload_progressX", query="upload_id=a").status == 404
+    gate.quota.refused = {"request"}
+    form = {"content_type": "application/x-www-form-urlencoded"}
+    assert gate.ask("POST", "/loginX", b"a=b", **form).status == 404
+    site = SimpleNamespace(knows_organiser=lambda cookie: False)
+    (tmp_path / "study").mkdir()
+    study = Asked(tmp_path / "study", site=site)
+    refused = study.ask(path="/healthzX")
+    assert refused.text == "There is nothing here. Raters start at /rate."
+    told = gate.ask(path="/configX", host="evil.example")
+    assert told.headers["content-type"][0].startswith("text/plain")
+
+
+def asked_alone(gate, path="/", headers=(), **scope):
+    """The messages of a request whose head is written by hand."""
+    return gate.messages(
+        {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(),
+         "query_string": b"", "scheme": "http", "root_path": "", "client": (PEER, 1),
+         "headers": list(headers)} | scope,
+        {"type": "http.request", "body": b"", "more_body": False},
+    )  # fmt: skip
+
+
+def test_a_request_without_a_host_is_not_answered(gate):
+    start, body = asked_alone(gate)
+    assert start["status"] == 421
+    assert b"for the host ''." in body["body"]
+
+
+def test_the_app_hears_of_the_server_s_start_and_end(gate):
+    heard = []
+
+    async def app(scope, receive, send):
+        heard.append(await receive())
+
+    gate.gate.app = app
+    gate.messages({"type": "lifespan"}, {"type": "lifespan.startup"})
+    assert heard == [{"type": "lifespan.startup"}]
+
+
+def test_the_app_knows_the_page_s_address_alone(gate):
+    asked_alone(gate, headers=[(b"host", b"localhost")], root_path="/of/the/proxy")
+    assert gate.last.scope["root_path"] == ""
+
+
+def test_an_answer_may_have_no_headers(gate):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b""})
+
+    gate.gate.app = app
+    answer = gate.ask()
+    assert answer.status == 200
+    assert answer.headers["x-content-type-options"] == ["nosniff"]
+
+
+def test_after_its_body_a_call_hears_when_the_connection_ends(gate):
+    heard = []
+
+    async def app(scope, receive, send):
+        heard.extend([await receive(), await receive()])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    gate.gate.app = app
+    assert gate.ask("POST", f"{API}/reset", {}).status == 200
+    assert [m["type"] for m in heard] == ["http.request", "http.disconnect"]
+
+
+def test_each_header_that_the_gate_sets_stands_once(gate):
+    gate.ask("POST", f"{API}/reset", b'{ "a" :  1}', content_type="application/json; x=y")
+    names = [k for k, _ in gate.last.scope["headers"]]
+    assert names.count(b"content-length") == names.count(b"content-type") == 1
+
+
+def test_an_address_of_its_own_may_ask_by_another_host(tmp_path):
+    gate = Asked(tmp_path, place=read_place("http://hub.example:81"))
+    assert gate.ask(origin="http://HUB.example:81").status == 200
+    assert gate.ask(origin="http://hub.example:82").status == 403
+
+
+def test_several_people_behind_one_address_have_more(tmp_path):
+    gate = Asked(tmp_path, visitors_per_address=3)
+    held, answers = gate.gate._bodies, gate.gate._answers
+    assert (held._share, held._most) == (3 * bodies.SHARE, bodies.HELD)
+    assert (answers._share, answers._most) == (3 * bodies.ANSWERS_SHARE, bodies.ANSWERS_HELD)
+    held._held["8.8.8.8"] = bodies.HELD
+    refused = gate.ask("POST", f"{API}/reset", {})
+    words = json.loads(refused.text)["error"]
+    assert words == "The server reads too much at this moment. Try again."
+
+
+def test_a_study_on_a_space_may_be_framed_by_its_host(tmp_path):
+    site = SimpleNamespace(knows_organiser=lambda cookie: False)
+    gate = Asked(tmp_path, site=site, space=True, public=True)
+    policy = gate.ask(path="/rate").headers["content-security-policy"]
+    assert policy == [f"{STUDY_CSP}; frame-ancestors 'self' https://huggingface.co"]
+
+
+def test_what_is_said_of_calls_and_of_answers(tmp_path):
+    users = Users(("", 3), waiting=3)
+    gate = Asked(tmp_path, users)
+    gate.quota.limits = LIMITS
+    join = ("POST", f"{API}/queue/join", {"fn_index": 3})
+    said = json.loads(gate.ask(*join).text)["error"]
+    assert said.startswith("3 calls from your address wait already. Try again later. ")
+    gate.app.error = ClientDisconnect()
+    assert gate.ask().text == "The connection was closed."
+
+
+def test_an_unforeseen_error_of_a_shared_server_stays_one(tmp_path):
+    async def app(scope, receive, send):
+        words = json.dumps({"error": unforeseen(True)}).encode()
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        await send({"type": "http.response.body", "body": words})
+
+    gate = Asked(tmp_path, public=True, hosts=("localhost",))
+    gate.gate.app = app
+    assert gate.ask("POST", f"{API}/reset", {}).status == 500
+
+
+def test_uploads_may_be_as_large_as_the_settings_say(tmp_path):
+    gate = Asked(tmp_path, max_megabytes=0.5)
+    form = {"content_type": "multipart/form-data; boundary=x"}
+    for length in (str(2 * 10**6), "1"):
+        body = b"x" * (10 if length == "1" else 2 * 10**6)
+        refused = gate.ask("POST", f"{API}/upload", body, **form)
+        assert refused.status == (200 if length == "1" else 413)
+    assert "larger than 0.5 MB" in gate.ask("POST", f"{API}/upload", b"x" * 2 * 10**6, **form).text
