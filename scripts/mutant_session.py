@@ -7,6 +7,7 @@ fork, which runs the tests that reach its function, the shortest first, until on
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -44,6 +45,9 @@ class Judge:
         reached, seconds = self._run_unchanged(session.items)
         if self._failed:
             return True
+        # a fork that freed what the tests left would wait for a decoder's threads, which it lacks
+        gc.collect()
+        gc.freeze()
         for mutant in self.mutants:
             tests = reached[mutant.rpartition("__mutmut_")[0]]
             if not tests:
@@ -90,6 +94,7 @@ class Judge:
         from mutmut.mutation.trampoline import set_mutant_under_test
 
         set_mutant_under_test(mutant)
+        tests[0].config.option.tbstyle = "no"  # nobody reads why it fails
         try:
             for _ in self._run(tests):
                 pass

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.mutant_session import NO_TEST, SURVIVED
+from scripts.mutant_session import NO_TEST, SURVIVED, TIMED_OUT
 
 ROOT = Path(__file__).parents[1]
 NOT_COPIED = (".git", ".venv", "runs", "*.pyc", "__pycache__", "node_modules")
@@ -56,6 +56,8 @@ class Result:
     """Without those accepted."""
     accepted: tuple[tuple[Change, str], ...]
     """Survivors that change nothing a test could see, with the reason."""
+    timed_out: tuple[Change, ...]
+    """Noticed, since a test did not end in its time."""
 
     @property
     def share(self) -> float:
@@ -75,13 +77,16 @@ def run_module(module: str, tests: list[str], reasons: dict[Change, str]) -> Res
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         mutants = plant_mutants(Path(folder), place)
         verdicts = _judge(Path(folder), place, mutants, tests)
+        planted = Path(folder) / "mutants" / place
         unnoticed = [mutant for mutant, v in verdicts.items() if v in (SURVIVED, NO_TEST)]
-        changes = describe_changes(Path(folder) / "mutants" / place, unnoticed)
+        changes = describe_changes(planted, unnoticed)
+        late = describe_changes(planted, [m for m, v in verdicts.items() if v == TIMED_OUT])
     return Result(
         module,
         len(verdicts),
         tuple(c for c in changes if c not in reasons),
         tuple((c, reasons[c]) for c in changes if c in reasons),
+        tuple(late),
     )
 
 
@@ -176,9 +181,12 @@ def main(args: list[str] | None = None) -> int:
         reasons = _reasons(config.get("accepted", []), module)
         result = run_module(module, config["modules"][module], reasons)
         print(f"{module}: {result.share:.0%} of {result.total - len(result.accepted)} noticed"
-              f", {len(result.accepted)} accepted", flush=True)  # fmt: skip
+              f", {len(result.accepted)} accepted, {len(result.timed_out)} timed out",
+              flush=True)  # fmt: skip
         for name, removed, added in result.survivors:
             print(f"  survived in {name}\n    - {removed}\n    + {added}", flush=True)
+        for name, removed, added in result.timed_out:
+            print(f"  timed out in {name}\n    - {removed}\n    + {added}", flush=True)
         if options.list:
             for (name, removed, added), reason in result.accepted:
                 print(f"  accepted in {name}: {reason}\n    - {removed}\n    + {added}")

@@ -29,6 +29,7 @@ class ViewBatch(DecodedViews):
     """
 
     lm: LocalLM
+    states: list[DecodeState]
 
     def __init__(
         self, lm: LocalLM, base: DecodeState, others: Sequence[DecodeState], rows: int = 1
@@ -36,7 +37,6 @@ class ViewBatch(DecodedViews):
         self.lm, self.rows = lm, rows
         self._prompt = base.prompt_tokens
         self._fed: list[list[int]] = [[] for _ in range(rows)]
-        self.states: list[DecodeState] = []
         self._join([base, *others])
         if rows > 1 and len(base.logits) == 1:
             self.states = [
@@ -136,17 +136,21 @@ class LazyViewBatch(ViewBatch):
     tokens were decided.
     """
 
+    _rows_of: list[int]
+    """Which rows of the second views each hypothesis goes on from, while they are apart."""
+    _shared: bool
+    """Whether their states are the caller's, which are left as they are."""
+    _read: int
+    """How many tokens they have read."""
+    _quiet: int
+    """How many tokens in a row were decided, while all go on together."""
+    _needed: bool
+    """Whether the token that was scored last needed them."""
+
     def __init__(self, lm: LocalLM, base: DecodeState, rows: int = 1) -> None:
         super().__init__(lm, base, [], rows)
         self._seconds: list[DecodeState] | None = None
-        """The second views while they are apart from the video, and what of them is read."""
-        self._rows_of: list[int] = []
-        """Which of their rows each hypothesis goes on from."""
-        self._shared = True
-        """Whether their states are the caller's, which are left as they are."""
-        self._read = 0
-        self._quiet = 0
-        self._needed = False
+        """The second views while they are apart from the video."""
 
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`; one row each."""
@@ -175,7 +179,7 @@ class LazyViewBatch(ViewBatch):
         if tokens[0]:
             views = [self.lm.advance(view, tokens) for view in views]
         self._join([self.states[0], *views])
-        self._seconds, self._quiet = None, 0
+        self._seconds = None
 
     def _part(self) -> None:
         """Sets the second views aside, as far as they have read."""

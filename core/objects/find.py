@@ -78,7 +78,7 @@ def _glance(picture: Pixels) -> Glance:
     counts = np.zeros((27, 8), np.float32)
     np.add.at(counts, (np.repeat(np.arange(27), cells.shape[1]), cells.ravel()), 1)
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")  # a bin's edge is no edge of a colour
-    smooth = (padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]) / 4
+    smooth = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     grey = cv2.GaussianBlur(small.mean(axis=2).astype(np.float32), (0, 0), 1.0).ravel()
     grey = grey - grey.mean()
     length = np.linalg.norm(grey)

@@ -109,9 +109,7 @@ def _check(trace: Trace, frames: int) -> None:
     if order != sorted(set(order)) or (order and order[-1] >= frames):
         raise TraceError("the trace's frame groups are not those of its frames", DAMAGED)
     for edit in trace.edits:
-        if edit.frame >= max(frames, 1) or (
-            edit.kind == "frames" and edit.track >= len(trace.groups)
-        ):
+        if edit.frame >= frames or (edit.kind == "frames" and edit.track >= len(trace.groups)):
             raise TraceError("a change by hand is to a frame that is not there", DAMAGED)
     if (np.diff(trace.times) < 0).any():
         raise TraceError("the times of the trace's frames go backwards", DAMAGED)

@@ -55,7 +55,7 @@ def pack(trace: Trace) -> bytes:
         manifest["warnings"].append("outlines were too many to be saved; boxes are shown instead")
         text = _text(manifest)
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(out, "w") as file:
         for name, content in {"manifest.json": text, **members}.items():
             info = zipfile.ZipInfo(name)  # a fixed date: equal traces are equal files
             info.compress_type = zipfile.ZIP_DEFLATED
@@ -64,7 +64,7 @@ def pack(trace: Trace) -> bytes:
 
 
 def _text(manifest: dict[str, Any]) -> bytes:
-    return json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
+    return json.dumps(manifest, allow_nan=False).encode()
 
 
 def _pack_frames(trace: Trace) -> dict[str, bytes]:
@@ -128,7 +128,6 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
     def tokens(answer: Answer, prefix: str) -> Made:
         for t in answer.tokens:
             pieces.update(zip(map(str, t.candidates.tolist()), t.texts, strict=True))
-            pieces[str(t.token)] = t.text
         return {"tokens": len(answer.tokens)} | _flatten_tokens(answer.tokens, prefix, writer)
 
     writer = Writer(
@@ -154,7 +153,7 @@ def _flatten_tokens(tokens: Sequence[TokenStep], prefix: str, writer: Writer) ->
     for j in range(seconds):
         arrays[f"{prefix}other{j}"] = np.concatenate([t.others[j] for t in read])
         log_z = [t.others_log_z[j] if t.others else np.nan for t in tokens]
-        arrays[f"{prefix}other{j}_log_z"] = np.array(log_z, float)
+        arrays[f"{prefix}other{j}_log_z"] = np.array(log_z)
     _flatten_weights(tokens, seconds, prefix, arrays)
     hidden = [t.hidden for t in tokens if t.hidden is not None]
     if hidden and len(hidden) == len(read):
@@ -179,7 +178,7 @@ def _flatten_weights(
     arrays[f"{prefix}weights"] = np.array(rows)
     bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
     if bias:
-        arrays[f"{prefix}bias"] = np.array(bias, np.float64)
+        arrays[f"{prefix}bias"] = np.array(bias)
 
 
 def _npy(array: NDArray[Any]) -> bytes:

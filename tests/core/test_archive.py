@@ -222,3 +222,70 @@ def test_a_directory_that_is_too_large_is_not_read(monkeypatch):
     refused(content[:-22] + lie(content, end_places(content)["entries"], 9000)[-22:], "more parts")
     content = entries * 12000 + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 7, 7, 12000 * 46, 0, 0)
     refused(content, "more parts")
+
+
+def test_every_header_begins_with_its_mark():
+    for member in range(len(PARTS)):
+        entry, local = headers(SOUND)[member]
+        for at in range(4):
+            refused(lie(SOUND, [(entry + at, 1)], SOUND[entry + at] + 1), "cannot be read")
+            refused(lie(SOUND, [(local + at, 1)], SOUND[local + at] + 1), "in two ways")
+    end = len(SOUND) - 22
+    for at in range(4):
+        refused(lie(SOUND, [(end + at, 1)], SOUND[end + at] + 1), "not a whole zip archive")
+
+
+def test_names_in_both_headers_are_the_same():
+    _, local = headers(SOUND)[1]
+    for at in (0, len("arrays/a.npy") - 1):
+        refused(lie(SOUND, [(local + 30 + at, 1)], ord("z")), "in two ways")
+
+
+def test_names_of_one_and_of_64_characters_are_read():
+    parts = {"a": b"1", "x" * 64: b"2"}
+    assert unpacked(zipped(parts)) == parts
+
+
+@pytest.mark.parametrize("flags", [2, 4, 6, 0x800, 0x806])
+def test_hints_of_a_compressor_and_names_in_utf_8_are_harmless(flags):
+    assert unpacked(lie(SOUND, places(SOUND, 0)["flags"], flags)) == PARTS
+
+
+def test_as_many_bytes_of_directory_as_the_longest_names_take(monkeypatch):
+    name = "n" * archive.MAX_NAME
+    content = zipped({name: b"1"})
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "MAX_MEMBERS", 1)
+        assert unpacked(content) == {name: b"1"}
+        patch.setattr(archive, "MAX_NAME", archive.MAX_NAME - 1)
+        refused(content, "more parts")
+
+
+def test_no_more_is_unpacked_than_one_byte_above_what_is_declared(monkeypatch):
+    """So that a small member of many zeros takes no memory before it is found out."""
+    asked, make = [], zlib.decompressobj
+
+    class Asked:
+        def __init__(self, bits):
+            self._inner = make(bits)
+
+        def decompress(self, packed, most):
+            asked.append((len(packed), most))
+            return self._inner.decompress(packed, most)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+    monkeypatch.setattr(archive.zlib, "decompressobj", Asked)
+    packer = zlib.compressobj(wbits=-15)
+    stream = packer.compress(bytes(10**5)) + packer.flush()
+    refused(by_hand(b"a", stream, 40, zlib.crc32(bytes(10**5))), "not as large")
+    assert asked == [(len(stream), 41)]
+
+
+def test_a_member_has_a_name_and_ends_before_the_directory():
+    refused(by_hand(b"", b"x", 1, zlib.crc32(b"x"), method=0), "cannot be read")
+    last = len(PARTS) - 1
+    where = places(SOUND, last)["packed"]
+    packed = int.from_bytes(SOUND[where[0][0] : sum(where[0])], "little")
+    refused(lie(SOUND, where, packed + 1), "overlaps")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from macd_studio.core.cache import StageCache, kept_tracks, run_in_thread
 from macd_studio.core.recent import Recent
 from macd_studio.core.types import Clip
+from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 
 OPERATIONS = st.lists(
@@ -159,11 +160,11 @@ def test_a_call_in_a_thread_gives_its_value_or_its_error_and_holds_nothing_up():
         seen.append((thread.name, thread.daemon))
         return 7
 
-    assert run_in_thread(call).result() == 7
+    assert run_in_thread(call).result(timeout=PATIENCE_S) == 7
     assert seen == [("load", True)]
     error = ValueError("no weights")
 
     def fail():
         raise error
 
-    assert run_in_thread(fail).exception() is error
+    assert run_in_thread(fail).exception(timeout=PATIENCE_S) is error

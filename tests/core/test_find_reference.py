@@ -282,3 +282,102 @@ def test_a_detector_without_a_hash_has_an_empty_one_in_its_key():
     clip, options = some_clip(), RunOptions()
     key = find.tracks_key(clip, options, options.detect, Finder(weights_hash=None))
     assert key == find.tracks_key(clip, options, options.detect, Finder(weights_hash=""))
+
+
+def test_a_glance_is_that_of_a_slow_computation():
+    draw = np.random.default_rng(8)
+    large = cv2.resize(picture(draw, (90, 120, 30)), (200, 130), interpolation=cv2.INTER_NEAREST)
+    large = np.clip(large + draw.normal(0, 40, large.shape), 0, 255).astype(np.uint8)
+    small = np.full((36, 48, 3), 100, np.uint8)
+    small[10, 20] += 1  # so little that its greys are shorter than 1 before they are scaled
+    for frame in (large, picture(draw, (10, 240, 128)), small):
+        histograms, grey = find._glance(frame)
+        expected, expected_grey = slow_glance(frame)
+        assert (histograms.shape, histograms.dtype, grey.dtype) == ((27, 8), np.float32, np.float32)
+        np.testing.assert_allclose(histograms, expected, atol=1e-6)
+        np.testing.assert_allclose(grey, expected_grey, atol=1e-5)
+        assert np.linalg.norm(grey) == pytest.approx(1, abs=1e-5)
+
+
+def steered(monkeypatch, changes, colours=(), shapes=(), apart=0.1):
+    """Cuts between pictures that follow one another with these changes, and are known by number.
+
+    colours, shapes: of other pairs, and correlations of pairs; else 1 and 0.
+    """
+    numbers = dict(enumerate(changes))
+    colours = {(i, i + 1): z for i, z in numbers.items()} | dict(colours)
+    shapes = dict(shapes)
+    monkeypatch.setattr(find, "_glance", lambda p: int(p[0, 0, 0]))
+    monkeypatch.setattr(find, "_colour_change", lambda a, b: colours.get((a, b), 1.0))
+    monkeypatch.setattr(find, "_alike", lambda a, b: shapes.get((a, b), 0.0))
+    count = len(changes) + 1
+    frames = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    found = find_cuts(clip_of(frames, apart * np.arange(count)))
+    return [round(t / apart - 0.5) for t in found]
+
+
+def test_what_a_cut_is_at_its_edges(monkeypatch):
+    assert steered(monkeypatch, [0, 0, 0.5, 0, 0]) == [2]
+    assert steered(monkeypatch, [0, 0, find.CUT_COLOURS, 0, 0]) == []
+    assert steered(monkeypatch, [0, 0, find.CUT_COLOURS + 1e-9, 0, 0]) == [2]
+    assert steered(monkeypatch, [0, 0.5, 0], apart=find.WIDEST_S) == [1]
+    assert steered(monkeypatch, [0, 0.5, 0], apart=find.WIDEST_S + 1e-6) == []
+    usual = 0.25 / find.CUT_RATIO
+    assert steered(monkeypatch, [usual, usual, 0.25, usual]) == []
+    assert steered(monkeypatch, [usual, usual, 0.2501, usual]) == [2]
+    for alike, cuts in ((find.CUT_SHAPES, []), (find.CUT_SHAPES - 1e-9, [2])):
+        assert steered(monkeypatch, [0, 0, 0.5, 0, 0], shapes={(2, 3): alike}) == cuts
+
+
+def test_a_change_is_compared_with_four_before_and_four_after(monkeypatch):
+    assert steered(monkeypatch, [0.3, 0.5, 0.0]) == []  # the first counts, as it must
+    window = [6, 7, 8, 9, 11, 12, 13, 14]
+    for at in (5, *window, 15):  # with three others; four of eight make the median
+        changes = [0.0] * 21
+        for j in [at, *[j for j in window if j != at][:3]]:
+            changes[j] = 0.2
+        changes[10] = 0.2 / 2 * find.CUT_RATIO - 1e-6
+        assert steered(monkeypatch, changes) == ([] if at in window else [10]), at
+
+
+@pytest.mark.parametrize("i", [3, 6])
+def test_what_comes_back_within_three_pictures_is_a_flash(monkeypatch, i):
+    changes = [0.0] * 12
+    changes[i] = 0.5
+    assert steered(monkeypatch, changes) == [i]
+    pairs = [((i, i + n), n <= 4) for n in (2, 3, 4, 5)]
+    pairs += [((i + 1, i - n), n <= 3) for n in (1, 2, 3, 4) if i - n >= 0]
+    for pair, back in pairs:
+        same, alike = {pair: 0.0}, {pair: 1.0}
+        assert steered(monkeypatch, changes, same, alike) == ([] if back else [i]), pair
+        edge = {pair: find.CUT_COLOURS}, {pair: find.CUT_SHAPES}
+        assert steered(monkeypatch, changes, edge[0], alike) == [i]
+        assert steered(monkeypatch, changes, same, edge[1]) == [i]
+
+
+def test_pictures_of_equal_times_are_looked_at_in_their_order(monkeypatch):
+    """The dense ones first; of a number that a quick sort would mix."""
+    count = 200
+    frames = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    whole = clip_of(frames, np.repeat(np.arange(4.0), count // 4)[::-1].copy())
+    seen = []
+    monkeypatch.setattr(find, "_glance", lambda p: seen.append(int(p[0, 0, 0])))
+    monkeypatch.setattr(find, "_colour_change", lambda a, b: 0.0)
+    find_cuts(whole)
+    times = [*whole.dense_times, *whole.times]
+    numbers = [int(f[0, 0, 0]) for f in (*whole.dense_frames, *whole.frames)]
+    assert seen == [n for _, n in sorted(zip(times, numbers, strict=True), key=lambda x: x[0])]
+
+
+def test_a_rate_has_two_digits_and_a_missing_hash_is_empty():
+    clip, options = some_clip(), RunOptions()
+    uneven = replace(clip, dense_times=0.3 * np.arange(6))
+    record = record_of(uneven, Finder(weights_hash=None), DetectOptions(), options)
+    assert (record.fps, record.weights_hash) == (3.33, "")
+
+
+def test_boxes_are_first_shown_after_more_than_a_tenth_of_a_second(monkeypatch):
+    clock = iter([0.0, 0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16])
+    monkeypatch.setattr(find, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    looking = look(some_clip(), Finder(), DetectOptions(), RunOptions())
+    assert [next(looking).early is not None for _ in range(2)] == [False, True]

@@ -19,8 +19,15 @@ from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
-from macd_studio.core.macd import decode_views
+from macd_studio.core.macd import (
+    LinearContrast,
+    decode_views,
+    mean_loss,
+    query_loss,
+    score_token,
+)
 from macd_studio.core.options import ContrastOptions, DecodeOptions
+from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import Linear, MeanViews, Plain
 from macd_studio.core.types import StepWeights
 
@@ -253,6 +260,8 @@ def test_each_hypothesis_is_decoded_as_if_alone_and_leaves_with_its_end(names):
         found[item.row].append(item.step.token)
         z = lm.row("b", found[item.row][:-1])
         np.testing.assert_allclose(item.step.base, z[item.step.candidates], rtol=1e-6)
+        hidden = lm.seen(names[1], found[item.row][:-1])  # of that hypothesis, wherever it lies
+        assert item.step.hidden.tolist() == hidden.tolist()
     for i, tokens in enumerate(found):
         rng = np.random.default_rng(i)
         alone = decoded_one_by_one(
@@ -370,3 +379,75 @@ def test_an_answer_is_its_text_without_the_end():
     assert whole.tokens == tuple(steps)
     part = answer(LM, "mine", steps[:2], RULE)
     assert (part.text, part.finished) == (LM.text([s.token for s in steps[:2]]), False)
+
+
+def test_nothing_is_selected_while_nobody_leaves():
+    batch = ViewBatch(LM, *states("b"), states("q"), 2)
+    batch.select = None
+    made = list(decode_views(batch, PLAIN, lambda row, _: row + 1, range(3), 2))
+    assert [item.step.token for item in made] == [1, 2] * 3
+
+
+def by_hand(scores, lowered, penalty):
+    """A repetition penalty: positive scores divided, others multiplied."""
+    return [
+        (z / penalty if z > 0 else z * penalty) if low else z
+        for z, low in zip(scores, lowered, strict=True)
+    ]
+
+
+LOWERED = Repeats(2.0, np.array([True, False, True]))
+
+
+@pytest.mark.parametrize("repeats", [None, LOWERED])
+def test_a_token_that_the_video_decides_is_scored_by_it_alone(repeats):
+    base = np.array([9.0, 1.0, 0.5])
+    rule = Linear(ContrastOptions(2.0, 0.5))
+    floor = 9.0 + np.log(0.5)
+    weights, scores = score_token(rule, base, [], 3, repeats)
+    assert weights == StepWeights(floor=pytest.approx(floor))
+    assert scores.tolist() == [9.0 if repeats is None else 4.5, -np.inf, -np.inf]
+    weights, scores = score_token(rule, base, [np.array([1.0, 0, 0])], 3, repeats)
+    assert weights == StepWeights(3.0, (-2.0,), pytest.approx(floor))
+    assert scores.tolist() == [25.0 if repeats is None else 12.5, -np.inf, -np.inf]
+    open_row = np.array([9.0, 9.0, 0.5])
+    weights, _ = score_token(rule, open_row, [], 3, repeats)
+    assert weights.others == (-2.0,)
+
+
+@pytest.mark.parametrize("repeats", [None, LOWERED])
+def test_scores_have_the_bias_of_their_tokens_and_then_the_penalty(repeats):
+    class Biased(Linear):
+        def weigh(self, base, others, index):
+            return StepWeights(1.0, (0.5,), bias=((7, 3.0), (9, -8.0 - index)))
+
+    rule = Biased(ContrastOptions(2.0, 0.5))
+    base, other, tokens = np.array([2.0, 1.5, 1.0]), np.array([1.0, 2.0, 4.0]), np.array([5, 7, 9])
+    scores = score_token(rule, base, [other], 1, repeats, tokens)[1]
+    plain = [2.5, 2.5 + 3.0, 3.0 - 9.0]
+    expected = plain if repeats is None else by_hand(plain, LOWERED.at, 2.0)
+    assert scores.tolist() == expected
+    rule.weigh = lambda *_: StepWeights(1.0, (0.5, 0.5))
+    with pytest.raises(TypeError, match="gave 2 weights"):
+        score_token(rule, base, [other], 1)
+
+
+@pytest.mark.parametrize(("head", "floor"), [("raw", 2.0), ("probability", 4.0 + np.log(0.5))])
+def test_equations_8_and_9_as_weights(head, floor):
+    base = np.array([4.0, 3.0, 1.0])
+    made = LinearContrast(ContrastOptions(1.5, 0.5, head)).weigh(base, [base], 7)
+    assert made == StepWeights(2.5, (-1.5,), pytest.approx(floor))
+
+
+def test_the_loss_is_the_mean_and_memory_is_not_spared_unless_asked():
+    assert mean_loss(np.array([-1.0, -3.0])) == 2.0
+    asked = []
+
+    def query_logits(encoded, video, *given):
+        asked.append(given)
+        return torch.zeros(2, 4)
+
+    encoded = SimpleNamespace(input_ids=torch.tensor([[1, 2, 3]]), query=torch.tensor([1, 2]))
+    loss = query_loss(SimpleNamespace(query_logits=query_logits), encoded, torch.zeros(1))
+    assert asked == [(False, None, None)]
+    assert float(loss) == pytest.approx(np.log(4))

@@ -7,19 +7,33 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.backbones.base import to_pixels
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.masks import combine_masks, draw_masks
-from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.methods import METHODS, find_method
+from macd_studio.core.options import (
+    AscentOptions,
+    ContrastOptions,
+    DecodeOptions,
+    MaskOptions,
+    RunOptions,
+    VcdOptions,
+)
+from macd_studio.core.run import order
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.cost import Cost
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
+    ContrastNeeded,
     CounterfactualPrefilled,
     VideoPrefilled,
+    decoding_views,
     macd_events,
+    macd_waits,
     masked_share,
+    method_events,
     run_method,
 )
 from macd_studio.core.types import SEEN, Counterfactual, Track
@@ -219,3 +233,154 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     assert macd.total_ms == 1000 + 3 * 10_000 + 1000 + decoding
     assert macd.ms == macd.total_ms - 1000  # the baseline paid for the video itself
     assert context.cache.shared == {"base prefill": 1}
+
+
+# ---- one method, its views, and runs that are lazy
+
+
+def events_of(name, context):
+    return list(method_events(context, find_method(name)))
+
+
+def test_a_fixed_answer_is_one_event_and_reads_nothing():
+    context = a_context()
+    context.lm.prefill = None
+    (event,) = events_of("always-yes", context)
+    assert (event.views, event.finished) == (None, True)
+    answer = event.answer
+    assert (answer.method, answer.text, answer.tokens) == ("always-yes", "yes", ())
+    assert answer.finished is True
+    assert (answer.second_views, answer.ms) == ((), 0.0)
+
+
+def test_an_answer_took_as_long_as_its_method(monkeypatch):
+    now = iter([3.0, 5.00123])
+    monkeypatch.setattr(order, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    *growing, last = events_of("vcd", a_context())
+    assert last.answer.ms == 2001.2
+    assert [e.finished for e in (*growing, last)] == [False] * len(growing) + [True]
+    assert all(e.answer.method == "vcd" for e in (*growing, last))
+    assert last.views is not None
+    assert len(last.answer.tokens) >= len(growing) > 0
+
+
+@pytest.mark.parametrize("search", ["beam", "vote", "sample"])
+def test_the_views_of_a_search_are_not_passed_on(search):
+    decoding = DecodeOptions(search=search, samples=2, beams=2, temperature=1.0)
+    *_, last = events_of("vcd", a_context(replace(OPTIONS, decode=decoding)))
+    assert (last.views is None) == (search != "sample")
+    assert last.answer.text
+
+
+def test_pixels_of_second_views_are_those_that_the_model_read():
+    context = a_context()
+    answer = run_method(context, METHODS["macd"])
+    (second,) = answer.second_views
+    video = context.masks(SMOOTH).video(
+        torch.tensor(second.view.level), torch.tensor(second.view.frame_level)
+    )
+    expected = to_pixels(video, context.encoded.mean, context.encoded.std)
+    np.testing.assert_array_equal(second.shown, expected)
+    assert second.shown.shape == (4, 16, 16, 3)
+    pruned = run_method(a_context(), METHODS["sid"]).second_views[0]
+    assert pruned.shown is None
+    assert run_method(a_context(), METHODS["baseline"]).second_views == ()
+
+
+def test_memory_is_that_of_the_weights_and_the_rise(monkeypatch):
+    context = a_context()
+    context.lm.info = replace(context.lm.info, held_bytes=3 * 2**20)
+    *_, last = events_of("baseline", context)
+    assert last.answer.memory_mb == 3.0
+    monkeypatch.setattr(context.cache, "whole_cost", lambda *_: Cost(0.00123, 2**19, 0))
+    views = decoding_views(context, METHODS["baseline"])
+    *_, last = order.decoded(context, "mine", views, (), paid_s=0.001)
+    answer = last.answer
+    assert (answer.memory_mb, answer.ms, answer.total_ms) == (3.5, 0.2, 1.2)
+    assert answer.method == "mine"
+
+
+def test_views_are_built_or_waited_for():
+    context = a_context()
+    views = decoding_views(context, METHODS["vcd"])
+    assert views.base is context.base
+    assert views.seconds == views.built.seconds
+    assert views.others == views.built.states == views.for_search
+    assert len(views.others) == 1
+    given = views.seconds[0]
+    again = decoding_views(context, METHODS["vcd"], given)
+    assert again.seconds == (given,)
+    baseline = decoding_views(context, METHODS["baseline"])
+    assert baseline.others == ()
+    asked = a_context(LAZY)
+    waiting = decoding_views(asked, METHODS["vcd"])
+    assert (waiting.built, waiting.seconds, waiting.others) == (None, (), ())
+    assert waiting.base is asked.base
+    (state,) = waiting.for_search()
+    torch.testing.assert_close(state.logits, views.others[0].logits)
+    needed = next(waiting.build())
+    assert isinstance(needed, ContrastNeeded)
+    assert needed.method is METHODS["vcd"]
+    assert decoding_views(asked, METHODS["vcd"], given).others == given.states
+
+
+ALWAYS, NEVER = ContrastOptions(2.0, 1e-6), ContrastOptions(2.0, 1.5)
+"""β at which every token is open to contrast, and at which none is."""
+LAZY = replace(OPTIONS, lazy=True, contrast=ALWAYS)
+
+
+def test_a_lazy_run_takes_the_ascent_amid_the_answer():
+    context = a_context(LAZY)
+    assert macd_waits(context)
+    events = list(macd_events(context))
+    assert kinds(events) == [
+        VideoPrefilled, "baseline", ContrastNeeded, *[AscentUpdate] * 3,
+        CounterfactualPrefilled, "macd",
+    ]  # fmt: skip
+    needed = next(e for e in events if isinstance(e, ContrastNeeded))
+    assert needed.method is METHODS["macd"]
+    eager = list(macd_events(a_context(replace(LAZY, lazy=False))))
+    assert kinds(eager)[1] is AscentUpdate
+    mine, theirs = (run[-1].answer for run in (events, eager))
+    assert [t.token for t in mine.tokens] == [t.token for t in theirs.tokens]
+    assert len(mine.second_views) == 1
+    np.testing.assert_array_equal(mine.second_views[0].shown, theirs.second_views[0].shown)
+    assert not macd_waits(a_context(replace(LAZY, lazy=False)))
+
+
+def test_a_lazy_run_of_decided_tokens_takes_none():
+    context = a_context(replace(LAZY, contrast=NEVER))
+    events = list(macd_events(context))
+    assert kinds(events) == [VideoPrefilled, "baseline", "macd"]
+    assert events[-1].answer.second_views == ()
+    quiet = replace(LAZY, vcd=VcdOptions(contrast=NEVER))
+    (seen,) = {type(e) for e in events_of("vcd", a_context(quiet))}
+    assert seen is AnswerUpdate
+
+
+def test_a_rule_that_cannot_wait_is_not_waited_for():
+    """β = 0 cuts nothing, so that every token needs the second view."""
+    context = a_context(replace(LAZY, contrast=ContrastOptions(2.0, 0.0)))
+    assert not macd_waits(context)
+    assert ContrastNeeded not in kinds(list(macd_events(context)))
+
+
+def test_levels_that_stand_are_read_at_once_in_a_lazy_run_too():
+    events = list(macd_events(a_context(LAZY), counterfactual=levels(1.0, 0.25)))
+    assert kinds(events) == [VideoPrefilled, CounterfactualPrefilled, "baseline", "macd"]
+    assert events[-1].answer.second_views[0].view.level == (1.0, 0.25)
+
+
+def test_a_lazy_answer_pays_for_the_views_that_it_needed(monkeypatch):
+    lm = TimedLM(seed=5)
+    context = a_context(LAZY, lm=lm)
+    clock = SimpleNamespace(perf_counter=lambda: lm.now)
+    monkeypatch.setattr("macd_studio.core.run.cost.time", clock)
+    events = list(macd_events(context))
+    baseline, macd = (e.answer for e in events if isinstance(e, AnswerUpdate) and e.finished)
+    assert baseline.total_ms == 1000 + 100_000 * (len(baseline.tokens) - 1)
+    read = sum(isinstance(e, AscentUpdate) for e in events)
+    assert read == 3
+    # two views from the first token on, in one batch
+    assert macd.total_ms == 1000 + 3 * 10_000 + 1000 + 100_000 * (len(macd.tokens) - 1)
+    assert macd.ms == macd.total_ms - 1000

@@ -1,0 +1,362 @@
+"""The workbench on a small model: each change by hand against a computation of its own."""
+
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from macd_studio.core.errors import OptionError
+from macd_studio.core.macd import finalize_ascent, query_loss
+from macd_studio.core.masking.ascent import ascend
+from macd_studio.core.masking.measured import measured_counterfactual
+from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.segment import Sighting, segment
+from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.order import run_method
+from macd_studio.core.run.pipeline import run
+from macd_studio.core.traces.write import stored_frames
+from macd_studio.core.whatif import workbench
+from macd_studio.core.whatif.workbench import Edit, Workbench
+from tests.fakes import BoxDetector, ByteLM, clip
+
+QUESTION = "is there a dog?"
+OPTIONS = RunOptions(
+    mask=MaskOptions(fusion="or"), ascent=AscentOptions(steps=2), decode=DecodeOptions(max_tokens=5)
+)
+
+
+class Blind(ByteLM):
+    """The same model without its gradient."""
+
+    capabilities = ByteLM.capabilities - {"gradient"}
+
+
+def made(lm, options=OPTIONS):
+    *_, last = run(clip, QUESTION, lambda: lm, BoxDetector, options)
+    return last.trace
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return made(ByteLM(5))
+
+
+@pytest.fixture(scope="module")
+def blind_trace():
+    return made(Blind(5))
+
+
+@pytest.fixture
+def bench(trace):
+    return Workbench(trace, ByteLM(5))
+
+
+def tokens(trace, method="macd"):
+    return [t.token for t in trace.answers[method].tokens]
+
+
+def changed(bench, kind, **edit):
+    *_, last = bench.change(Edit(kind, **edit))
+    assert last.trace is bench.trace
+    return last.trace
+
+
+def told(events):
+    return [(e.stage, round(e.fraction, 6), e.message) for e in events]
+
+
+def context_of(trace, lm, tracks=None):
+    """A context of the trace's frames that nothing was computed in."""
+    encoded = lm.encode_frames(trace.model_frames, trace.question)
+    return MethodContext(lm, encoded, trace.tracks if tracks is None else tracks, trace.options)
+
+
+def answer_of(context, counterfactual):
+    """Tokens of MACD's answer where the levels are these."""
+    context.counterfactual = lambda *_, **__: counterfactual
+    return [t.token for t in run_method(context, METHODS["macd"]).tokens]
+
+
+def decode_messages(trace, name="macd"):
+    """What is told while an answer comes that its length ends: its text after each token."""
+    lm, said = ByteLM(5), tokens(trace, name)
+    return [
+        ("decode", round(n / trace.options.decode.max_tokens, 6), lm.text(said[:n]))
+        for n in range(1, len(said) + 1)
+    ]
+
+
+def test_a_level_by_hand_is_one_prefill_and_the_decoding(bench, trace):
+    first, second = (t.id for t in trace.tracks)
+    assert trace.counterfactual.level[1] != 0.25
+    before = replace(trace, controls="controls", occlusion="occlusion", shared={"masks": 1})
+    bench.trace = before
+    events = list(bench.change(Edit("level", track=second, level=0.25)))
+    out = events[-1].trace
+    assert out is bench.trace
+    expected = np.array([trace.counterfactual.level[0], 0.25])
+    assert out.counterfactual.level.tolist() == expected.tolist()
+    assert trace.counterfactual.level[1] != 0.25  # the former trace's are left as they were
+    np.testing.assert_array_equal(out.counterfactual.frame_level, trace.counterfactual.frame_level)
+    assert told(events) == [
+        ("views", 0.5, "Reading the counterfactual"), ("views", 1.0, "Both views read"),
+        *decode_messages(out), ("done", 1.0, "complete"),
+    ]  # fmt: skip
+    assert events[0].trace.edits == (Edit("level", track=second, level=0.25),)
+    assert events[1].trace.counterfactual is out.counterfactual
+    assert [len(e.trace.answers["macd"].tokens) for e in events[2:-1]] == [1, 2, 3, 4, 5]
+    context = context_of(trace, ByteLM(5))
+    masks = context.masks(trace.options.mask)
+    video = context.composite(masks, expected, trace.counterfactual.frame_level)
+    loss = float(query_loss(context.lm, context.encoded, video))
+    assert out.counterfactual.loss == pytest.approx(loss, abs=1e-6)
+    assert out.counterfactual.loss != pytest.approx(trace.counterfactual.loss, abs=1e-6)
+    assert tokens(out) == answer_of(context, out.counterfactual)
+    assert out.steps == trace.steps
+    assert list(out.answers) == ["baseline", "macd"]
+    assert out.answers["baseline"] is trace.answers["baseline"]
+    assert (out.controls, out.occlusion, out.shared) == (None, None, {})
+    assert out.status == "complete"
+    assert out.tracks == trace.tracks
+    assert bench.context.tracks is out.tracks
+    assert [t.id for t in bench.context.tracks] == [first, second]
+
+
+def test_a_frame_level_by_hand_is_that_of_its_group(bench, trace):
+    out = changed(bench, "frames", track=1, level=0.25)
+    assert out.counterfactual.frame_level.tolist() == [trace.counterfactual.frame_level[0], 0.25]
+    assert trace.counterfactual.frame_level[1] != 0.25
+    np.testing.assert_array_equal(out.counterfactual.level, trace.counterfactual.level)
+    assert tokens(out) == answer_of(context_of(trace, ByteLM(5)), out.counterfactual)
+    assert out.answers["macd"].second_views[0].view.frame_level == tuple(
+        out.counterfactual.frame_level
+    )
+
+
+def test_frame_levels_need_a_frame_mask(trace):
+    off = made(ByteLM(5), replace(OPTIONS, mask=MaskOptions(frame_mask="off")))
+    bench = Workbench(off, ByteLM(5))
+    with pytest.raises(OptionError, match="the frame mask is off"):
+        changed(bench, "frames", track=0, level=1.0)
+    assert bench.trace is off
+
+
+def test_a_level_that_is_so_already_is_said_and_changes_nothing(bench, trace):
+    found = trace.counterfactual
+    level, frame = float(found.level[1]), float(found.frame_level[1])
+    second = trace.tracks[1].id
+    (event,) = bench.change(Edit("level", track=second, level=level))
+    said = f"object {second} is at level {level:g} already: nothing changed"
+    assert told([event]) == [("done", 1.0, said)]
+    assert event.trace is trace
+    (event,) = bench.change(Edit("frames", track=1, level=frame))
+    said = f"frame group 1 is at level {frame:g} already: nothing changed"
+    assert told([event]) == [("done", 1.0, said)]
+    assert bench.trace is trace
+    other = changed(bench, "frames", track=1, level=0.5 * frame + 0.1)
+    assert len(other.edits) == 1
+    assert bench._is_so_already(Edit("drop", track=second)) is None
+
+
+def test_a_new_name_costs_nothing(bench, trace):
+    first = trace.tracks[0].id
+    (event,) = bench.change(Edit("label", track=first, label="wolf"))
+    assert told([event]) == [("done", 1.0, "complete")]
+    assert [t.label for t in event.trace.tracks] == ["wolf", "ball"]
+    assert event.trace.answers is trace.answers
+    assert event.trace.edits == (Edit("label", track=first, label="wolf"),)
+    assert bench.context.tracks is bench.trace.tracks
+
+
+def test_a_new_ascent_is_that_of_the_tracks_left(bench, trace):
+    base = bench.context.base
+    former = bench.context
+    first, second = (t.id for t in trace.tracks)
+    bench.trace = replace(trace, controls="controls")
+    events = list(bench.change(Edit("drop", track=first)))
+    out = events[-1].trace
+    assert [t.id for t in out.tracks] == [second]
+    context = context_of(trace, ByteLM(5), trace.tracks[1:])
+    steps = list(ascend(context.lm, context.masks(OPTIONS.mask), OPTIONS.ascent))
+    assert len(out.steps) == len(steps) == 2
+    for one, other in zip(out.steps, steps, strict=True):
+        np.testing.assert_allclose(one.gradient, other.gradient, atol=1e-9)
+        assert one.loss == pytest.approx(other.loss, abs=1e-9)
+    ended = finalize_ascent(steps[-1], OPTIONS.ascent)
+    np.testing.assert_allclose(out.counterfactual.margin, ended.margin, atol=1e-9)
+    assert out.counterfactual.level.tolist() == ended.level.tolist()
+    assert told(events) == [
+        ("ascent", 0.5, f"step 1, loss {steps[0].loss:.3f}"),
+        ("ascent", 1.0, f"step 2, loss {steps[1].loss:.3f}"),
+        ("views", 1.0, "Both views read"), *decode_messages(out), ("done", 1.0, "complete"),
+    ]  # fmt: skip
+    assert [len(e.trace.steps) for e in events] == [1, 2, *[2] * (len(events) - 2)]
+    for event, step in zip(events[:2], steps, strict=True):
+        margin = finalize_ascent(step, OPTIONS.ascent).margin
+        np.testing.assert_allclose(event.trace.counterfactual.margin, margin, atol=1e-9)
+        assert event.trace.tracks == trace.tracks[1:]
+    assert tokens(out) == answer_of(context, out.counterfactual)
+    assert (out.controls, out.status) == (None, "complete")
+    assert bench.context is not former
+    assert bench.context.tracks == trace.tracks[1:]
+    assert bench.context.base is base  # the video was not read again
+    assert bench._redecoder.context is bench.context
+
+
+def test_levels_by_hand_stay_after_a_new_ascent(bench, trace):
+    first, second = (t.id for t in trace.tracks)
+    changed(bench, "level", track=second, level=0.25)
+    changed(bench, "frames", track=0, level=0.125)
+    out = changed(bench, "drop", track=first)
+    assert out.counterfactual.level.tolist() == [0.25]
+    assert out.counterfactual.frame_level[0] == 0.125
+    ended = finalize_ascent(out.steps[-1], OPTIONS.ascent)
+    assert out.counterfactual.frame_level[1] == ended.frame_level[1]
+    assert ended.level.tolist() != [0.25]
+    added = changed(bench, "add", label="drawn", box=(0.2, 0.6, 0.5, 0.9))
+    ended = finalize_ascent(added.steps[-1], OPTIONS.ascent)
+    assert added.counterfactual.level.tolist() == [0.25, ended.level[1]]
+    assert added.counterfactual.frame_level.tolist() == [0.125, ended.frame_level[1]]
+    assert added.answers["macd"].second_views[0].view.level == (0.25, ended.level[1])
+    assert tokens(added) == answer_of(
+        context_of(trace, ByteLM(5), added.tracks), added.counterfactual
+    )
+
+
+def test_without_a_gradient_levels_are_measured(blind_trace):
+    first = blind_trace.tracks[0].id
+    assert list(blind_trace.answers) == ["baseline", "macd-measured"]
+    bench = Workbench(blind_trace, Blind(5))
+    changed(bench, "frames", track=0, level=0.5)
+    events = list(bench.change(Edit("drop", track=first)))
+    out = events[-1].trace
+    expected = measured_counterfactual(context_of(blind_trace, Blind(5), blind_trace.tracks[1:]))
+    assert out.counterfactual.level.tolist() == expected.level.tolist()
+    assert out.counterfactual.frame_level.tolist() == [0.5, 0.0]
+    assert out.steps == ()
+    assert list(out.answers) == ["baseline", "macd-measured"]
+    assert out.answers["macd-measured"].method == "macd-measured"
+    assert told(events[:2]) == [
+        ("views", 0.5, "Reading the counterfactual"), ("views", 1.0, "Both views read"),
+    ]  # fmt: skip
+
+
+def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
+    changed(bench, "label", track=trace.tracks[0].id, label="wolf")
+    before, context = bench.trace, bench.context
+
+    def fails(*_, **__):
+        raise ValueError("no ascent")
+
+    monkeypatch.setattr("macd_studio.core.run.context.ascend", fails)
+    with pytest.raises(ValueError, match="no ascent"):
+        changed(bench, "drop", track=trace.tracks[0].id)
+    assert bench.trace is before
+    assert bench.context is context
+    monkeypatch.setattr(workbench, "macd_events", fails)
+    with pytest.raises(ValueError, match="no ascent"):
+        changed(bench, "level", track=trace.tracks[0].id, level=0.3)
+    assert bench.trace is before
+    assert bench.context is context
+    assert bench.context.tracks is before.tracks
+    assert bench._redecoder.context is context
+    assert bench._redecoder._views == {}
+
+
+def test_the_number_of_changes_is_bounded(bench, trace, monkeypatch):
+    monkeypatch.setattr(workbench, "MAX_EDITS", 2)
+    first = trace.tracks[0].id
+    for label in ("a", "b"):
+        changed(bench, "label", track=first, label=label)
+    with pytest.raises(OptionError, match="2 changes were made by hand"):
+        changed(bench, "label", track=first, label="c")
+    assert bench.trace.tracks[0].label == "b"
+
+
+def test_changes_take_as_long_as_since_they_were_asked_for(bench, trace, monkeypatch):
+    now = iter(np.arange(100, 200, 0.25))
+    monkeypatch.setattr(workbench, "time", SimpleNamespace(monotonic=lambda: float(next(now))))
+    out = changed(bench, "level", track=trace.tracks[0].id, level=0.3)
+    updates = len(out.answers["macd"].tokens) + 1  # with each token, and at the end
+    assert out.answers["macd"].ms == out.answers["macd"].total_ms == 250.0 * updates
+    now = iter([7.00014])
+    timed = workbench._timed(out.answers["macd"], 5.0)
+    assert (timed.ms, timed.total_ms) == (2000.1, 2000.1)
+
+
+# ---- an object under a point
+
+
+class Squares:
+    """Finds a square that moves right; its library reports something twice."""
+
+    def __init__(self, notes=None, found=True):
+        self.found = found
+        if notes is not None:
+            self.notes = notes
+
+    def segment(self, frames, at, points):
+        assert tuple(points) == POINT.points
+        for i in [at, *(j for j in range(len(frames)) if j != at)]:
+            mask = np.zeros(frames.shape[1:3], bool)
+            mask[2:8, 1 + i : 7 + i] = self.found
+            logging.getLogger("transformers").warning("a strange mask")
+            yield Sighting(i, mask, 0.5)
+
+
+POINT = Edit("point", frame=1, points=((0.3, 0.3),), label="thing", segmenter="squares")
+
+
+def test_what_lies_under_a_point_is_followed_and_masked(trace):
+    asked = []
+
+    def load(name, frames):
+        asked.append((name, frames))
+        return Squares(notes=("edges are rough", "old news"))
+
+    cut = replace(trace, warnings=("old news",), clip=replace(trace.clip, cuts=(1.6,)))
+    bench = Workbench(cut, ByteLM(5), load)
+    events = list(bench.change(POINT))
+    out = events[-1].trace
+    assert asked == [("squares", 4)]
+    assert told(events[:5]) == [
+        ("detect", 0.0, "Loading squares"), ("track", 0.0, "Looking at the point"),
+        *(("track", round(n / 3, 6), f"Following thing: frame {n} of 3") for n in (1, 2, 3)),
+    ]  # fmt: skip
+    assert all(e.trace is cut for e in events[:5])
+    alone = segment(
+        stored_frames(cut), cut.times, 1, POINT.points, Squares(), "thing", (1.6,)
+    )  # fmt: skip
+    new = out.tracks[-1]
+    np.testing.assert_array_equal(new.boxes, alone.boxes)
+    assert (new.label, new.id) == ("thing", 1 + max(t.id for t in trace.tracks))
+    assert out.warnings[:2] == ("old news", "edges are rough")
+    assert all("a strange mask" in one for one in out.warnings[2:])
+    assert len(out.warnings) >= 3
+    assert out.edits == (POINT,)
+    assert len(out.counterfactual.level) == 3
+
+
+def test_a_segmenter_without_notes_and_a_point_on_nothing(trace):
+    bench = Workbench(trace, ByteLM(5), lambda *_: Squares(found=False))
+    with pytest.raises(OptionError):
+        list(bench.change(POINT))
+    assert bench.trace is trace
+
+
+def test_segmenters_are_loaded_onto_the_model_s_kind_of_device(bench, monkeypatch):
+    asked = []
+
+    def load(name, device, frames):
+        asked.append((name, device, frames))
+        return "a segmenter"
+
+    monkeypatch.setattr(workbench, "load_segmenter", load)
+    bench.lm.info = replace(bench.lm.info, device="cuda:1")
+    assert bench._segmenter("colours", 7) == "a segmenter"
+    bench.lm.info = replace(bench.lm.info, device="cpu")
+    bench._segmenter("colours", 1)
+    assert asked == [("colours", "cuda", 7), ("colours", "cpu", 1)]
