@@ -375,6 +375,7 @@ def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
     page = show(bare, replace(trace, backbone=backbone))
     page.locator("details.mv-evidence > summary").click()
     box = page.locator(".mv-evidence-ask input[type=checkbox]")
+    box.first.wait_for()
     states = {b.get_attribute("value"): (b.is_disabled(), b.is_checked()) for b in box.all()}
     assert states["gradient"] == states["attention"] == (True, False)
     assert not states["occlusion"][0]

@@ -64,6 +64,7 @@ def test_both_runs_are_drawn_alike_and_an_answer_reads_in_its_own_direction(bare
     mine, theirs = page.evaluate(drawn)
     assert mine == theirs  # no side has what the other lacks
     page.locator(".mv-flips > summary").click()
+    page.wait_for_selector(".mv-axis:not(:empty)")  # drawn after the event that follows the click
     assert page.locator(".mv-axis").inner_text().startswith("The outlined cell is where you are")
 
 
