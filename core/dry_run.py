@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from macd_studio.core.backbones.foreign import foreign_runs
 from macd_studio.core.backbones.host import reading_with
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -332,6 +333,9 @@ class _Calls(TorchFunctionMode):
         if func is torch.Tensor.new_tensor and self.mode.holds(args[0]):
             dtype = kwargs.get("dtype") or args[0].dtype
             return torch.tensor(args[1], dtype=dtype).to(self.mode.device)
+        if func is torch.Tensor.cpu and self.mode.holds(args[0]) and foreign_runs():
+            # as a processor does that takes a size from an array of the pixels
+            return torch.from_numpy(self.mode.read(args[0])).to(args[0].dtype)
         if func in (torch.Tensor.numpy, torch.Tensor.__array__) and self.mode.holds(args[0]):
             raise RuntimeError("a tensor without values was read; only `to_host` may")
         return func(*args, **kwargs)

@@ -200,6 +200,10 @@ class MaskOptions(Checked):
             )
 
 
+DITHERS = 4
+"""How often the loss is read under noise, for what a difference must exceed."""
+
+
 @dataclass(frozen=True)
 class Level:
     """What a strength becomes. value: None stands for every strength between 0 and 1."""
@@ -262,6 +266,16 @@ class AscentOptions(Checked):
         """The name of a level in [0, 1]; one between 0 and 1 is partly masked, r0 or not."""
         lowest, between, highest = self.named_levels()
         return next((z.name for z in (lowest, highest) if z.value == value), between.name)
+
+    def reads(self, objects: int, groups: int) -> int:
+        """How many videos one step by reading alone reads, see `core.masking.difference`.
+
+        0 with another gradient. objects, groups: how many strengths there are of each.
+        """
+        if self.gradient != "difference":
+            return 0
+        moved = min(objects, 1) if self.strengths == "shared" else objects
+        return 1 + DITHERS + 4 * (moved + groups)
 
     def undecided(self, slopes: Iterable[float]) -> list[bool]:
         """Which slopes of a step, objects' or groups', are told from 0 by no difference.

@@ -43,6 +43,8 @@ SIDE, FRAMES = 280, 8
 GPUS_GB = (8, 12, 16, 24, 48, 80)
 CONTEXT_GB, WASTE = 0.5, 1.05
 """What the driver keeps for itself, and how much more than it needs an allocator holds."""
+BY_READING = AscentOptions(gradient="difference")
+READS_AN_OBJECT = BY_READING.reads(1, 0) - BY_READING.reads(0, 0)
 KINDS = ("baseline", "macd", "macd_low_memory", "vcd")
 QUANTISED: tuple[Weights, ...] = ("int8", "nf4")
 
@@ -67,7 +69,8 @@ class Held(Peaks):
 class Plan(Peaks):
     """Sizes in 10⁹ bytes, FLOPs in 10¹². frame_size: (H, W) that the model sees.
 
-    parameters: how many weights.
+    parameters: how many weights. reads: of the video for one step by reading alone, with the two
+    objects of the plan and a frame mask.
     held: the same by QUANTISED, with activations in the dtype of the unquantised model.
     """
 
@@ -75,6 +78,7 @@ class Plan(Peaks):
     frames: int
     frame_size: tuple[int, int]
     steps: int
+    reads: int
     prompt_tokens: int
     parameters: int
     weights_gb: float
@@ -116,6 +120,7 @@ def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
         frames=frames,
         frame_size=(round(counts["height"]), round(counts["width"])),
         steps=steps,
+        reads=BY_READING.reads(len(sample_tracks(frames)), round(counts["groups"])),
         prompt_tokens=round(counts["tokens"]),
         parameters=round(counts["parameters"]),
         weights_gb=round(counts["weights"] / 1e9, 3),
@@ -189,6 +194,9 @@ def describe(estimate: Plan, open_share: float | None = None) -> str:
         f"{estimate['frames']} frames of {width} × {height}, {estimate['prompt_tokens']} tokens,"
         f" {estimate['prefill_tflops']:.2f} TFLOPs to read them;"
         f" MACD with {estimate['steps']} ascent step(s) {estimate['macd_tflops']:.2f} TFLOPs",
+        f"by reading alone (--gradient difference): {estimate['reads']} readings a step with"
+        f" {len(sample_tracks(1))} objects, {READS_AN_OBJECT} more for each further one; about"
+        f" {estimate['prefill_tflops'] * (2 + estimate['reads'] * estimate['steps']):.2f} TFLOPs",
         _lazy_line(lazy_cost(estimate, open_share)),
     ]
     for weights, one in (("as-is", estimate), *estimate["held"].items()):
@@ -251,6 +259,7 @@ def _weigh(make: Callable[[], HfVideoLM | UniversalVLM], clip: Clip, steps: int)
             "parameters": sum(p.numel() for p in parameters),
             "weights": sum(p.untyped_storage().nbytes() for p in parameters),
             "tokens": encoded.input_ids.shape[1],
+            "groups": len(encoded.groups),
             "height": encoded.video.shape[2],
             "width": encoded.video.shape[3],
         }

@@ -28,6 +28,7 @@ class Work:
 
     dense_frames: what the detector sees. frames: what the backbone sees. width: beams or samples
     of the search. mode: how the gradient is taken. methods: further ones than baseline and MACD.
+    reads: the most videos that an ascent step by reading alone reads; 0 with a gradient.
     max_tokens: 0 where no answer is decoded. max_thought: of one thought, 0 where there is none;
     thoughts: how many there are in a run of a model that thinks.
     """
@@ -41,6 +42,7 @@ class Work:
     search: str = "greedy"
     width: int = 1
     mode: str = "exact"
+    reads: int = 0
     methods: tuple[str, ...] = ()
     max_thought: int = 0
     thoughts: int = 1
@@ -65,7 +67,16 @@ def work_of_trace(trace: Trace) -> Work:
     """The same, of a finished run that is changed by hand; its thought is kept."""
     spec = RunSpec(trace.question, trace.options, (), trace.backbone.name, trace.detector.name)
     settings = _settings(spec)
-    return Work(frames=len(trace.frames), **settings | {"max_thought": 0})
+    found = {"max_thought": 0, "reads": _reads(trace)}
+    return Work(frames=len(trace.frames), **settings | found)
+
+
+def _reads(trace: Trace) -> int:
+    """Videos that an ascent step of a run reads; 0 with a gradient, or as long as none is known."""
+    if not trace.groups:
+        return 0
+    groups = 0 if trace.options.mask.frame_mask == "off" else len(trace.groups)
+    return trace.options.ascent.reads(len(trace.tracks), groups)
 
 
 def _settings(spec: RunSpec) -> dict[str, Any]:
@@ -80,6 +91,7 @@ def _settings(spec: RunSpec) -> dict[str, Any]:
         "max_tokens": 0 if options.masks_only else options.decode.max_tokens,
         "search": search,
         "width": width,
+        "reads": options.ascent.reads(options.track.max_tracks, options.video.wanted),
         "mode": f"{options.ascent.gradient} {options.ascent.memory}",
         "methods": further,
         "max_thought": 0 if options.masks_only else options.decode.max_thought,
@@ -119,7 +131,10 @@ class Estimator:
                 put((part, work.backbone), seconds[part], work.frames)
         if "ascent" in seconds:
             key = ("ascent", work.backbone, work.mode)
-            put(key, seconds["ascent"], work.steps * work.frames)
+            reads = _reads(trace)
+            put(key, seconds["ascent"], work.steps * work.frames * (reads or 1))
+            if reads:
+                put(("reads", work.backbone), reads, 1)
         levels = trace.counterfactual
         hidden = levels is not None and (levels.level.any() or levels.frame_level.any())
         if "views" in seconds and hidden:  # otherwise both views are one, and nothing was read
@@ -215,10 +230,14 @@ class Estimator:
     def _prefill(self, work: Work) -> float | None:
         return _times(self._rate("prefill", work.backbone), work.frames)
 
-    def _ascent(self, work: Work) -> float | None:
+    def _ascent(self, work: Work, trace: Trace | None = None) -> float | None:
         if not work.steps:
             return 0.0
-        return _times(self._rate("ascent", work.backbone, work.mode), work.steps * work.frames)
+        units = float(work.steps * work.frames)
+        if work.reads:
+            known = trace is not None and _reads(trace)
+            units *= known or min(self._rate("reads", work.backbone) or work.reads, work.reads)
+        return _times(self._rate("ascent", work.backbone, work.mode), units)
 
     def total(self, work: Work) -> float | None:
         """Seconds of the whole run once its clip is read; None if a stage was not seen yet."""
@@ -239,7 +258,7 @@ class Estimator:
     def _rest(self, work: Work, stage: str, fraction: float, trace: Trace | None) -> float | None:
         if stage == "ascent":
             read = trace is not None and "prefill" in trace.timings_ms
-            begun = _times(self._ascent(work), 1 - fraction)
+            begun = _times(self._ascent(work, trace), 1 - fraction)
             return begun if read else _sum(self._prefill(work), begun)
         if stage == "decode" and trace is not None:
             done = sum(len(a.tokens) for m, a in trace.answers.items() if m in ("baseline", "macd"))

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -56,13 +57,20 @@ class Example:
         """Its saved trace, which then knows the right answer. Raises TraceError."""
         if self.trace is None:
             raise TraceError("the example has no saved trace", "Run it")
-        trace = load(self.trace)
+        changed = self.trace.stat().st_mtime_ns if self.trace.is_file() else 0
+        trace = _loaded(self.trace, changed)
         return replace(trace, truth=trace.truth or self.answer)
 
     @property
     def link(self) -> str:
         """Its address on the page."""
         return f"?example={quote(self.name)}"
+
+
+@lru_cache(maxsize=16)
+def _loaded(path: Path, _changed: int) -> Trace:
+    """Every tab opens with the first example, and a trace is never changed in place."""
+    return load(path)
 
 
 def examples() -> list[Example]:

@@ -152,11 +152,11 @@ def allowance(work: Work) -> float:
     """Seconds from frames × steps × methods, as long as no such run was timed.
 
     The video is read once, once more for the counterfactual and each method, and GRADIENT_READS
-    times for each ascent step. Each answer may take all its tokens, and so may each thought of a
-    model that thinks.
+    times for each ascent step, by reading alone `Work.reads` times. Each answer may take all its
+    tokens, and so may each thought of a model that thinks.
     """
     methods = len(work.methods)
-    reads = 2 + methods + GRADIENT_READS * work.steps
+    reads = 2 + methods + (work.reads or GRADIENT_READS) * work.steps
     tokens = (2 + methods) * work.max_tokens * work.width
     if getattr(MODELS.get(("backbone", work.backbone)), "thinks", False):
         tokens += work.thoughts * work.max_thought

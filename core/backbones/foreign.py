@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from macd_studio.core.validation import shown
 
 PACKAGES = ("transformers", "tokenizers", "torchvision", "torch", "jinja2")
 """Whose line is named, the first of these that an error passed."""
+_RUNS = ContextVar("runs", default=False)
 
 
 @contextmanager
@@ -25,6 +27,7 @@ def foreign_code(
     name: of the model. doing: what it fails at, for "MODEL fails when it …". Errors of this project
     pass, as do a lack of memory and the classes in `passing`.
     """
+    before = _RUNS.set(True)
     try:
         yield
     except Exception as error:
@@ -35,6 +38,13 @@ def foreign_code(
             "Update transformers, complete the model's files, or choose another backbone; --verbose"
             " shows the traceback",
         ) from error
+    finally:
+        _RUNS.reset(before)
+
+
+def foreign_runs() -> bool:
+    """Whether such code runs now, in this thread."""
+    return _RUNS.get()
 
 
 def out_of_memory(error: BaseException) -> bool:

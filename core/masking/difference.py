@@ -18,12 +18,12 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded, Handle, Reader
 from macd_studio.core.macd import MaskCompositor
 from macd_studio.core.masking.composite import BATCH
+from macd_studio.core.options import DITHERS
 
 Float64Array = NDArray[np.float64]
 Losses = Callable[[Tensor], Float64Array]
 """Videos (B, T, 3, H, W) → the query loss of each (B,), nats a token."""
 
-DITHERS = 4
 TIMES_NOISE = 3.0
 """A difference is decided above so many standard deviations of the dithered losses."""
 
@@ -50,11 +50,6 @@ def losses_by(
         return np.asarray(-lm.question_log_p(encoded, views).mean(1), np.float64)
 
     return losses
-
-
-def reads_of(objects: int, groups: int, shared: bool = False) -> int:
-    """How many videos are read for the slopes of one step."""
-    return 1 + DITHERS + 4 * ((min(objects, 1) if shared else objects) + groups)
 
 
 def difference_gradient(

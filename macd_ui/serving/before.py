@@ -125,6 +125,10 @@ DEVICE: tuple[Computed, ...] = (
         (), "the choice map", "129 views of 32 frames: six of 8 objects, with a frame mask",
         187, 11.4, "120 s of the device; Stop between 8 views; the visitor's time of computing",
     ),
+    Computed(
+        (), "an ascent by reading alone", "20 steps of 229 views of 32 frames: 40 objects", 104, 79,
+        "ended after 120 s of the device; Stop between 8 views; the visitor's time of computing",
+    ),
 )  # fmt: skip
 """What is computed in a job's turn, and has a worst case of its own; likewise measured."""
 ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})

@@ -11,11 +11,7 @@ import torch
 import macd_studio as macd
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.masking.ascent import ascend
-from macd_studio.core.masking.difference import (
-    difference_gradient,
-    losses_by,
-    reads_of,
-)
+from macd_studio.core.masking.difference import difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.summary import as_text
@@ -45,7 +41,9 @@ def slopes(loss, r, rf, h=0.1, **more):
         return np.array([loss(v.double().mean((1, 2, 3)).numpy()) for v in videos])
 
     value, g, gf = difference_gradient(Flat(), losses, torch.tensor(r), torch.tensor(rf), h, **more)
-    assert sum(asked) == reads_of(len(r), len(rf), more.get("shared", False))
+    strengths = "shared" if more.get("shared") else "per-object"
+    options = AscentOptions(gradient="difference", strengths=strengths)
+    assert sum(asked) == options.reads(len(r), len(rf))
     return value, g.tolist(), gf.tolist()
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
@@ -176,6 +177,19 @@ def test_a_read_that_passes_by_is_noticed():
             with pytest.raises(RuntimeError):
                 read(pixels.mean())
         assert to_host(pixels).shape == (4, 3, 200, 200)
+
+
+def test_foreign_code_may_copy_a_tensor_to_the_host():
+    """Where a processor takes the size of a picture from an array of its pixels."""
+    with dry_run("meta"):
+        pixels = torch.zeros(3, 200, 300, device="meta", dtype=torch.float16)
+        with pytest.raises(NotImplementedError, match="no data"):
+            pixels.cpu()
+        with foreign_code("a model", "reads"):
+            found = pixels.detach().cpu().numpy()
+        assert (found.shape, found.dtype) == ((3, 200, 300), np.float16)
+        with pytest.raises(NotImplementedError, match="no data"):
+            pixels.cpu()
 
 
 def test_values_that_decide_shapes_are_known():

@@ -1,12 +1,13 @@
 """The estimate of a run's time, on runs whose true cost is known."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import DecodeOptions, RunOptions
+from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Answer, Counterfactual, Trace
@@ -104,6 +105,28 @@ def test_unlike_runs_are_not_averaged():
     for _ in range(4):
         estimator.learn(long, trace_of(long))
     assert 0.5 < estimator.total(SHORT) / sum(seconds(SHORT).values()) < 2
+
+
+def test_a_step_by_reading_alone_is_learned_by_its_readings():
+    """A second of reading for 2 objects and 4 groups, so about 2.4 for 12 of them and 4."""
+    options = RunOptions(ascent=AscentOptions(gradient="difference"))
+    found = (SimpleNamespace(id=1),) * 2
+    run = replace(trace_of(SHORT), options=options, groups=((0,),) * 4, tracks=found)
+    run = replace(run, timings_ms=run.timings_ms | {"ascent": 1000.0})
+    work = work_of(clip(8, 16), RunSpec("", options, (), "b", "d"))
+    exact = work_of(clip(8, 16), RunSpec("", RunOptions(), (), "b", "d"))
+    assert (exact.reads, work.reads) == (0, 1 + 4 + 4 * (options.track.max_tracks + 8))
+    estimator = Estimator()
+    estimator.learn(work, run)
+    begun = replace(run, tracks=found * 6, timings_ms={"prefill": 1.0})
+    few = estimator.left(work, "ascent", 0.0, replace(begun, tracks=found))
+    many = estimator.left(work, "ascent", 0.0, begun)
+    assert many - few == pytest.approx((5 + 4 * 16) / (5 + 4 * 6) - 1)
+    unknown = estimator.left(work, "ascent", 0.0, replace(begun, groups=()))
+    assert unknown == pytest.approx(few)  # as many as last time
+    assert work_of_trace(begun).reads == 5 + 4 * 16
+    unmasked = replace(options, mask=MaskOptions(frame_mask="off"))
+    assert work_of_trace(replace(begun, options=unmasked)).reads == 5 + 4 * 12
 
 
 def test_stages_from_the_cache_and_stopped_runs_teach_nothing():

@@ -17,6 +17,7 @@ from macd_studio.core.beside import MakeLimits
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.choices import MOST_OBJECTS
 from macd_studio.core.objects.exporting import export_beside
+from macd_studio.core.options import AscentOptions
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
@@ -84,12 +85,23 @@ def test_a_function_without_a_row_is_found():
 
 
 def test_the_row_of_the_choice_map_is_of_the_largest_one():
-    (row,) = before.DEVICE
+    row = before.DEVICE[0]
     views, frames, objects = (int(n) for n in re.findall(r"\d+", row.hostile))
     assert views == (2 << MOST_OBJECTS) + 1  # with and without frame mask, and MACD's own levels
     assert frames == LIMITS["video.frames"]
     assert objects > MOST_OBJECTS
     assert row.seconds < ServerSettings(public=True).time_limit_s
+
+
+def test_the_row_of_reading_alone_is_of_the_longest_ascent():
+    row = before.DEVICE[1]
+    steps, views, frames, objects = (int(n) for n in re.findall(r"\d+", row.hostile))
+    assert steps == LIMITS["ascent.steps"]
+    assert frames == LIMITS["video.frames"]
+    assert objects == LIMITS["track.max_tracks"]
+    # the embedded model reads frames in pairs, each with a strength
+    assert views == AscentOptions(gradient="difference").reads(objects, frames // 2)
+    assert f"ended after {ServerSettings(public=True).time_limit_s:g} s" in row.ended
 
 
 def test_every_row_is_of_something_that_is_called():
