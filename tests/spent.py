@@ -2,7 +2,7 @@
 
 Seconds of waiting and of processor time: of this process and of those that it started and that
 have ended. The processor's seconds say more on a machine that does other work beside.
-`MACD_TEST_SECONDS=FILE` writes them of each test, as rows of a CSV file.
+`MACD_TEST_SECONDS=FILE` writes them of each test, as rows of a CSV file; without its fixtures too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Spent:
         self.by_folder: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
         self.by_file: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
         self.by_test: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        self.alone: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
@@ -50,14 +51,18 @@ class Spent:
             row[0] += report.when == "call"
             row[1] += report.duration
             row[2] += getattr(report, "processor_s", 0.0)
+        if report.when == "call":
+            self.alone[report.nodeid] = getattr(report, "processor_s", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table."""
         if path := os.environ.get("MACD_TEST_SECONDS"):
             with open(path, "w", newline="") as file:
                 rows = csv.writer(file)
-                rows.writerow(["test", "waited", "processor"])
-                rows.writerows((name, *row[1:]) for name, row in self.by_test.items())
+                rows.writerow(["test", "waited", "processor", "without fixtures"])
+                rows.writerows(
+                    (name, *row[1:], self.alone.get(name)) for name, row in self.by_test.items()
+                )
         if sum(row[1] for row in self.by_folder.values()) < LEAST_S:
             return
         for what, found in (("folder", self.by_folder), ("file, the slowest", self.by_file)):
