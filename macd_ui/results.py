@@ -26,8 +26,7 @@ from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
 from macd_studio.core.recent import Recent
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
-from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
-from macd_studio.evals.scoring.report import TRACES, plots, questions_csv, report_page
+from macd_studio.evals.scoring import TRACES
 from macd_studio.macd_ui.gallery.site import Run, read_run, run_page, shared_file
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.sites import (
@@ -161,6 +160,10 @@ def open_report(report: Any, folder: Path) -> Opened:
 
 
 def _files_report(report: Report, folder: Path) -> Opened:
+    # at first use: they import SciPy, which the page does not need
+    from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
+    from macd_studio.evals.scoring.report import plots, questions_csv, report_page
+
     def links(key: str) -> list[tuple[str, str]]:
         if not KEY.fullmatch(key) or not (folder / TRACES / f"{key}.macd").is_file():
             return []

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
-from macd_studio.ratings.stats import LEVEL, Estimate, Matrix
+from macd_studio.ratings.stats import Estimate, Matrix, student
 
 NAN = float("nan")
 
@@ -96,5 +95,5 @@ def _scaled(parts: Matrix) -> float:
 def _interval(value: float, variance: float, freedom: int) -> Estimate:
     if freedom < 1 or variance <= 0:
         return Estimate(value, NAN, NAN)
-    half = float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variance))
+    half = float(student(freedom) * np.sqrt(variance))
     return Estimate(value, value - half, value + half)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, spearmanr
-from scipy.stats import t as student
 
 Matrix = NDArray[np.float64]
 LEVEL = 0.95
@@ -100,6 +99,8 @@ def wilson(successes: int, trials: int) -> Estimate:
     """
     if not trials:
         return Estimate(float("nan"), float("nan"), float("nan"))
+    from scipy.stats import binomtest  # takes half a second, and few who import this call it
+
     found = binomtest(successes, trials).proportion_ci(LEVEL, method="wilson")
     return Estimate(successes / trials, float(found.low), float(found.high))
 
@@ -118,10 +119,21 @@ def spearman(
         return float("nan")
     if min(np.ptp(x), np.ptp(y)) == 0:
         return float("nan")
+    from scipy.stats import spearmanr
+
     return float(spearmanr(x, y).statistic)
 
 
-Z = float(student.ppf((1 + LEVEL) / 2, np.inf))
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+
+
+def student(freedom: float) -> float:
+    """Half the width of a two-sided interval of level `LEVEL`, in standard errors."""
+    from scipy.stats import t
+
+    return float(t.ppf((1 + LEVEL) / 2, freedom))
+
+
 MOST = 10_000
 
 
@@ -142,7 +154,7 @@ class Components:
         if freedom < 1:
             return float("nan")
         variance = self.rater / raters + self.clip / clips + self.rest / (raters * clips)
-        return float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variance))
+        return float(student(freedom) * np.sqrt(variance))
 
 
 def components(values: Matrix) -> Components | None:

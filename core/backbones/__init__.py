@@ -1,14 +1,23 @@
 """Video language models behind one role (`base.py`); `load_backbone` is the door.
 
-transformers is imported when a model is loaded, not before.
+torch is imported when a model or a role is first used, transformers when a model is loaded.
 """
 
-from macd_studio.core.backbones.base import BackboneInfo, Encoded
-from macd_studio.core.backbones.local import DecodeState, LocalLM
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from macd_studio.core.types import Progress
 from macd_studio.core.weights_options import Weights
 
+if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import BackboneInfo, Encoded
+    from macd_studio.core.backbones.local import DecodeState, LocalLM
+
 __all__ = ["BackboneInfo", "DecodeState", "Encoded", "LocalLM", "load_backbone"]
+
+_PLACES = {"BackboneInfo": "base", "DecodeState": "local", "Encoded": "base", "LocalLM": "local"}
 
 
 def load_backbone(
@@ -24,3 +33,10 @@ def load_backbone(
     from macd_studio.core.backbones.load import load_backbone as load
 
     return load(name, device, progress, weights, offload, question, hash_weights)
+
+
+def __getattr__(name: str) -> Any:
+    """The roles, which import torch, when they are first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

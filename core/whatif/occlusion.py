@@ -11,7 +11,6 @@ from itertools import chain
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.errors import OptionError
@@ -69,6 +68,8 @@ def _log_odds(log_p: Float64Array) -> Float64Array:
 def _correlation(a: Float64Array, b: Float64Array) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
+    from scipy.stats import spearmanr  # takes half a second, and few who import this call it
+
     return float(spearmanr(a, b).statistic)
 
 

@@ -214,7 +214,8 @@ def answer_files(
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.constant import answers_by_first, tune, with_constants
     from macd_studio.evals.run import DERIVED, choose, complete, plan, ticking
-    from macd_studio.evals.scoring.report import TRACES, make_report
+    from macd_studio.evals.scoring import TRACES
+    from macd_studio.evals.scoring.report import make_report
     from macd_studio.evals.traces import TraceKeeper
 
     benchmark = setting.open()

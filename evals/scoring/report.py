@@ -26,6 +26,7 @@ from macd_studio.evals.constant import constant_like
 from macd_studio.evals.failures import count_objects, objects_note
 from macd_studio.evals.figures import page
 from macd_studio.evals.metrics import calibration, one_answer_note, open_shares
+from macd_studio.evals.scoring import TRACES
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
@@ -234,7 +235,6 @@ def _one_answer(splits: Mapping[str, Sequence[Item]]) -> str:
     return one_answer_note(yes_no)
 
 
-TRACES = "traces"
 MOST_PLOTTED = 8
 """Methods in the plot of reliability, which tells them apart by colour and mark."""
 COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "right", "margin", "key")
