@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -40,10 +41,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Spent(), "spent")
 
 
+@cache
+def _uses_server(file: str) -> bool:
+    """Whether a test of the file takes the fixture `page` or `server`."""
+    taken = r"^def test_\w+\([^)]*\b(page|server)\b"
+    return re.search(taken, (ROOT / file).read_text(), re.MULTILINE) is not None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Several workers: a file stays on one, and so do halves of the browser tests, which share a
-    server.
+    """Several workers: a file stays on one, and so do all browser tests that use the page's server.
 
     Fixtures of a module or of the session are then made once, but for the embedded models.
     """
@@ -52,7 +59,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByServer(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return f"{FIRST[0]}{crc32(file.encode()) % 2}" if file.startswith(FIRST[0]) else file
+            if not file.startswith(FIRST[0]):
+                return file
+            return f"{FIRST[0]}{'server' if _uses_server(file) else 'alone'}"
 
     config.option.loadscopereorder = False  # by number of tests; ours are in order
     return ByServer(config, log)
