@@ -1,4 +1,4 @@
-"""`python -m bench [PART …]`: measures, prints, writes bench/results/latest.json."""
+"""`python -m bench [PART …]`: measures and prints; writes latest.json and history.jsonl."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import platform
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from bench import history
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 WORKERS = RESULTS.with_name("workers.json")
@@ -54,18 +57,22 @@ def main() -> None:
     if unknown := set(args.parts) - set(PARTS + SLOW):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    now: dict[str, Any] = {}
     for part in args.parts or PARTS:
         print(f"{part} …", file=sys.stderr, flush=True)
         measured = import_module(f"bench.{part}").measure()
         for key, value in measured.items():
             print(f"{key:<28}{value:>12}")
-        results |= measured
+        now |= measured
+    results |= now
     before = results.get("machine")
     results["machine"] = machine()
     last = results.get("last", []) if results["machine"] == before else []
     results["last"] = sorted({*last, *(args.parts or PARTS)})
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    history.append(now, results["machine"])
+    print(history.table())
 
 
 if __name__ == "__main__":

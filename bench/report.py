@@ -12,6 +12,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
+from bench import history
 from bench.__main__ import RESULTS, WORKERS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -26,6 +27,11 @@ DEEP = (
     " On the CPU one run each, so that differences of a fifth mean nothing; on a GPU medians of 5."
     " Peak memory is the bytes of tensors that live at once, weights included. Beside it what the"
     " paper reports for trained weights on an A100, with other frames and answers."
+)
+SLOWER = (
+    "Ratios of times, each beside the one measured before it on a processor of that name with as"
+    " many cores, where it grew by more than a tenth: all are in"
+    " [bench/results/history.jsonl](../bench/results/history.jsonl), with their commits."
 )
 CHEAPER = (
     "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance alone"
@@ -312,6 +318,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
         "",
         "![Time and FLOPs as ratios](bench.svg)",
     ]
+    lines += ["", "## Slower than at the last measurement", "", SLOWER, "", history.table()]
     for title, rows in TABLES.items():
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
         lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
