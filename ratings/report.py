@@ -28,6 +28,7 @@ from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.plan import MAIN, TRAINING
 from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
 from macd_studio.ratings.quality import Quality, judge_raters
+from macd_studio.ratings.roster import Rater
 from macd_studio.ratings.stats import (
     Estimate,
     Matrix,
@@ -40,7 +41,7 @@ from macd_studio.ratings.stats import (
     spread_interval,
     wilson,
 )
-from macd_studio.ratings.store import Rater, Study
+from macd_studio.ratings.store import Study
 
 PAPER = {
     "what": "the paper's own study: 50 EventHallusion videos, no interval, no agreement reported",

@@ -32,15 +32,8 @@ from macd_studio.ratings.export import FORMATS, content_of
 from macd_studio.ratings.mirror import Mirror
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
-from macd_studio.ratings.store import (
-    CLOSED,
-    OPEN,
-    PAUSED,
-    STATES,
-    Outcome,
-    Rater,
-    Study,
-)
+from macd_studio.ratings.roster import CLOSED, OPEN, PAUSED, STATES, Rater
+from macd_studio.ratings.store import Outcome, Study
 
 PAGE = Path(__file__).parent / "page"
 CODE_HEADER = "x-study-code"

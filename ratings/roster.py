@@ -1,0 +1,199 @@
+"""Who may do what in a study: raters, the organiser, and whether it is open."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import sqlite3
+from dataclasses import dataclass
+
+from macd_studio.ratings.chain import stamp_after
+from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
+from macd_studio.ratings.secret import derived_code, hash_code, new_code
+from macd_studio.ratings.study_file import StudyFile
+
+OPEN, PAUSED, CLOSED = "open", "paused", "closed"
+STATES = (OPEN, PAUSED, CLOSED)
+REVEAL = "reveal"
+"""Notes that what the preregistration seals was written to a file; the study stays closed."""
+MERGE = "merge"
+"""Notes the ends of the branches that were merged, which the next event continues."""
+MOST_INVITES = 1000
+MOST_ADMITTED = 5000
+"""Raters of one study, above which nobody who signs in becomes another."""
+
+
+@dataclass(frozen=True)
+class Rater:
+    """Somebody with a code. name: what the organiser reads; code: its hash, by which other servers
+    know the rater; simulated: by which program, or "".
+    """
+
+    id: int
+    name: str
+    code: str
+    simulated: str = ""
+    revoked: bool = False
+
+
+class Roster(StudyFile):
+    """A study file with its raters and its organiser."""
+
+    def invite(self, count: int, simulated: str = "") -> list[str]:
+        """Makes raters with their screens; their codes, which are kept nowhere."""
+        if not 1 <= count <= MOST_INVITES:
+            raise Refused(f"{count} invitations", f"Choose 1 to {MOST_INVITES}")
+        codes = [new_code() for _ in range(count)]
+        self._add_raters(codes, simulated)
+        return codes
+
+    def admit(self, identity: str) -> str:
+        """The code of somebody whom a login has identified, who becomes a rater the first time.
+
+        The code is derived from the identity and the study's key, so that nothing of the identity
+        is stored. Raises Refused where the study has as many raters as it can have.
+        """
+        code = derived_code(self._login_key, identity)
+        with self._lock:
+            if self.rater_of(code) is None:
+                row = self.row("SELECT count(*) AS raters FROM raters")
+                if row is None or row["raters"] >= MOST_ADMITTED:
+                    raise Refused("the study takes no more raters", "Ask its organiser", 403)
+                self._add_raters([code], signed_in=True)
+        return code
+
+    def _add_raters(
+        self, codes: list[str], simulated: str = "", *, signed_in: bool = False
+    ) -> None:
+        shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
+        with self.transaction() as db:
+            (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
+            for number, code in enumerate(codes, known + 1):
+                db.execute(
+                    "INSERT INTO raters VALUES (?, ?, ?, ?, ?)",
+                    (number, free_name(db, number), hash_code(code), simulated or None,
+                     self.clock()),
+                )  # fmt: skip
+                # who signs in may do so at two servers that do not know of each other, and gets
+                # the same screens there: drawn by the code, not by how many came before
+                rng = keyed_rng(self._login_key, "screens", code) if signed_in else None
+                place = number - 1 if rng is None else int(rng.integers(2**31))
+                tasks = plan_tasks(
+                    self.design, shown[MAIN], shown[TRAINING], shown[GOLD],
+                    self.preregistration["repeat"], self.key, place,
+                )  # fmt: skip
+                ids = [(secrets.token_bytes if rng is None else rng.bytes)(16).hex() for _ in tasks]
+                ordered = sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None)
+                for at, task in ordered:
+                    again = None if task.repeats is None else ids[task.repeats]
+                    db.execute(
+                        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                        (ids[at], number, at, task.part, task.clip, task.left, task.right, again),
+                    )
+
+    def _shown(self, part: str) -> list[Shown]:
+        order = {a: i for i, a in enumerate(self.preregistration["arms"])}
+        sides: dict[int, list[tuple[int, int]]] = {}
+        for r in self.rows(
+            "SELECT s.id, s.clip, s.arm FROM sides s JOIN clips c ON c.id = s.clip"
+            " WHERE c.part = ? ORDER BY s.clip, s.arm",
+            part,
+        ):
+            sides.setdefault(r["clip"], []).append((order.get(r["arm"], len(order)), r["id"]))
+        return [Shown(clip, tuple(i for _, i in sorted(z))) for clip, z in sides.items()]
+
+    def raters(self) -> list[Rater]:
+        """All raters, revoked ones among them."""
+        revoked = self._revoked()
+        return [_rater(r, revoked) for r in self.rows("SELECT * FROM raters ORDER BY id")]
+
+    def rater_of(self, code: str) -> Rater | None:
+        """The rater with this code, a revoked one too; None where there is none."""
+        # by its hash, so that the time of the search tells nothing of the code
+        row = self.row("SELECT * FROM raters WHERE code_sha256 = ?", hash_code(code))
+        return None if row is None else _rater(row, self._revoked())
+
+    def is_organiser(self, code: str) -> bool:
+        """Whether this is the organiser's code; the last one that was made holds."""
+        stored = self._last("organiser")
+        return stored is not None and hmac.compare_digest(hash_code(code), stored)
+
+    def renew_organiser(self) -> str:
+        """A new code of the organiser; the one before no longer holds."""
+        code = new_code()
+        self.control("organiser", hash_code(code))
+        return code
+
+    def control(self, what: str, value: str | None = None) -> None:
+        """Notes a change of the study's state: open, paused, closed, revoke, restore, reveal.
+
+        Raises Refused for opening a study whose arms have been revealed.
+        """
+        if what in (OPEN, PAUSED) and self._last(REVEAL, "what") is not None:
+            raise Refused(
+                "the arms of this study were revealed, so that no further rating would be blind",
+                "Make a new study: ratings create",
+                409,
+            )
+        with self.transaction() as db:
+            self.add_control(db, what, value)
+
+    def add_control(self, db: sqlite3.Connection, what: str, value: str | None) -> None:
+        """A control inside a transaction, after everything that the study holds."""
+        db.execute(
+            "INSERT INTO controls (time, what, value, writer, stamp) VALUES (?, ?, ?, ?, ?)",
+            (self.clock(), what, value, self.writer, stamp_after(self.clock(), last_stamp(db))),
+        )
+
+    def revoke(self, name: str, *, restore: bool = False) -> None:
+        """The rater's code no longer opens anything, or does again. Ratings stay."""
+        rater = next((r for r in self.raters() if r.name == name), None)
+        if rater is None:
+            raise Refused(f"there is no rater {name[:20]!r}", "Choose a listed one", 404)
+        self.control("restore" if restore else "revoke", rater.code)
+
+    def _revoked(self) -> set[str]:
+        revoked: set[str] = set()
+        for r in self.rows(
+            "SELECT what, value FROM controls WHERE what IN ('revoke', 'restore')"
+            " ORDER BY stamp, writer"
+        ):
+            (revoked.add if r["what"] == "revoke" else revoked.discard)(r["value"])
+        return revoked
+
+    def _last(self, what: str, column: str = "value") -> str | None:
+        row = self.row(
+            "SELECT * FROM controls WHERE what = ? ORDER BY stamp DESC, writer DESC LIMIT 1", what
+        )
+        return None if row is None else row[column]
+
+    @property
+    def state(self) -> str:
+        """open; paused: no further item is shown; closed: nothing more is taken."""
+        row = self.row(
+            "SELECT what FROM controls WHERE what IN ('open', 'paused', 'closed')"
+            " ORDER BY stamp DESC, writer DESC LIMIT 1"
+        )
+        return OPEN if row is None else str(row["what"])
+
+
+def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:
+    code = row["code_sha256"]
+    return Rater(row["id"], row["name"], code, row["simulated"] or "", code in revoked)
+
+
+def last_stamp(db: sqlite3.Connection) -> int:
+    """The newest stamp of the study, 0 where there is none."""
+    (newest,) = db.execute(
+        "SELECT max((SELECT coalesce(max(stamp), 0) FROM events),"
+        " (SELECT coalesce(max(stamp), 0) FROM controls))"
+    ).fetchone()
+    return int(newest)
+
+
+def free_name(db: sqlite3.Connection, number: int) -> str:
+    """The name of a new rater: R and the number, or the next one that nobody has."""
+    while db.execute("SELECT 1 FROM raters WHERE name = ?", (f"R{number:02d}",)).fetchone():
+        number += 1
+    return f"R{number:02d}"
