@@ -18,6 +18,7 @@ import numpy as np
 
 import macd_studio as macd
 from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.controls import PLACE, compare_masks
 from macd_studio.core.words import writable
 from macd_studio.ratings import arms as arm_module
 from macd_studio.ratings.arms import (
@@ -26,7 +27,6 @@ from macd_studio.ratings.arms import (
     LEAST,
     MACD,
     MOST,
-    RANDOM,
     Arm,
     ArmMask,
     NoMask,
@@ -52,7 +52,7 @@ class StudyPlan:
     changed by hand, the arm "by-hand" of the clips they are of.
     """
 
-    arms: tuple[str, ...] = (MACD, RANDOM)
+    arms: tuple[str, ...] = (MACD, PLACE)
     design: Design = "pair"
     raters: int = 3
     repeat: float = 0.1
@@ -63,11 +63,27 @@ class StudyPlan:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """An item that is not in the study. hidden: share of all pixels that MACD's mask hides, [0, 1];
+    None where there is no mask.
+    """
+
+    name: str
+    reason: str
+    hidden: float | None = None
+
+
+@dataclass(frozen=True)
 class Created:
-    """What creation says. left_out: (name, reason) pairs; organiser: the code, kept nowhere."""
+    """What creation says. organiser: the code, kept nowhere.
+
+    overlaps: by arm, the (name, share) of every item: how much of what the first arm hides it
+    hides too.
+    """
 
     items: int
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[LeftOut, ...]
+    overlaps: Mapping[str, tuple[tuple[str, float], ...]]
     sha256: str
     organiser: str
     preregistration: str
@@ -85,11 +101,11 @@ def create_study(
     path: Path,
     sources: Sequence[Source],
     plan: StudyPlan,
-    failed: Sequence[tuple[str, str]] = (),
+    failed: Sequence[LeftOut] = (),
 ) -> Created:
     """Writes a new study file and its preregistration beside it.
 
-    failed: (name, reason) of clips that gave no source; they stand among what was left out.
+    failed: clips that gave no source; they stand among what was left out.
     Raises OptionError where the file exists, an arm is not known, or no item stays.
     """
     check_plan(plan)
@@ -100,7 +116,7 @@ def create_study(
     items, left_out = _choose(sources, plan)
     left_out = [*failed, *left_out]
     if not items:
-        reasons = ", ".join(f"{n}: {r}" for n, r in left_out) or "no trace was given"
+        reasons = ", ".join(f"{x.name}: {x.reason}" for x in left_out) or "no trace was given"
         raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
     known = [_known_item(k) for k in plan.gold]
     organiser = new_code()
@@ -116,7 +132,11 @@ def create_study(
         ) from error
     finally:
         scratch.unlink(missing_ok=True)
-    return Created(len(items), tuple(left_out), sha256(text), organiser, text)
+    overlaps = {
+        arm: tuple((i.source.name, float(i.sides[arm].details["overlap"])) for i in items)
+        for arm in plan.arms[1:]
+    }
+    return Created(len(items), tuple(left_out), overlaps, sha256(text), organiser, text)
 
 
 def preregistration_path(path: Path) -> Path:
@@ -137,34 +157,37 @@ def check_plan(plan: StudyPlan) -> None:
         raise OptionError("the arm by-hand needs masks", "Give traces by --by-hand FILES")
 
 
-def _choose(
-    sources: Sequence[Source], plan: StudyPlan
-) -> tuple[list[_Item], list[tuple[str, str]]]:
+def _choose(sources: Sequence[Source], plan: StudyPlan) -> tuple[list[_Item], list[LeftOut]]:
     items: list[_Item] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[LeftOut] = []
     drawn = {s.key: s for s in plan.by_hand}
     taken = {k.source.key: "used for training or gold" for k in plan.gold}
     for number, source in enumerate(sources):
         reason = source.problem or taken.get(source.key, "")
         sides: dict[str, ArmMask] = {}
+        share = None
         if not reason:
+            share = _share(source, arm_module.macd(source, np.random.default_rng(0)))
             try:
-                sides = _draw_arms(source, plan, drawn.get(source.key), number)
+                sides = _draw_arms(source, plan, drawn.get(source.key), number, share)
             except NoMask as error:
                 reason = str(error)
         if reason:
-            left_out.append((source.name, reason))
+            left_out.append(LeftOut(source.name, reason, share))
             continue
         taken[source.key] = "given twice"
         items.append(_Item(MAIN, source, sides))
     return items, left_out
 
 
+def _share(source: Source, mask: ArmMask) -> float:
+    """How much of all pixels a mask hides, [0, 1]."""
+    return mask.hidden / float(len(source.frames) * source.size[0] * source.size[1])
+
+
 def _draw_arms(
-    source: Source, plan: StudyPlan, drawn: Source | None, number: int
+    source: Source, plan: StudyPlan, drawn: Source | None, number: int, share: float
 ) -> dict[str, ArmMask]:
-    pixels = float(len(source.frames) * source.size[0] * source.size[1])
-    share = arm_module.macd(source, np.random.default_rng(0)).hidden / pixels
     if share < LEAST:
         raise NoMask(NOTHING)
     if share > MOST:
@@ -180,8 +203,13 @@ def _draw_arms(
                 raise NoMask("the mask drawn by hand is of other frames")
             arm = arm_module.by_hand(drawn)
         sides[name] = arm(source, rng)
-        if name != MACD and sides[name].hidden / pixels < LEAST:
+        if name != MACD and _share(source, sides[name]) < LEAST:
             raise NoMask(f"{NOTHING} by {name}")
+    first = sides[plan.arms[0]].mask
+    for name in plan.arms[1:]:
+        ratio, overlap = compare_masks(first, sides[name].mask)
+        compared = {"area_ratio": round(ratio, 5), "overlap": round(overlap, 5)}
+        sides[name] = ArmMask(sides[name].mask, sides[name].details | compared)
     return sides
 
 
@@ -197,7 +225,7 @@ def _known_item(item: KnownItem) -> _Item:
 def _write(
     path: Path,
     items: Sequence[_Item],
-    left_out: Sequence[tuple[str, str]],
+    left_out: Sequence[LeftOut],
     plan: StudyPlan,
     organiser: str,
 ) -> str:
@@ -213,7 +241,11 @@ def _write(
         described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]
         sealed = {
             "seed": plan.seed,
-            "left_out": [{"clip": writable(n), "reason": r} for n, r in left_out],
+            "left_out": [
+                {"clip": writable(x.name), "reason": x.reason}
+                | ({} if x.hidden is None else {"hidden": round(x.hidden, 5)})
+                for x in left_out
+            ],
         }
         text = canonical({
             "version": 2,
@@ -227,6 +259,7 @@ def _write(
             "instructions_sha256": sha256(plan.instructions),
             "items": public_items(described, salt),
             "left_out": count_reasons(left_out),
+            "overlap": _overlaps(described, plan.arms),
             "sealed_sha256": sealed_sha256(salt, sealed),
             "analysis": PLAN,
         })  # fmt: skip
@@ -342,9 +375,15 @@ def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None
         )  # fmt: skip
 
 
-def count_reasons(left_out: Sequence[tuple[str, str]]) -> dict[str, int]:
+def _overlaps(described: Sequence[dict[str, Any]], arms: Sequence[str]) -> dict[str, list[float]]:
+    """By arm but the first, the overlaps of all main items, sorted: which is whose stays sealed."""
+    main = [item["arms"] for item in described if item["part"] == MAIN]
+    return {arm: sorted(item[arm]["overlap"] for item in main) for arm in arms[1:]}
+
+
+def count_reasons(left_out: Sequence[LeftOut]) -> dict[str, int]:
     """How many items fall out for each reason."""
-    return dict(Counter(reason for _, reason in left_out))
+    return dict(Counter(x.reason for x in left_out))
 
 
 def _flush(path: Path) -> None:

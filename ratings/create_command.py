@@ -12,11 +12,19 @@ from typing import Any
 
 from macd_studio.core.cli.flags import add_some_flags, some_options
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.masking.controls import CONTROLS, PLACE
 from macd_studio.core.shipped import assets
 from macd_studio.core.validation import Number, Text
 from macd_studio.core.words import count, visible
+from macd_studio.ratings.arms import ARMS, BY_HAND, MACD
 from macd_studio.ratings.clips import Job, jobs_of, trace_clips
-from macd_studio.ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
+from macd_studio.ratings.create import (
+    Created,
+    LeftOut,
+    StudyPlan,
+    create_study,
+    preregistration_path,
+)
 from macd_studio.ratings.gold import read_gold
 from macd_studio.ratings.plan import DESIGNS
 from macd_studio.ratings.source import Source, read_source, source_of
@@ -49,10 +57,17 @@ def add_create(create: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     create.add_argument("--device", default="auto", help="of both models (default: auto)")
     add_some_flags(create, READING)
-    create.add_argument(
-        "--arms", default="macd,random-elsewhere", metavar="NAME,…",
-        help="of macd, random-elsewhere, random-place, random-objects, mask-all, reversed, by-hand;"
-        " each other arm is compared with the first (default: %(default)s)",
+    compared = create.add_mutually_exclusive_group()
+    compared.add_argument(
+        "--control", choices=tuple(CONTROLS), default=PLACE,
+        help="what MACD's masks are compared with: "
+        + "; ".join(f"{name}: {what}" for name, what in CONTROLS.items())
+        + ". The paper's comparison is random-place (default: %(default)s)",
+    )  # fmt: skip
+    compared.add_argument(
+        "--arms", metavar="NAME,…",
+        help=f"instead of macd and a control: two or more of {', '.join([*ARMS, BY_HAND])}; each is"
+        " compared with the first",
     )  # fmt: skip
     create.add_argument(
         "--by-hand", nargs="+", type=Path, default=[], metavar="FILE.macd",
@@ -90,7 +105,7 @@ def create(args: argparse.Namespace) -> int:
         files = [(folder / row["video"]).with_suffix(".macd") for row in index]
         gold = gold or HERE / "examples_gold.json"
     plan = StudyPlan(
-        arms=tuple(a.strip() for a in args.arms.split(",")),
+        arms=tuple(a.strip() for a in args.arms.split(",")) if args.arms else (MACD, args.control),
         design=args.design,
         raters=args.raters,
         repeat=args.repeat,
@@ -99,21 +114,40 @@ def create(args: argparse.Namespace) -> int:
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
         by_hand=tuple(_sources(args.by_hand)),
     )
-    failed: list[tuple[str, str]] = []
+    failed: list[LeftOut] = []
     sources = list(_traced(jobs, args, failed)) if jobs else _sources(files)
     made = create_study(args.study, sources, plan, failed)
     print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
-    for reason, n in count_reasons(made.left_out).items():
-        names = ", ".join(name for name, why in made.left_out if why == reason)
-        print(f"{count(n, 'item')} left out, {reason}: {visible(names)}")
+    _tell_left_out(made)
+    _tell_overlaps(made)
     print(f"preregistration: {preregistration_path(args.study)}")
     print(f"sha256: {made.sha256}")
     print(f"organiser: {link_of(args.url, 'organise', made.organiser)}")
     return 0
 
 
+def _tell_left_out(made: Created) -> None:
+    for reason in dict.fromkeys(x.reason for x in made.left_out):
+        those = [x for x in made.left_out if x.reason == reason]
+        names = ", ".join(
+            x.name if x.hidden is None else f"{x.name} (MACD hides {x.hidden:.1%})" for x in those
+        )
+        print(f"{count(len(those), 'item')} left out, {reason}: {visible(names)}")
+
+
+def _tell_overlaps(made: Created) -> None:
+    """Of every item, how much of what the first arm hides each other arm hides too."""
+    for arm, rows in made.overlaps.items():
+        shares = sorted(share for _, share in rows)
+        middle = shares[len(shares) // 2]
+        print(f"{arm}: share of what the first arm hides that it hides too, by item"
+              f" (median {middle:.0%}, {shares[0]:.0%} to {shares[-1]:.0%}):")  # fmt: skip
+        for name, share in rows:
+            print(f"  {share:4.0%}  {visible(name)}")
+
+
 def _traced(
-    jobs: Sequence[Job], args: argparse.Namespace, failed: list[tuple[str, str]]
+    jobs: Sequence[Job], args: argparse.Namespace, failed: list[LeftOut]
 ) -> Iterator[Source]:
     """The masks of clips, computed one after the other.
 
@@ -128,7 +162,7 @@ def _traced(
         place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
         if isinstance(result, MacdError):
             print(f"{place}left out, {visible(str(result))}", file=sys.stderr)
-            failed.append((job.clip.name, f"no masks: {result.cause}"))
+            failed.append(LeftOut(job.clip.name, f"no masks: {result.cause}"))
         else:
             print(f"{place}{count(len(result.tracks), 'object')}", file=sys.stderr)
             yield source_of(result)

@@ -28,6 +28,9 @@ PLAN = {
     " rater's own. With one rater it is of this rater alone; where all pairs are equal there is no"
     " interval. Of single arms: percentile intervals of a bootstrap over clips and raters,"
     f" {RESAMPLES} times",
+    "control": "of each other arm, how much of what the first arm hides it hides too is stated for"
+    " every item, and the difference is repeated by thirds of that overlap. Items left out are"
+    " counted, with how much of the pixels MACD hides in them",
     "answers": "the last rating of a side that the server received counts; skipped screens and"
     " repeated screens are left out of all but the repeat consistency",
     "agreement": "Krippendorff's alpha for ordinal data over all rated masks, with a bootstrap"

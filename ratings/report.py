@@ -25,11 +25,13 @@ from macd_studio.ratings.answers import (
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.overlap import control_figures, left_out_sizes
 from macd_studio.ratings.plan import MAIN, TRAINING
 from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
 from macd_studio.ratings.quality import Quality, judge_raters
 from macd_studio.ratings.roster import Rater
 from macd_studio.ratings.stats import (
+    GOOD,
     Estimate,
     Matrix,
     alpha_interval,
@@ -52,7 +54,6 @@ PAPER = {
 }
 LIKE_THE_PAPER = {"random-mask", "random-place"}
 """Arms of which the paper's random mask may be one; `random-elsewhere` is another quantity."""
-GOOD = 4
 SEED = 0
 LEAST_TO_STOP = 3
 """Raters without a mark, below which nothing is said of when to stop."""
@@ -90,9 +91,10 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "raters_begun": len(quality),
             "simulated_raters": sum(bool(r.simulated) for r in raters),
             "ratings": len(main),
-            "plan": PLAN,
+            "plan": plan["analysis"],
+            "changed": [k for k in PLAN if plan["analysis"].get(k) != PLAN[k]],
         },
-        "paper": PAPER if LIKE_THE_PAPER & set(arms) else None,
+        "paper": PAPER if LIKE_THE_PAPER & set(arms[1:]) else None,
         "arms": {arm: _arm(main, arm, resamples) for arm in arms},
         "differences": _differences(main, arms, names, named),
         "differences_without_named": _differences(clean, arms, names, named) if named else {},
@@ -103,6 +105,8 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "gradient": _gradient(study, main, arms, resamples),
         "raters": [_rater(q, by_id[q.rater]) for q in quality],
         "areas": _areas(study, arms),
+        "controls": control_figures(study, main, arms),
+        "left_out_sizes": left_out_sizes(study.left_out),
         "conflicts": len(conflicts_of(study)),
         "forks": [asdict(fork) | {"text": "; ".join(fork_lines(fork))} for fork in forks_of(study)],
     }

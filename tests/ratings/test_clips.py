@@ -114,8 +114,8 @@ def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
             {"clip": "bad.mp4", "reason": "no masks: bad.xml is XML without a track"}
         ]
         arms = {r["arm"]: r["hidden"] for r in study.rows("SELECT arm, hidden FROM sides LIMIT 2")}
-        assert set(arms) == {"macd", "random-elsewhere"}
-        assert arms["macd"] == pytest.approx(arms["random-elsewhere"], rel=0.01)
+        assert set(arms) == {"macd", "random-place"}
+        assert arms["macd"] == pytest.approx(arms["random-place"], rel=0.01)
 
 
 def test_a_flag_out_of_its_range_is_told_before_a_clip_is_read(folder, tmp_path, capsys):
