@@ -14,8 +14,13 @@ from typing import Any
 RESAMPLES = 4000
 TARGET = 0.15
 """Half the width of the interval of the paired difference that a study should reach."""
-GOLD_LEAST, SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.6, 0.3, 2.0, 0.0
+SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.3, 2.0, 0.0
 """Below these a rater is named in the report; see PLAN."""
+SLIPS, APART, FAR, ALARM = 0.1, 2, 0.2, 0.01
+"""A careful rater misses SLIPS of the known ratings, and rates FAR of the masks seen twice APART
+points or more apart; a rater is named where what is seen has a lower probability than ALARM."""
+LEAST_SEEN = 6
+"""Ratings, items, or screens with a difference, below which a rule says nothing."""
 
 PLAN = {
     "scale": "1 to 5: how well the mask hides what is needed to answer and keeps the rest",
@@ -39,10 +44,14 @@ PLAN = {
     "gradient": "Spearman's correlation, over objects, of the gradient of the query loss with how"
     " much more raters give to the arms that hide the object",
     "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
-    f" meet less than {GOLD_LEAST:.0%} of the gold ratings, whose ratings have a standard deviation"
-    f" below {SPREAD_LEAST}, who take less than {SECONDS_LEAST:g} s an item (median), or whose"
-    " ratings correlate with the mean of the others negatively beyond chance (the upper end of the"
-    " 95 % interval is below 0)",
+    f" miss so many known ratings, or rate so many masks that they saw twice {APART} points or more"
+    f" apart, as a rater who does so with {SLIPS:.0%} and {FAR:.0%} of them would with a"
+    f" probability below {ALARM:.0%}; who give one side the higher rating more often than chance"
+    f" does with that probability (two-sided binomial test); whose ratings have a standard"
+    f" deviation below {SPREAD_LEAST}; who take less than {SECONDS_LEAST:g} s an item (median); or"
+    " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
+    f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
+    " screens with a difference",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
     f" is within ± {TARGET}, of at least three raters without a mark; the organiser's page shows"
     " the width, not the difference",

@@ -248,14 +248,15 @@ def _gradient(report: dict[str, Any]) -> list[Block]:
 def _raters(report: dict[str, Any]) -> list[Block]:
     if not report["raters"]:
         return [Block("p", "Nobody has rated yet.")]
-    head = ("rater", "done", "ratings", "known items", "repeats equal", "SD", "with others",
-            "seconds", "named because")  # fmt: skip
+    head = ("rater", "done", "ratings", "known items", "repeats equal", "repeats apart",
+            "left higher", "SD", "with others", "seconds", "named because")  # fmt: skip
     rows = [head]
     for q in report["raters"]:
         rows.append((
             _who(q), f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
-            percent(q["repeat_same"]), number(q["spread"]), number(q["others"]),
-            number(q["seconds"], 1), "; ".join(q["reasons"]) or DASH,
+            percent(q["repeat_same"]), percent(q.get("repeat_far")), percent(q.get("left")),
+            number(q["spread"]), number(q["others"]), number(q["seconds"], 1),
+            "; ".join(q["reasons"]) or DASH,
         ))  # fmt: skip
     out = [Block("table", rows=tuple(rows))]
     if report["conflicts"]:
