@@ -68,14 +68,14 @@ def drawn(rng: Rng, at: Setting, kind: str) -> tuple[list[Answer], list[Screen]]
             for place, side in enumerate((task.left, task.right)):
                 assert side is not None
                 arm = side % 2
-                known = KNOWN[arm] if task.part == GOLD else (None, None)
+                low, high = KNOWN[arm] if task.part == GOLD else (None, None)
                 value = truth[task.clip, arm] + (bias if task.part != GOLD else 0)
                 value += rng.normal(0, at.noise) + (own == "the left one" and place == 0)
                 if own == "any rating":
                     value = rng.integers(LOW, HIGH + 1)
                 rating = int(np.clip(round(value), LOW, HIGH))
                 answers.append(Answer(rater, f"{rater}-{number}", task.part, number, task.clip,
-                                      place, str(arm), rating, *known, again))  # fmt: skip
+                                      place, str(arm), rating, low, high, again))  # fmt: skip
             seconds = pace * float(np.exp(rng.normal(0, SECONDS_ITEM)))
             screens.append(Screen(rater, f"{rater}-{number}", task.part, task.clip, False, True,
                                   seconds, ()))  # fmt: skip

@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,10 @@ from macd_studio.ratings.arms import (
 )
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.media import composite, encode_clip, pad_clips
-from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
+from macd_studio.ratings.media import composite, encode_clip, pack, pad_clips
+from macd_studio.ratings.plan import GOLD, MAIN, PROPOSED, TRAINING, Design, keyed_rng
 from macd_studio.ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
+from macd_studio.ratings.propose import Proposal, propose
 from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
@@ -48,8 +49,9 @@ NOTHING, EVERYTHING = "nothing masked", "everything masked"
 class StudyPlan:
     """What a study is made from, but for its clips.
 
-    raters: how many are planned. repeat: share of the screens that are shown twice. by_hand: traces
-    changed by hand, the arm "by-hand" of the clips they are of.
+    raters: how many are planned. repeat: share of the screens that are shown twice. proposed: known
+    items at most that are proposed to the organiser. by_hand: traces changed by hand, the arm
+    "by-hand" of the clips they are of.
     """
 
     arms: tuple[str, ...] = (MACD, PLACE)
@@ -59,6 +61,7 @@ class StudyPlan:
     seed: int = 0
     instructions: str = ""
     gold: tuple[KnownItem, ...] = ()
+    proposed: int = 0
     by_hand: tuple[Source, ...] = ()
 
 
@@ -87,6 +90,7 @@ class Created:
     sha256: str
     organiser: str
     preregistration: str
+    proposed: int = 0
 
 
 @dataclass
@@ -119,6 +123,10 @@ def create_study(
         reasons = ", ".join(f"{x.name}: {x.reason}" for x in left_out) or "no trace was given"
         raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
     known = [_known_item(k) for k in plan.gold]
+    # what the study has no other use for first, so that fewer clips are seen for two purposes
+    used = {id(i.source) for i in items}
+    ordered = sorted(sources, key=lambda s: id(s) in used)
+    known += [_proposed_item(p) for p in propose(ordered, plan.proposed)]
     organiser = new_code()
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     try:
@@ -136,7 +144,8 @@ def create_study(
         arm: tuple((i.source.name, float(i.sides[arm].details["overlap"])) for i in items)
         for arm in plan.arms[1:]
     }
-    return Created(len(items), tuple(left_out), overlaps, sha256(text), organiser, text)
+    proposed = sum(k.part == PROPOSED for k in known)
+    return Created(len(items), tuple(left_out), overlaps, sha256(text), organiser, text, proposed)
 
 
 def preregistration_path(path: Path) -> Path:
@@ -222,6 +231,12 @@ def _known_item(item: KnownItem) -> _Item:
     return _Item(TRAINING if item.training else GOLD, item.source, sides, known)
 
 
+def _proposed_item(proposal: Proposal) -> _Item:
+    names = [f"known-{n}" for n in range(1, 1 + len(proposal.masks))]
+    known = {n: (k.low, k.high, k.why) for n, k in zip(names, proposal.known, strict=True)}
+    return _Item(PROPOSED, proposal.source, dict(zip(names, proposal.masks, strict=True)), known)
+
+
 def _write(
     path: Path,
     items: Sequence[_Item],
@@ -299,15 +314,25 @@ def public_items(described: Sequence[dict[str, Any]], salt: str) -> list[dict[st
 
 
 def _render(items: Sequence[_Item], salt: str) -> Mapping[tuple[int, str], bytes]:
-    """The packed clips by item and arm, "" for the clip itself, all of one size."""
-    packed: dict[tuple[int, str], bytes] = {}
+    """The packed clips by item and arm, "" for the clip itself.
+
+    All of one size but for unmasked ones with more pictures, which have another.
+    """
+    clips: dict[tuple[int, str], bytes] = {}
+    masked: dict[tuple[int, str], bytes] = {}
     for i, item in enumerate(items):
-        packed[i + 1, ""] = encode_clip(item.source.frames)
+        source = item.source
+        clips[i + 1, ""] = pack(source.motion) if source.motion else encode_clip(source.frames)
         for name, side in item.sides.items():
-            packed[i + 1, name] = encode_clip(
-                composite(item.source, side.mask, keyed_rng(salt, "noise", i + 1, name))
+            masked[i + 1, name] = encode_clip(
+                composite(source, side.mask, keyed_rng(salt, "noise", i + 1, name))
             )
-    return dict(zip(packed, pad_clips(list(packed.values())), strict=True))
+    groups = [clips, masked] if any(i.source.motion for i in items) else [clips | masked]
+    return {
+        place: content
+        for group in groups
+        for place, content in zip(group, pad_clips(list(group.values())), strict=True)
+    }
 
 
 def _insert(
@@ -317,13 +342,13 @@ def _insert(
     source = item.source
     height, width = source.size
     name = writable(source.name)
-    db.execute(
-        "INSERT INTO clips VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            number, item.part, name, source.sha256, source.question, width, height,
-            json.dumps([round(float(t), 4) for t in source.times]), media[number, ""],
-        ),
-    )  # fmt: skip
+    row = {
+        "id": number, "part": item.part, "name": name, "sha256": source.sha256,
+        "question": source.question, "width": width, "height": height,
+        "times": _times(source.times), "media": media[number, ""],
+        "motion": _times(source.motion_times) if source.motion else None,
+    }  # fmt: skip
+    insert_row(db, "clips", row)
     _insert_objects(db, number, source)
     described = {}
     # sides are numbered in an order that says nothing: by the hash of their media
@@ -358,6 +383,10 @@ def _insert(
         "frames": len(source.frames),
         "arms": described,
     }
+
+
+def _times(times: Iterable[float]) -> str:
+    return json.dumps([round(float(t), 4) for t in times])
 
 
 def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None:

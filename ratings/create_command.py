@@ -7,6 +7,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from macd_studio.ratings.source import Source, read_source, source_of
 
 URL = "http://127.0.0.1:7860"
 HERE = Path(__file__).parent
+PROPOSED, MOST_PROPOSED = 8, 50
 READING = ("--frames", "--start", "--end", "--confidence")
 """Flags of the run that matter for masks alone."""
 MOST_INSTRUCTIONS = 20_000
@@ -83,6 +85,12 @@ def add_create(create: argparse.ArgumentParser) -> None:
         help="share of the screens that each rater sees twice (default: 0.1)",
     )  # fmt: skip
     create.add_argument("--gold", type=Path, metavar="FILE.json", help="items of known rating")
+    create.add_argument(
+        "--propose", type=int, metavar="N",
+        help="known items at most that are made of the clips and proposed to the organiser, who"
+        f" confirms each at /organise before it counts (default: {PROPOSED} for --clips without"
+        " --gold, else 0)",
+    )  # fmt: skip
     create.add_argument("--instructions", type=Path, metavar="FILE.md", help="what raters read")
     create.add_argument(
         "--seed", type=int, help="of the random masks (default: drawn, and kept in the study)"
@@ -94,6 +102,9 @@ def create(args: argparse.Namespace) -> int:
     """Makes the study that the arguments of `add_create` describe; gives the exit code."""
     Number(1, 1000, whole=True).read(args.raters, "raters")
     Number(0.0, 0.5).read(args.repeat, "repeat")
+    proposed = PROPOSED if args.clips and not args.gold else 0
+    if args.propose is not None:
+        proposed = int(Number(0, MOST_PROPOSED, whole=True).read(args.propose, "propose") or 0)
     seed = secrets.randbits(32) if args.seed is None else args.seed
     Number(0, 2**63 - 1, whole=True).read(seed, "seed")
     folder: Path | None = None
@@ -112,6 +123,7 @@ def create(args: argparse.Namespace) -> int:
         seed=seed,
         instructions=_instructions(args.instructions or HERE / "instructions.md"),
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
+        proposed=proposed,
         by_hand=tuple(_sources(args.by_hand)),
     )
     failed: list[LeftOut] = []
@@ -120,6 +132,9 @@ def create(args: argparse.Namespace) -> int:
     print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
     _tell_left_out(made)
     _tell_overlaps(made)
+    if made.proposed:
+        print(f"{count(made.proposed, 'known item')} proposed: confirm each on the organiser's page"
+              " before you invite raters")  # fmt: skip
     print(f"preregistration: {preregistration_path(args.study)}")
     print(f"sha256: {made.sha256}")
     print(f"organiser: {link_of(args.url, 'organise', made.organiser)}")
@@ -158,14 +173,17 @@ def _traced(
     if args.backbone == "toyworld":
         print("masks are chosen by the embedded backbone, which was trained on drawings: name"
               " another by --backbone for a study of real clips", file=sys.stderr)  # fmt: skip
-    for number, (job, result) in enumerate(trace_clips(list(jobs), **how), 1):
+    for number, (job, result, motion) in enumerate(trace_clips(jobs, **how), 1):
         place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
         if isinstance(result, MacdError):
             print(f"{place}left out, {visible(str(result))}", file=sys.stderr)
             failed.append(LeftOut(job.clip.name, f"no masks: {result.cause}"))
         else:
             print(f"{place}{count(len(result.tracks), 'object')}", file=sys.stderr)
-            yield source_of(result)
+            source = source_of(result)
+            if motion is not None and len(motion.pictures) > len(source.frames):
+                source = replace(source, motion=motion.pictures, motion_times=motion.times)
+            yield source
 
 
 def _sources(files: Sequence[Path]) -> list[Source]:

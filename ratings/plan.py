@@ -18,6 +18,8 @@ import numpy as np
 Design = Literal["pair", "single"]
 DESIGNS = ("pair", "single")
 TRAINING, MAIN, GOLD, REPEAT = "training", "main", "gold", "repeat"
+PROPOSED = "proposed"
+"""Of an item that becomes a training or a known one once the organiser has confirmed it."""
 
 
 @dataclass(frozen=True)

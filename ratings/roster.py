@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
+from macd_studio.ratings.plan import GOLD, MAIN, PROPOSED, TRAINING, Shown, keyed_rng, plan_tasks
 from macd_studio.ratings.secret import derived_code, hash_code, new_code
 from macd_studio.ratings.study_file import StudyFile
 
@@ -19,6 +19,10 @@ REVEAL = "reveal"
 """Notes that what the preregistration seals was written to a file; the study stays closed."""
 MERGE = "merge"
 """Notes the ends of the branches that were merged, which the next event continues."""
+CONFIRM = "confirm"
+"""Notes what the organiser decided of a proposed item."""
+ROLES = (TRAINING, GOLD, "no")
+"""What a proposed item can be; "no": nothing."""
 MOST_INVITES = 1000
 MOST_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
@@ -92,7 +96,36 @@ class Roster(StudyFile):
                         (ids[at], number, at, task.part, task.clip, task.left, task.right, again),
                     )
 
+    def confirm(self, item: int, role: str) -> None:
+        """Notes what a proposed item is for raters invited from now on: one of ROLES.
+
+        Raises Refused for an item that was not proposed.
+        """
+        if role not in ROLES:
+            raise Refused("there is no such role", f"Choose one of {', '.join(ROLES)}")
+        if not any(i["number"] == item and i["part"] == PROPOSED for i in self.items):
+            raise Refused("this item was not proposed", "Reload the page", 404)
+        self.control(CONFIRM, f"{item} {role}")
+
+    def confirmed(self) -> dict[int, str]:
+        """By the number of every proposed item, its role; "" where nothing was decided."""
+        roles = {i["number"]: "" for i in self.items if i["part"] == PROPOSED}
+        for r in self.rows(
+            "SELECT value FROM controls WHERE what = ? ORDER BY stamp, writer", CONFIRM
+        ):
+            number, role = str(r["value"]).split(" ", 1)
+            if int(number) in roles:
+                roles[int(number)] = role
+        return roles
+
     def _shown(self, part: str) -> list[Shown]:
+        sides = self._sides_of(part)
+        if part in (TRAINING, GOLD):
+            roles = self.confirmed()
+            sides += [s for s in self._sides_of(PROPOSED) if roles.get(s.clip) == part]
+        return sides
+
+    def _sides_of(self, part: str) -> list[Shown]:
         order = {a: i for i, a in enumerate(self.preregistration["arms"])}
         sides: dict[int, list[tuple[int, int]]] = {}
         for r in self.rows(

@@ -15,7 +15,7 @@ from typing import Any
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.events import MOST_LOW, Event, refused_again
-from macd_studio.ratings.plan import TRAINING
+from macd_studio.ratings.plan import MAIN, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
 from macd_studio.ratings.schema import insert_row
 
@@ -93,7 +93,7 @@ class Study(Roster):
         """What a screen shows beside its pictures."""
         row = self._task(rater, task)
         clip = self.row(
-            "SELECT question, width, height, times FROM clips WHERE id = ?", row["clip"]
+            "SELECT question, width, height, times, motion FROM clips WHERE id = ?", row["clip"]
         )
         assert clip is not None
         return {
@@ -102,6 +102,7 @@ class Study(Roster):
             "width": clip["width"],
             "height": clip["height"],
             "times": json.loads(clip["times"]),
+            "motion": json.loads(clip["motion"] or clip["times"]),
         }
 
     def media(self, rater: Rater, task: str, which: str) -> bytes:
@@ -115,6 +116,40 @@ class Study(Roster):
         if stored is None:
             raise Refused("there is no such picture", "Reload the page", 404)
         return bytes(stored["media"])
+
+    def proposals(self) -> list[dict[str, Any]]:
+        """What the organiser is asked to confirm: item, role, times, and each mask's known ratings.
+
+        also_main: whether the same clip and question are rated too.
+        """
+        roles = self.confirmed()
+        main = {(i["clip_sha256"], i["question"]) for i in self.items if i["part"] == MAIN}
+        found = []
+        for clip in self.rows("SELECT * FROM clips WHERE part = ? ORDER BY id", PROPOSED):
+            sides = self.rows(
+                "SELECT low, high, reason FROM sides WHERE clip = ? ORDER BY arm", clip["id"]
+            )
+            found.append({
+                "item": clip["id"],
+                "clip": clip["name"],
+                "question": clip["question"],
+                "role": roles.get(clip["id"], ""),
+                "also_main": (clip["sha256"], clip["question"]) in main,
+                "times": json.loads(clip["times"]),
+                "motion": json.loads(clip["motion"] or clip["times"]),
+                "sides": [{"low": s["low"], "high": s["high"], "why": s["reason"]} for s in sides],
+            })  # fmt: skip
+        return found
+
+    def proposed_media(self, item: str, which: str) -> bytes:
+        """A packed clip of a proposed item: "clip", or the place of a mask in `proposals`."""
+        number = int(item) if item.isascii() and item.isdigit() and len(item) < 10 else 0
+        clip = self.row("SELECT media FROM clips WHERE id = ? AND part = ?", number, PROPOSED)
+        sides = self.rows("SELECT media FROM sides WHERE clip = ? ORDER BY arm", number)
+        found = None if clip is None else {"clip": clip, **dict(zip("01", sides, strict=False))}
+        if found is None or which not in found:
+            raise Refused("there is no such picture", "Reload the page", 404)
+        return bytes(found[which]["media"])
 
     def feedback(self, rater: Rater, task: str) -> list[dict[str, Any]] | None:
         """For a training screen whose masks are all rated: how each should be, and why."""

@@ -94,6 +94,13 @@ class StudySite:
             Route("/organise/api/control", self._answer(self._control), methods=post),
             Route("/organise/api/invite", self._answer(self._invite), methods=post),
             Route("/organise/api/revoke", self._answer(self._revoke), methods=post),
+            Route("/organise/api/proposed", self._answer(self._proposed), methods=get),
+            Route(
+                "/organise/api/proposed/{item}/{which}",
+                self._answer(self._proposed_media),
+                methods=get,
+            ),
+            Route("/organise/api/confirm", self._answer(self._confirm), methods=post),
             Route("/organise/api/report", self._answer(self._report), methods=get),
             Route("/organise/api/export", self._answer(self._export), methods=get),
         ]
@@ -260,6 +267,23 @@ class StudySite:
             raise Refused("the request names no rater", "Reload the page")
         self.study.revoke(name, restore=restore)
         return _json({"rater": name})
+
+    def _proposed(self, request: Request, _: Any) -> Response:
+        self._check_organiser(request)
+        return _json({"items": self.study.proposals()})
+
+    def _proposed_media(self, request: Request, _: Any) -> Response:
+        self._check_organiser(request)
+        number, which = request.path_params["item"], request.path_params["which"]
+        content = self.study.proposed_media(number, which)
+        return Response(content, media_type="application/octet-stream", headers=NOT_STORED)
+
+    def _confirm(self, request: Request, body: Any) -> Response:
+        self._check_organiser(request)
+        item = int(Number(1, 10**6, whole=True).read(body.get("item"), "item") or 0)
+        role = body.get("role")
+        self.study.confirm(item, role if isinstance(role, str) else "")
+        return _json({"items": self.study.proposals()})
 
     def _report(self, request: Request, _: Any) -> Response:
         self._check_organiser(request)

@@ -9,7 +9,7 @@ import { MOST_LOW, Views, byId, inSentence, make, part, setReason, sideName,
 
 /**
  * @typedef {{id: string, kind: "training" | "item", ratings: (number | null)[], reasons: string[][], done: boolean}} Task
- * @typedef {{question: string, times: number[], clips: ImageBitmap[][]}} Item
+ * @typedef {{question: string, times: number[][], clips: ImageBitmap[][]}} Item
  */
 
 /** How a message about ratings begins that wait in this browser. */
@@ -247,7 +247,8 @@ class RatingPage {
         return unpack(await answer.arrayBuffer());
       }),
     ]);
-    return { question: item.question, times: item.times, clips };
+    const times = clips.map((_, i) => (i ? item.times : item.motion));
+    return { question: item.question, times, clips };
   }
 
   /** @param {number} side @param {number} rating */

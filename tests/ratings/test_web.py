@@ -82,7 +82,7 @@ def test_a_rater_gets_opaque_items_and_no_arm(client, study, code):
             if not noise or len(word) > 5:
                 assert word.encode() not in answer.content.lower(), (answer.url, word)
     for item in (r.json() for r in received if "/item/" in str(r.url)):
-        assert set(item) == {"id", "question", "width", "height", "times"}
+        assert set(item) == {"id", "question", "width", "height", "times", "motion"}
     for task in first.json()["tasks"]:
         assert set(task) == {"id", "kind", "ratings", "reasons", "done"}
         assert task["kind"] in ("training", "item")
