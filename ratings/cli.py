@@ -1,4 +1,4 @@
-"""`python -m ratings create|invite|status|report|export|check|copy|merge|reveal|verify|simulate`.
+"""Commands of a rating study: `python -m ratings COMMAND --help`.
 
 Exit codes: 0 done, 1 a study that `check` finds damaged, 2 bad input, 130 interrupted. Errors go to
 stderr.
@@ -75,6 +75,19 @@ def _parser() -> argparse.ArgumentParser:
         "--organiser", action="store_true",
         help="print a new link for the organiser instead; the one before no longer opens",
     )  # fmt: skip
+    recruits = command("recruit", _recruit, "print one link for all participants of a panel")
+    recruits.add_argument("--url", default=URL, help="where the page is (default: %(default)s)")
+    recruits.add_argument(
+        "--completion", metavar="CODE", default="", help="shown to who has finished"
+    )
+    recruits.add_argument(
+        "--return", dest="back", metavar="ADDRESS", default="",
+        help="https address of a link for who has finished",
+    )  # fmt: skip
+    recruits.add_argument(
+        "--participant", metavar="TEXT", default="{{%%PROLIFIC_PID%%}}",
+        help="what the panel writes in place of an id (default: %(default)s, Prolific's)",
+    )  # fmt: skip
     status = command("status", _status, "progress, without which arm is ahead")
     status.add_argument("--json", action="store_true", help="print one JSON object")
     report = command("report", _report, "the figures with their uncertainty")
@@ -83,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
     out = command("export", _export, "every event, with what it was about")
     out.add_argument("--format", choices=FORMATS, default="csv")
     out.add_argument("--out", type=Path, metavar="FILE", required=True)
+    out.add_argument(
+        "--participants", action="store_true",
+        help="with the participants' ids in a last column: not for publishing",
+    )  # fmt: skip
     command("check", _check, "whether the study is whole: exit 1 with the reason where it is not")
     copy = command("copy", _copy, "a whole copy, also while a server has the study open")
     copy.add_argument("to", metavar="COPY.db", type=Path)
@@ -112,6 +129,16 @@ def _invite(args: argparse.Namespace) -> int:
             return 0
         for code in study.invite(args.n):
             print(link_of(args.url, "rate", code))
+    return 0
+
+
+def _recruit(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        if args.completion or args.back:
+            study.complete_with(args.completion, args.back)
+        code = study.recruit()
+    page = f"rate?participant={args.participant.replace('%%', '%')}"
+    print(link_of(args.url, page, code))
     return 0
 
 
@@ -155,7 +182,7 @@ def _report(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     with Study(args.study, write=False) as study:
-        events = export(study, args.format, args.out)
+        events = export(study, args.format, args.out, args.participants)
     print(f"{count(events, 'event')} written to {args.out}")
     return 0
 

@@ -8,7 +8,44 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.words import count
-from macd_studio.ratings.blocks import Block, with_interval
+from macd_studio.ratings.blocks import Block, share_text, with_interval
+from macd_studio.ratings.plan import PAIRS
+
+
+def outcome_name(report: dict[str, Any], other: str) -> str:
+    """What the primary outcome against another arm is called."""
+    first = report["study"]["arms"][0]
+    if report["study"].get("scale") == PAIRS:
+        return f"{first} preferred to {other}"
+    return f"{first} less {other}, paired"
+
+
+def outcome_text(report: dict[str, Any], estimate: dict[str, float | None]) -> str:
+    """A value of the primary outcome with its interval: points, or a share."""
+    if report["study"].get("scale") == PAIRS:
+        return share_text(estimate)
+    return with_interval(estimate, sign=True)
+
+
+def preference_blocks(report: dict[str, Any]) -> list[Block]:
+    """How often each arm was preferred, and with three arms or more the Bradley-Terry scale."""
+    first, p = report["study"]["arms"][0], report["preferences"]
+    head = ("pair", f"{first} preferred", "no difference", "the other preferred")
+    body = (
+        (f"{first}, {other}", str(c["first"]), str(c["same"]), str(c["other"]))
+        for other, c in p["counts"].items()
+    )
+    cannot = max((c["cannot"] for c in p["counts"].values()), default=0)
+    text = (
+        f"{count(cannot, 'screen')} could not be judged. Shares count no difference as half; their"
+        " 95 % intervals are over raters and clips (docs/rating.md)."
+    )
+    out = [Block("table", rows=(head, *body)), Block("p", text)]
+    if p["scale"]:
+        title = ("mask", f"log odds of being preferred to {first} (Bradley-Terry)")
+        scale = ((arm, with_interval(e)) for arm, e in p["scale"].items())
+        out.append(Block("table", rows=(title, *scale)))
+    return out
 
 
 def control_blocks(report: dict[str, Any]) -> list[Block]:
@@ -25,10 +62,10 @@ def control_blocks(report: dict[str, Any]) -> list[Block]:
         )
         out.append(Block("p", text))
         if c["thirds"]:
-            head = ("overlap", "items", "pairs", f"{first} less {other}")
+            head = ("overlap", "items", "pairs", outcome_name(report, other))
             body = (
                 (f"{t['low']:.0%} to {t['high']:.0%}", str(t["items"]), str(t["pairs"]),
-                 with_interval(t["difference"], sign=True))
+                 outcome_text(report, t["difference"]))
                 for t in c["thirds"]
             )  # fmt: skip
             out.append(Block("table", rows=(head, *body)))

@@ -35,8 +35,18 @@ from macd_studio.ratings.arms import (
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.gold import KnownItem
 from macd_studio.ratings.media import composite, encode_clip, pack, pad_clips
-from macd_studio.ratings.plan import GOLD, MAIN, PROPOSED, TRAINING, Design, keyed_rng
-from macd_studio.ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
+from macd_studio.ratings.plan import (
+    GOLD,
+    MAIN,
+    PAIRS,
+    PROPOSED,
+    RATINGS,
+    TRAINING,
+    Design,
+    Scale,
+    keyed_rng,
+)
+from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
 from macd_studio.ratings.propose import Proposal, propose
 from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
@@ -56,6 +66,7 @@ class StudyPlan:
 
     arms: tuple[str, ...] = (MACD, PLACE)
     design: Design = "pair"
+    scale: Scale = RATINGS
     raters: int = 3
     repeat: float = 0.1
     seed: int = 0
@@ -162,6 +173,8 @@ def check_plan(plan: StudyPlan) -> None:
             )
     if len(set(plan.arms)) != len(plan.arms) or len(plan.arms) < 2:
         raise OptionError("a study compares at least two different arms", "Name them by --arms")
+    if plan.scale == PAIRS and plan.design != "pair":
+        raise OptionError("a preference is between two masks", "Choose --design pair")
     if BY_HAND in plan.arms and not plan.by_hand:
         raise OptionError("the arm by-hand needs masks", "Give traces by --by-hand FILES")
 
@@ -276,7 +289,8 @@ def _write(
             "left_out": count_reasons(left_out),
             "overlap": _overlaps(described, plan.arms),
             "sealed_sha256": sealed_sha256(salt, sealed),
-            "analysis": PLAN,
+            "scale": plan.scale,
+            "analysis": plan_of(plan.scale),
         })  # fmt: skip
         rows = {
             "preregistration": text,

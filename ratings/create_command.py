@@ -27,7 +27,7 @@ from macd_studio.ratings.create import (
     preregistration_path,
 )
 from macd_studio.ratings.gold import read_gold
-from macd_studio.ratings.plan import DESIGNS
+from macd_studio.ratings.plan import DESIGNS, PAIRS, RATINGS, SCALES
 from macd_studio.ratings.source import Source, read_source, source_of
 
 URL = "http://127.0.0.1:7860"
@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 PROPOSED, MOST_PROPOSED = 8, 50
 READING = ("--frames", "--start", "--end", "--confidence")
 """Flags of the run that matter for masks alone."""
+INSTRUCTIONS = {RATINGS: "instructions.md", PAIRS: "instructions_pairs.md"}
 MOST_INSTRUCTIONS = 20_000
 
 
@@ -79,6 +80,11 @@ def add_create(create: argparse.ArgumentParser) -> None:
         "--design", choices=DESIGNS, default="pair",
         help="two masks of a clip on one screen, or one (default: pair)",
     )  # fmt: skip
+    create.add_argument(
+        "--scale", choices=SCALES, default=RATINGS,
+        help="rate each mask 1 to 5, or name the better of two: left, right, or no difference"
+        " (default: ratings)",
+    )  # fmt: skip
     create.add_argument("--raters", type=int, default=3, help="how many are planned (default: 3)")
     create.add_argument(
         "--repeat", type=float, default=0.1, metavar="SHARE",
@@ -118,10 +124,11 @@ def create(args: argparse.Namespace) -> int:
     plan = StudyPlan(
         arms=tuple(a.strip() for a in args.arms.split(",")) if args.arms else (MACD, args.control),
         design=args.design,
+        scale=args.scale,
         raters=args.raters,
         repeat=args.repeat,
         seed=seed,
-        instructions=_instructions(args.instructions or HERE / "instructions.md"),
+        instructions=_instructions(args.instructions or HERE / INSTRUCTIONS[args.scale]),
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
         proposed=proposed,
         by_hand=tuple(_sources(args.by_hand)),

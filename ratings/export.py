@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.chain import ORDER
+from macd_studio.ratings.events import LEFT, RIGHT
 from macd_studio.ratings.secret import write_private
 from macd_studio.ratings.store import Study
 
@@ -86,16 +87,20 @@ COLUMNS: dict[str, Column] = {
     "server": Column(str, "random id of the server process that took the event"),
 }
 """The data dictionary: docs/rating.md holds it as a table. Any value may be missing."""
+PARTICIPANT = {"participant": Column(str, "id by which a panel knows the rater")}
+"""A last column where it is asked for; it is no part of what is published."""
 INSTALL = "Install one: pip install pyarrow"
 
 
-def export(study: Study, kind: str, out: Path) -> int:
+def export(study: Study, kind: str, out: Path, participants: bool = False) -> int:
     """Writes all events to a private file, whole or not at all; gives how many there are.
+
+    participants: whether a last column holds the ids by which participants were recruited.
 
     Raises OptionError where the format needs a library that is not there, or nothing can be
     written.
     """
-    content = content_of(study, kind)
+    content = content_of(study, kind, participants)
     try:
         write_private(out, content)
     except OSError as error:
@@ -106,19 +111,25 @@ def export(study: Study, kind: str, out: Path) -> int:
     return int(events)
 
 
-def content_of(study: Study, kind: str) -> bytes:
+def content_of(study: Study, kind: str, participants: bool = False) -> bytes:
     """The file's bytes; raises OptionError, see `export`."""
     if kind == "csv":
-        return as_csv(study).encode("utf-8")
+        return as_csv(study, participants).encode("utf-8")
     if kind == "jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows(study))
+        content = rows(study, participants)
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in content)
         return "".join(lines).encode("utf-8", "surrogatepass")
     if kind == "parquet":
-        return as_parquet(list(rows(study)))
+        return as_parquet(list(rows(study, participants)), columns_of(participants))
     raise OptionError(f"there is no format {kind[:40]!r}", f"Choose one of {', '.join(FORMATS)}")
 
 
-def rows(study: Study) -> Iterator[dict[str, Any]]:
+def columns_of(participants: bool) -> dict[str, Column]:
+    """The columns of an export."""
+    return COLUMNS | PARTICIPANT if participants else COLUMNS
+
+
+def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
     """One dict by COLUMNS for every event, in the order in which ratings count.
 
     analysed: by the same rule as the report, `answers.main_answers`.
@@ -127,21 +138,34 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
         f"SELECT uuid, task, side FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
     )
     last = {(r["task"], r["side"]): r["uuid"] for r in ratings}
+    preferred = {r["task"]: r["uuid"] for r in study.rows(
+        f"SELECT uuid, task FROM history WHERE kind = 'prefer' ORDER BY {ORDER}")}  # fmt: skip
     taken = {(a.task, a.side) for a in main_answers(read_answers(study), read_screens(study))}
     conflicts = conflicts_of(study)
     query = """
         SELECT e.*, r.name AS rater_name, r.simulated, t.part, t.position, t.repeats, t.clip,
-               c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden
+               c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden,
+               l.arm AS left_arm, r2.arm AS right_arm
         FROM history e JOIN raters r ON r.id = e.rater
         LEFT JOIN tasks t ON t.id = e.task
         LEFT JOIN clips c ON c.id = t.clip
+        LEFT JOIN sides l ON l.id = t.left_side
+        LEFT JOIN sides r2 ON r2.id = t.right_side
         LEFT JOIN sides s ON s.id = CASE e.side WHEN 0 THEN t.left_side WHEN 1 THEN t.right_side END
         ORDER BY e.stamp, e.writer, e.chain"""
     single = study.design == "single"
+    ids, codes = study.participants(), {r.id: r.code for r in study.raters()}
     for number, e in enumerate(study.rows(query), 1):
         place = e["task"], e["side"]
-        stands = last.get(place) == e["uuid"] and e["new"] is not None
+        arm = e["arm"]
+        if e["kind"] == "prefer":
+            place = e["task"], LEFT - 1
+            stands = preferred[e["task"]] == e["uuid"] and e["new"] is not None
+            arm = {LEFT: e["left_arm"], RIGHT: e["right_arm"]}.get(e["new"])
+        else:
+            stands = last.get(place) == e["uuid"] and e["new"] is not None
         side = None if e["side"] is None else ("only" if single else ("left", "right")[e["side"]])
+        named = {"participant": ids.get(codes[e["rater"]])} if participants else {}
         yield {
             "event": number,
             "uuid": e["uuid"],
@@ -156,7 +180,7 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
             "clip_sha256": e["sha256"],
             "question": e["question"],
             "side": side,
-            "arm": e["arm"],
+            "arm": arm,
             "hidden_pixels": e["hidden"],
             "old": e["old"],
             "new": e["new"],
@@ -171,16 +195,18 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
             "server_time": e["server_time"],
             "repeats": e["repeats"],
             "server": e["writer"],
+            **named,
         }
 
 
-def as_csv(study: Study) -> str:
+def as_csv(study: Study, participants: bool = False) -> str:
     """RFC 4180 with a header. A text that a spreadsheet would run as a formula begins with '."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in rows(study):
-        writer.writerow([_cell(row[name]) for name in COLUMNS])
+    columns = columns_of(participants)
+    writer.writerow(columns)
+    for row in rows(study, participants):
+        writer.writerow([_cell(row[name]) for name in columns])
     return out.getvalue()
 
 
@@ -192,9 +218,9 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def as_parquet(content: list[dict[str, Any]]) -> bytes:
+def as_parquet(content: list[dict[str, Any]], described: Mapping[str, Column] = COLUMNS) -> bytes:
     """Parquet by pyarrow or polars, whichever is there; raises OptionError where neither is."""
-    columns = {name: [row[name] for row in content] for name in COLUMNS}
+    columns = {name: [row[name] for row in content] for name in described}
     out = io.BytesIO()
     if (arrow := _library("pyarrow")) is not None:
         kinds = {
@@ -203,11 +229,11 @@ def as_parquet(content: list[dict[str, Any]]) -> bytes:
             str: arrow.string(),
             bool: arrow.bool_(),
         }
-        schema = arrow.schema([(name, kinds[column.kind]) for name, column in COLUMNS.items()])
+        schema = arrow.schema([(name, kinds[column.kind]) for name, column in described.items()])
         import_module("pyarrow.parquet").write_table(arrow.table(columns, schema), out)
     elif (polars := _library("polars")) is not None:
         kinds = {int: polars.Int64, float: polars.Float64, str: polars.String, bool: polars.Boolean}
-        schema = {name: kinds[column.kind] for name, column in COLUMNS.items()}
+        schema = {name: kinds[column.kind] for name, column in described.items()}
         polars.DataFrame(columns, schema=schema).write_parquet(out)
     else:
         raise OptionError("Parquet needs pyarrow or polars, and neither is installed", INSTALL)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.masking.controls import CONTROLS
-from macd_studio.ratings.answers import Answer, details_of, matrix
+from macd_studio.ratings.answers import Answer, details_of, paired_values
 from macd_studio.ratings.inference import paired_difference
-from macd_studio.ratings.plan import MAIN
+from macd_studio.ratings.plan import MAIN, RATINGS
 from macd_studio.ratings.stats import Estimate
 from macd_studio.ratings.store import Study
 
@@ -57,15 +57,19 @@ def control_figures(study: Study, main: Sequence[Answer], arms: Sequence[str]) -
         out[other] = {
             "what": CONTROLS.get(other, ""),
             "items": rows,
-            "thirds": by_thirds(main, arms[0], other, overlaps),
+            "thirds": by_thirds(main, arms[0], other, overlaps, study.scale),
         }
     return out
 
 
 def by_thirds(
-    main: Sequence[Answer], first: str, other: str, overlaps: Mapping[int, float]
+    main: Sequence[Answer],
+    first: str,
+    other: str,
+    overlaps: Mapping[int, float],
+    scale: str = RATINGS,
 ) -> list[dict[str, Any]]:
-    """The paired difference by thirds of overlap, lowest first; [] for too few rated items.
+    """The primary outcome by thirds of overlap, lowest first; [] for too few rated items.
 
     Items of equal overlap stay together, so that fewer than three groups may be left.
     """
@@ -78,7 +82,7 @@ def by_thirds(
     out = []
     for third in np.unique(place):
         clips = [clip for clip, at in zip(rated, place, strict=True) if at == third]
-        pairs = matrix(main, first, raters, clips) - matrix(main, other, raters, clips)
+        pairs = paired_values(main, first, other, raters, clips, scale)
         found = paired_difference(pairs)
         inside = values[place == third]
         out.append({

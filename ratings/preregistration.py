@@ -12,8 +12,9 @@ import json
 from typing import Any
 
 RESAMPLES = 4000
-TARGET = 0.15
-"""Half the width of the interval of the paired difference that a study should reach."""
+TARGETS = {"ratings": 0.15, "pairs": 0.05}
+"""Half the width of the interval that a study should reach: of the paired difference in points, of
+the share that prefers the first arm."""
 SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.3, 2.0, 0.0
 """Below these a rater is named in the report; see PLAN."""
 SLIPS, APART, FAR, ALARM = 0.1, 2, 0.2, 0.01
@@ -53,9 +54,31 @@ PLAN = {
     f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
     " screens with a difference",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
-    f" is within ± {TARGET}, of at least three raters without a mark; the organiser's page shows"
-    " the width, not the difference",
+    f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
+    " page shows the width, not the difference",
 }
+
+PLAN_OF_PAIRS = PLAN | {
+    "scale": "which of two masks hides better what is needed to answer and keeps the rest: left,"
+    " right, or no difference",
+    "outcome": "the share of pairs in which the first arm is preferred to each other arm, no"
+    " difference counting half; how many could not be judged",
+    "primary": "that share, as the mean over raters of each rater's share. " + PLAN["primary"][
+        PLAN["primary"].index("95 % interval for") : PLAN["primary"].index(" Of single arms")
+    ] + " With three arms or more also Bradley-Terry strengths against the first arm, with"
+    f" percentile intervals of a bootstrap over clips and raters, {RESAMPLES} times",
+    "answers": "the last preference of a screen that the server received counts; screens left by"
+    " cannot judge and repeated screens are left out of all but the repeat consistency",
+    "exclusions": PLAN["exclusions"].replace(
+        f"{APART} points or more apart", "the opposite way"
+    ),
+    "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
+}  # fmt: skip
+
+
+def plan_of(scale: str) -> dict[str, str]:
+    """The planned analysis of a study of this scale, of `plan.SCALES`."""
+    return PLAN_OF_PAIRS if scale == "pairs" else PLAN
 
 
 def canonical(content: dict[str, Any]) -> str:

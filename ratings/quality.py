@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom, binomtest
 
 from macd_studio.ratings.answers import Answer, Screen, main_answers
+from macd_studio.ratings.events import HIGH, LOW
 from macd_studio.ratings.plan import GOLD, REPEAT, TRAINING
 from macd_studio.ratings.preregistration import (
     AGREEMENT_LEAST,
@@ -78,7 +79,7 @@ def judge_rater(
     rated = [a for a in main if a.rater == rater]
     values = [float(a.rating or 0) for a in rated]
     known = [a for a in answers if a.rater == rater and a.part == GOLD and a.rating is not None]
-    met = [(a.low or 1) <= (a.rating or 0) <= (a.high or 5) for a in known]
+    met = [_is_met(a) for a in known]
     pairs = _repeated(rater, answers)
     seconds = [s.seconds for s in own if s.seconds is not None and s.done and not s.skipped]
     others, compared = _with_others(rated, main)
@@ -138,6 +139,11 @@ def _reasons(q: Quality) -> dict[str, str]:
         ),
     }
     return {rule: words for rule, (named, words) in found.items() if named}
+
+
+def _is_met(a: Answer) -> bool:
+    low, high = LOW if a.low is None else a.low, HIGH if a.high is None else a.high
+    return a.rating is not None and low <= a.rating <= high
 
 
 def _is_unlikely(seen: int, of: int, usual: float) -> bool:

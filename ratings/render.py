@@ -18,8 +18,16 @@ from macd_studio.ratings.blocks import (
     signed,
     with_interval,
 )
-from macd_studio.ratings.control_blocks import control_blocks, left_out_line
+from macd_studio.ratings.control_blocks import (
+    control_blocks,
+    left_out_line,
+    outcome_name,
+    outcome_text,
+    preference_blocks,
+)
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.plan import RATINGS
+from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
 
 
@@ -43,11 +51,11 @@ def blocks(report: dict[str, Any]) -> list[Block]:
     """Everything the report says, in order. report: as `ratings.report.figures` gives it."""
     study = report["study"]
     out = [Block("h1", "Rating study"), *_head(report), Block("h2", "How the masks are rated")]
-    out += [
-        Block("table", rows=_arm_table(report)),
-        Block("p", _paper_line(report)),
-        *_differences(report),
-    ]
+    if report.get("preferences"):
+        out += preference_blocks(report)
+    else:
+        out += [Block("table", rows=_arm_table(report)), Block("p", _paper_line(report))]
+    out += _differences(report)
     if report.get("controls"):
         out += [Block("h2", "What the masks share"), *control_blocks(report)]
     if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
@@ -141,52 +149,54 @@ def _differences(report: dict[str, Any]) -> list[Block]:
         for other, d in parts.items():
             area = report["areas"][other]
             text = (
-                f"{title + ': ' if title else ''}{d['first']} less {other}, paired:"
-                f" {BOLD}{with_interval(d['difference'], sign=True)}{BOLD}"
-                f" over {count(d['pairs'], 'pair')}{_whose(d)}"
+                f"{title + ': ' if title else ''}{outcome_name(report, other)}:"
+                f" {BOLD}{outcome_text(report, d['difference'])}{BOLD}"
+                f" over {count(d['pairs'], 'pair')}{_whose(report, d)}"
             )
             if not title:
                 text += f" {other} hides {area['least']:.3f} to {area['most']:.3f} of the pixels."
             out.append(Block("p", text))
             if not title and d["power"]:
-                out.append(Block("p", power_line(d["power"], d["half_width"])))
+                scale = report["study"].get("scale", RATINGS)
+                out.append(Block("p", power_line(d["power"], d["half_width"], scale)))
             elif not title and d["pairs"] and d["too_few_to_stop"]:
                 out.append(Block("p", d["too_few_to_stop"]))
             if not title and len(d["own"]) > 1:
-                own = ((name, with_interval(e, sign=True)) for name, e in d["own"].items())
-                head = ("rater", f"{d['first']} less {other}, over clips")
+                own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
+                head = ("rater", f"{outcome_name(report, other)}: over clips")
                 out.append(Block("table", rows=(head, *own)))
     return out
 
 
-def _whose(d: dict[str, Any]) -> str:
+def _whose(report: dict[str, Any], d: dict[str, Any]) -> str:
     """Of whom a difference speaks, as the end of a sentence."""
     if d["pairs"] and not d["spread"]:
         return ". Every pair has the same difference, so there is no interval."
     if d["raters"] == 1:
         return ", of this rater alone: the interval is over clips."
     if d["raters"] > 1:
-        these = with_interval(d["these"], sign=True)
+        these = outcome_text(report, d["these"])
         return f", for other raters like these. Of these raters: {these}."
     return "."
 
 
-def power_line(meter: dict[str, Any], half_width: float | None) -> str:
-    """How far the interval of the difference is from the planned ± 0.15, in words."""
+def power_line(meter: dict[str, Any], half_width: float | None, scale: str = RATINGS) -> str:
+    """How far the interval of the primary outcome is from the planned one, in words."""
+    aim = f"± {TARGETS[scale]}"
     now = "" if half_width is None else f"The interval is ± {half_width:.2f}. "
     if meter["more_raters"] == 0:
-        return f"{now}No more ratings are needed for ± 0.15."
+        return f"{now}No more ratings are needed for {aim}."
     if meter["more_raters"] is not None:
         return (
             f"{now}About {count(meter['more_raters'], 'more rater')}"
-            f" ({meter['more_pairs']} pairs of ratings) would make it ± 0.15."
+            f" ({meter['more_pairs']} pairs of ratings) would make it {aim}."
         )
     if meter["more_clips"] is not None:
         return (
-            f"{now}More raters alone cannot make it ± 0.15: clips differ too much. About"
+            f"{now}More raters alone cannot make it {aim}: clips differ too much. About"
             f" {count(meter['more_clips'], 'more clip')} would."
         )
-    return f"{now}± 0.15 takes more raters and more clips: neither alone is enough."
+    return f"{now}{aim} takes more raters and more clips: neither alone is enough."
 
 
 def _reasons(report: dict[str, Any]) -> list[Block]:

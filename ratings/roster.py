@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import json
+import re
 import secrets
 import sqlite3
 from dataclasses import dataclass
@@ -23,6 +25,11 @@ CONFIRM = "confirm"
 """Notes what the organiser decided of a proposed item."""
 ROLES = (TRAINING, GOLD, "no")
 """What a proposed item can be; "no": nothing."""
+JOIN, COMPLETION, NAMED = "join", "completion", "participant"
+"""Note the code of the link for participants, what raters get at the end, and an id."""
+PARTICIPANT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PATTERN = "Give 1 to 64 letters, digits, - or _"
+RETURN_ADDRESS = re.compile(r"https://[!-~]{1,500}")
 MOST_INVITES = 1000
 MOST_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
@@ -66,6 +73,59 @@ class Roster(StudyFile):
                     raise Refused("the study takes no more raters", "Ask its organiser", 403)
                 self._add_raters([code], signed_in=True)
         return code
+
+    def recruit(self) -> str:
+        """A new code by which anybody with a participant's id joins; the one before no longer does.
+
+        It stands in a link that all participants get.
+        """
+        code = new_code()
+        self.control(JOIN, hash_code(code))
+        return code
+
+    def complete_with(self, code: str, address: str) -> None:
+        """Sets what a rater is shown who has finished: a completion code, and where to go back."""
+        if code and not PARTICIPANT.fullmatch(code):
+            raise Refused("the completion code is not one", PATTERN)
+        if address and not RETURN_ADDRESS.fullmatch(address):
+            raise Refused("the return address is not one", "Give one that begins with https://")
+        self.control(COMPLETION, json.dumps({"code": code, "address": address}))
+
+    @property
+    def completion(self) -> dict[str, str]:
+        """code and address of `complete_with`, empty where there is none."""
+        stored = self._last(COMPLETION)
+        return {"code": "", "address": ""} if stored is None else dict(json.loads(stored))
+
+    def admit_participant(self, code: str, participant: str) -> str:
+        """The rater's code of a participant who came by a link with an id.
+
+        code: of `recruit`, by which they become a rater the first time, always the same one; or a
+        rater's own, whose participant is noted. Raises Refused for other codes and ids.
+        """
+        if not PARTICIPANT.fullmatch(participant):
+            raise Refused("the participant's id is not one", PATTERN)
+        stored = self._last(JOIN)
+        if stored is not None and hmac.compare_digest(hash_code(code), stored):
+            code = self.admit(f"participant {participant}")
+        elif self.rater_of(code) is None:
+            raise Refused(
+                "this link opens no study", "Ask whoever invited you for another one", 401
+            )
+        rater = self.rater_of(code)
+        if rater is not None and self.participants().get(rater.code) is None:
+            self.control(NAMED, f"{rater.code} {participant}")
+        return code
+
+    def participants(self) -> dict[str, str]:
+        """By the hash of a rater's code, the participant's id that came first."""
+        named: dict[str, str] = {}
+        for r in self.rows(
+            "SELECT value FROM controls WHERE what = ? ORDER BY stamp, writer", NAMED
+        ):
+            code, participant = str(r["value"]).split(" ", 1)
+            named.setdefault(code, participant)
+        return named
 
     def _add_raters(
         self, codes: list[str], simulated: str = "", *, signed_in: bool = False

@@ -14,8 +14,8 @@ from typing import Any
 
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.events import MOST_LOW, Event, refused_again
-from macd_studio.ratings.plan import MAIN, PROPOSED, TRAINING
+from macd_studio.ratings.events import LEFT, MOST_LOW, RIGHT, Event, refused_again
+from macd_studio.ratings.plan import MAIN, PAIRS, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
 from macd_studio.ratings.schema import insert_row
 
@@ -42,11 +42,12 @@ class Study(Roster):
 
         Gold and repeated screens are items like all others.
         """
-        answers, reasons = self._answers(rater), self.reasons()
+        answers, reasons, chosen = self._answers(rater), self.reasons(), self.preferences(rater)
         done = {
-            r["task"]
+            r["task"]: r["kind"]
             for r in self.rows(
-                "SELECT DISTINCT task FROM events WHERE rater = ? AND kind IN ('next', 'skip')",
+                "SELECT task, kind FROM history WHERE rater = ? AND kind IN ('next', 'skip')"
+                f" ORDER BY {ORDER}",
                 rater.id,
             )
         }
@@ -58,6 +59,8 @@ class Study(Roster):
                 "kind": TRAINING if r["part"] == TRAINING else "item",
                 "ratings": [answers.get(place) for place in places],
                 "reasons": [reasons.get(place, []) for place in places],
+                "preference": chosen.get(r["id"]),
+                "skipped": done.get(r["id"]) == "skip",
                 "done": r["id"] in done,
             })  # fmt: skip
         return screens
@@ -71,6 +74,18 @@ class Study(Roster):
                 rater.id,
             )
         }
+
+    def preferences(self, rater: Rater | None = None) -> dict[str, int | None]:
+        """By screen, the last preference, of `events`; of one rater or of all."""
+        whose, values = ("", ()) if rater is None else (" AND rater = ?", (rater.id,))
+        rows = self.rows(
+            f"SELECT task, new FROM history WHERE kind = 'prefer'{whose} ORDER BY {ORDER}", *values
+        )
+        return {r["task"]: r["new"] for r in rows}
+
+    def finished(self, rater: Rater) -> bool:
+        """Whether the rater has confirmed to be at the end."""
+        return bool(self.rows("SELECT 1 FROM events WHERE rater = ? AND kind = 'finish'", rater.id))
 
     def reasons(self) -> dict[tuple[str, int], list[str]]:
         """By screen and side, why it was rated low, as it stands."""
@@ -156,6 +171,8 @@ class Study(Roster):
         row = self._task(rater, task)
         if row["part"] != TRAINING:
             return None
+        if self.scale == PAIRS:
+            return self._feedback_of_pair(rater, row)
         answers = self._answers(rater)
         sides = [s for s in (row["left_side"], row["right_side"]) if s is not None]
         if any(answers.get((task, i)) is None for i in range(len(sides))):
@@ -169,6 +186,20 @@ class Study(Roster):
             fits = (known["low"] or 1) <= rating <= (known["high"] or 5)
             out.append({"fits": fits, "why": known["reason"] or ""})
         return out
+
+    def _feedback_of_pair(self, rater: Rater, row: sqlite3.Row) -> list[dict[str, Any]] | None:
+        chosen = self.preferences(rater).get(row["id"])
+        if chosen is None:
+            return None
+        known = [
+            self.row("SELECT low, high, reason FROM sides WHERE id = ?", side)
+            for side in (row["left_side"], row["right_side"])
+        ]
+        middle = [0 if k is None else k["low"] + k["high"] for k in known]
+        better = LEFT if middle[0] > middle[1] else RIGHT
+        return [
+            {"fits": chosen == better, "why": "" if k is None else k["reason"] or ""} for k in known
+        ]
 
     # ---- what raters do
 
@@ -188,6 +219,7 @@ class Study(Roster):
                 " WHERE rater = ?",
                 (rater.id,),
             ).fetchone()
+            finished = self.finished(rater)
             for event in events:
                 same = db.execute("SELECT * FROM events WHERE uuid = ?", (event.uuid,))
                 if stored := same.fetchall():
@@ -195,6 +227,10 @@ class Study(Roster):
                     outcomes.append(Outcome(event.uuid, not reason, reason))
                     continue
                 try:
+                    if finished:
+                        raise Refused(
+                            "you have confirmed that you are finished", "Ask whoever invited you"
+                        )
                     old = self._old(rater, event)
                 except Refused as error:
                     outcomes.append(Outcome(event.uuid, False, str(error)))
@@ -204,7 +240,8 @@ class Study(Roster):
                     reason = "you have sent more than a study keeps of one rater"
                     outcomes.append(Outcome(event.uuid, False, reason))
                     continue
-                conflict = event.kind in ("rate", "undo") and old != event.old
+                conflict = event.kind in ("rate", "undo", "prefer") and old != event.old
+                finished = finished or event.kind == "finish"
                 now = self.clock()
                 stamp = stamp_after(now, stamp)
                 row = asdict(event) | {
@@ -221,6 +258,11 @@ class Study(Roster):
         if event.task is None:
             return None
         row = self._task(rater, event.task)
+        if event.kind == ("rate" if self.scale == PAIRS else "prefer"):
+            what = "a preference" if self.scale == PAIRS else "a rating"
+            raise Refused(f"this study asks for {what}", "Reload the page")
+        if event.kind == "prefer":
+            return self.preferences(rater).get(event.task)
         if event.side is None:
             return None
         if event.side == 1 and row["right_side"] is None:

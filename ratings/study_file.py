@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from macd_studio.ratings.connection import connect
 from macd_studio.ratings.errors import StudyBusy, StudyError
+from macd_studio.ratings.plan import RATINGS
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.secret import new_private_file
 
@@ -45,6 +46,7 @@ class StudyFile:
             self.preregistration_sha256 = sha256(self.preregistration_text)
             self.instructions, self.key = meta["instructions"], meta["key"]
             self._login_key = meta.get("login_key", self.key)
+            self.scale: str = self.preregistration.get("scale", RATINGS)
             self.id, self.design = self.preregistration["study"], self.preregistration["design"]
             self.salt: str | None = meta.get("salt")
             # the preregistration of a study without a salt holds everything itself

@@ -88,6 +88,7 @@ class StudySite:
             Route("/rate/api/session", self._answer(self._session), methods=get),
             Route("/rate/api/item/{task}", self._answer(self._item), methods=get),
             Route("/rate/api/media/{task}/{which}", self._answer(self._media), methods=get),
+            Route("/rate/api/participant", self._answer(self._participant), methods=post),
             Route("/rate/api/events", self._answer(self._events), methods=post),
             Route("/organise/api/enter", self._answer(self._enter), methods=post),
             Route("/organise/api/state", self._answer(self._state), methods=get),
@@ -179,9 +180,19 @@ class StudySite:
             "rater": rater.name,
             "state": self.study.state,
             "instructions": self.study.instructions,
+            "scale": self.study.scale,
             "consented": consent is not None,
+            "finished": (finished := self.study.finished(rater)),
+            # by which a participant is paid: nobody has it who is not at the end
+            "completion": self.study.completion if finished else None,
             "tasks": self.study.tasks(rater),
         })  # fmt: skip
+
+    def _participant(self, request: Request, body: Any) -> Response:
+        name = body.get("participant")
+        if not isinstance(name, str):
+            raise Refused("the request names no participant", "Open the whole link")
+        return _json({"code": self.study.admit_participant(self._code(request), name)})
 
     def _item(self, request: Request, _: Any) -> Response:
         rater, task = self._rater(request), request.path_params["task"]

@@ -141,6 +141,7 @@ STUDY = (
     _get("/organise/api/proposed/{item}/{which}", 20, login=False),
     _get("/organise/api/report", 400, login=False),
     _get("/organise/api/export", 400, login=False),
+    _post("/rate/api/participant", login=False, writes=RATED),
     _post("/rate/api/events", login=False, writes=RATED),
     _post("/organise/api/enter", login=False),
     _post("/organise/api/control", login=False, writes=RATED),
