@@ -25,6 +25,7 @@ from macd_studio.ratings.create import preregistration_path
 from macd_studio.ratings.create_command import URL, add_create, create, link_of
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
+from macd_studio.ratings.planning import add_plan, plan
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
@@ -116,6 +117,10 @@ def _parser() -> argparse.ArgumentParser:
     proof.add_argument("reveal", metavar="REVEAL.json", type=Path)
     proof.add_argument("--study", type=Path, metavar="STUDY.db", help="compare its pictures too")
     proof.set_defaults(run=_verify)
+    text = "clips and raters that an effect needs, before there is a study"
+    planned = commands.add_parser("plan", help=text, description=text)
+    add_plan(planned)
+    planned.set_defaults(run=plan)
     trial = command("simulate", _simulate, "let programs rate: the report will say so")
     trial.add_argument("--seed", type=int, default=0)
     trial.add_argument("--effect", type=float, default=0.7, help="planted in careful raters")
