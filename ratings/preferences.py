@@ -83,8 +83,7 @@ def bradley_terry(wins: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         for _ in range(STEPS):
             both = strength[:, :, None] + strength[:, None, :]
-            strength = won / (met / both).sum(2)
-            strength /= np.nanmean(strength, 1, keepdims=True)
+            strength = won / np.where(met > 0, met / both, 0.0).sum(2)
         scale = np.log(strength)
     scale[(won <= 0) | (lost <= 0)] = np.nan
     return np.asarray(scale - scale[:, :1])
