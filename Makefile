@@ -173,15 +173,16 @@ learn: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.engine --optional
 	$(BIN)/python -m macd_ui.learn $(or $(ARGS),runs/learn --zip)
 
-# STUDY=file.db for another one; the link for a rater is printed first, the organiser's once
+# STUDY=file.db for another one, PORT=7861 where 7860 is taken; the link for a rater is printed first, the organiser's once
 # CLIPS=folder [CREATE="--backbone …"]: of these clips and their questions instead of the examples
+PORT ?= 7860
 STUDY ?= $(if $(CLIPS),runs/$(notdir $(patsubst %/,%,$(CLIPS)))-study.db,runs/study.db)
 study: $(VENV)/.ready
 	@mkdir -p $(dir $(STUDY))
-	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples)
+	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --url http://127.0.0.1:$(PORT) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples)
 	@echo "rate at (after the server has started):"
-	@$(BIN)/python -m ratings invite $(STUDY) --n 1
-	$(BIN)/python app.py --study $(STUDY) $(ARGS)
+	@$(BIN)/python -m ratings invite $(STUDY) --n 1 --url http://127.0.0.1:$(PORT)
+	$(BIN)/python app.py --study $(STUDY) --only-study --port $(PORT) $(ARGS)
 
 browser:
 	@scripts/browser.sh

@@ -108,7 +108,7 @@ def study_file(space: Space) -> Path:
 def make_study(space: Space) -> dict[str, str]:
     """A study of the shipped examples where the Space may write; for `Space(prepare=…)`."""
     command(space, "create", "--examples")
-    return {"MACD_STUDY": str(study_file(space))}
+    return {"MACD_STUDY": str(study_file(space)), "MACD_ONLY_STUDY": "1"}
 
 
 def command(space: Space, what: str, *more: str) -> str:

@@ -77,7 +77,8 @@ class ServerSettings:
     detectors, segmenters: what visitors of a public server may choose. run_seconds: the longest
     that one public run may compute. log_content: whether questions, file names and error texts are
     logged.
-    study: a study file whose raters are served; everything but /rate is then the organiser's.
+    study: a study file whose raters are served. only_study: everything but its own pages is then
+    the organiser's.
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
     gallery_dataset: a dataset on the hub whose traces are that folder.
     mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
@@ -108,6 +109,7 @@ class ServerSettings:
     visitor: VisitorLimits = ORDINARY
     log_content: bool = False
     study: str | None = None
+    only_study: bool = False
     gallery: str | None = None
     gallery_dataset: str | None = None
     mcp: bool = False
@@ -319,8 +321,9 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
     switch("--log-content", False, "write questions, file names and the texts of errors to the log"
            " too")
     add("--study", "STUDY.db", env.get("MACD_STUDY"), "let raters rate at /rate: a file of `python"
-        " -m ratings create`; the organiser's page is /organise, and only the organiser sees the"
-        " rest")
+        " -m ratings create`; the organiser's page is /organise")
+    switch("--only-study", _is_true(env.get("MACD_ONLY_STUDY")), "with --study: every other page"
+           " opens in a browser that has shown the organiser's link, and in no other")
     add("--gallery", "FOLDER", env.get("MACD_GALLERY") or gallery_in(data_folder(env)),
         "traces that /gallery shows to everybody who sees the page (default: MACD_GALLERY, else"
         " `gallery` in a Space's bucket, else the shipped examples)", type=_folder)
@@ -393,6 +396,7 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *named("nothing"), *args.detector])),
         segmenters=tuple(dict.fromkeys([COLOURS, *args.segmenter])),
         study_login=args.study is not None and args.study_login,
+        only_study=args.study is not None and args.only_study,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,
         place=args.root_path,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.ratings.chain import ORDER, Fork, find_forks
-from macd_studio.ratings.events import MOST_LOW
-from macd_studio.ratings.plan import MAIN
+from macd_studio.ratings.events import LEFT, MOST_LOW, NO_DIFFERENCE
+from macd_studio.ratings.plan import MAIN, PAIRS
 from macd_studio.ratings.store import Study
 
 Matrix = NDArray[np.float64]
@@ -20,6 +20,9 @@ Matrix = NDArray[np.float64]
 @dataclass(frozen=True)
 class Answer:
     """One side of one screen as it stands. low, high: of a known one, which ratings are right.
+
+    rating: 1 to 5; in a study of pairs 2 for the preferred mask, 0 for the other one, and 1 for
+    both where there is no difference.
 
     reasons: why it was rated low, words of `events.REASONS`.
     """
@@ -60,6 +63,7 @@ def read_answers(study: Study) -> list[Answer]:
             f"SELECT task, side, new FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
         )
     }
+    chosen = study.preferences() if study.scale == PAIRS else {}
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
     given = study.reasons()
     answers = []
@@ -67,15 +71,35 @@ def read_answers(study: Study) -> list[Answer]:
         for place, number in enumerate((t["left_side"], t["right_side"])):
             if number is not None:
                 side, rating = sides[number], ratings.get((t["id"], place))
+                low, high = side["low"], side["high"]
+                if study.scale == PAIRS:
+                    rating = score(chosen.get(t["id"]), place)
+                    if low is not None:  # the better of both is to be preferred
+                        other = sides[t["right_side"] if place == 0 else t["left_side"]]
+                        is_better = low + high > (other["low"] or 0) + (other["high"] or 0)
+                        low = high = 2 if is_better else 0
                 is_low = rating is not None and rating <= MOST_LOW
                 answers.append(
                     Answer(
                         t["rater"], t["id"], t["part"], t["position"], t["clip"], place,
-                        side["arm"], rating, side["low"], side["high"], t["repeats"],
+                        side["arm"], rating, low, high, t["repeats"],
                         tuple(given.get((t["id"], place), ())) if is_low else (),
                     )
                 )  # fmt: skip
     return answers
+
+
+def score(preference: int | None, place: int) -> int | None:
+    """What a preference gives the left (0) or the right (1) mask, see `Answer`.
+
+    >>> [score(p, 0) for p in (LEFT, NO_DIFFERENCE, RIGHT, None)]
+    [2, 1, 0, None]
+    """
+    if preference is None:
+        return None
+    if preference == NO_DIFFERENCE:
+        return 1
+    return 2 if (preference == LEFT) == (place == 0) else 0
 
 
 def read_screens(study: Study) -> list[Screen]:
@@ -88,8 +112,9 @@ def read_screens(study: Study) -> list[Screen]:
     ):
         if r["kind"] == "flag":
             notes.setdefault(r["task"], []).append(r["note"] or "")
-        else:
-            ends[r["task"]] = r["kind"], r["elapsed_ms"]
+        else:  # who comes back to a screen leaves it again: the first time counts, the last way
+            first = ends.get(r["task"], ("", r["elapsed_ms"]))
+            ends[r["task"]] = r["kind"], first[1]
     screens = []
     for t in study.rows("SELECT * FROM tasks ORDER BY rater, position"):
         how, elapsed = ends.get(t["id"], ("", None))
@@ -107,8 +132,8 @@ def conflicts_of(study: Study) -> set[str]:
     before: dict[tuple[str, int], int | None] = {}
     found = set()
     for r in study.rows(
-        "SELECT uuid, task, side, old, new, conflict FROM history WHERE kind IN ('rate', 'undo')"
-        f" ORDER BY {ORDER}"
+        "SELECT uuid, task, side, old, new, conflict FROM history WHERE kind IN ('rate', 'undo',"
+        f" 'prefer') ORDER BY {ORDER}"
     ):
         place = r["task"], r["side"]
         if r["conflict"] or r["old"] != before.get(place):
@@ -139,6 +164,23 @@ def matrix(
         if a.arm == arm and a.rater in rows and a.clip in columns and a.rating is not None:
             out[rows[a.rater], columns[a.clip]] = a.rating
     return out
+
+
+def paired_values(
+    answers: Sequence[Answer],
+    first: str,
+    other: str,
+    raters: Sequence[int],
+    clips: Sequence[int],
+    scale: str,
+) -> Matrix:
+    """(raters, clips) of what the primary outcome is the mean of, NaN where there is no pair.
+
+    Of ratings the difference of both arms; of preferences 1 for the first arm, 0 for the other,
+    0.5 where there is no difference, so that the mean is the share preferring the first.
+    """
+    values = matrix(answers, first, raters, clips) - matrix(answers, other, raters, clips)
+    return values / 4 + 0.5 if scale == PAIRS else values
 
 
 def objects_of(study: Study) -> dict[int, dict[int, tuple[str, float | None]]]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from macd_studio.core.macd import frame_levels, quantize_strengths
 from macd_studio.core.masking.controls import (
     CONTROLS,
-    ELSEWHERE,
     MOST_OVERLAP,
     OBJECTS,
     PLACE,
@@ -160,7 +159,7 @@ def hide_tracks(source: Source, ids: Sequence[int]) -> ArmMask:
     return ArmMask(draw(source, tracks, np.ones(len(tracks)), np.zeros(0), options))
 
 
-MACD, RANDOM, BY_HAND = "macd", ELSEWHERE, "by-hand"
+MACD, BY_HAND = "macd", "by-hand"
 ARMS: dict[str, Arm] = {
     MACD: macd,
     **{name: control(name) for name in CONTROLS},

@@ -16,8 +16,9 @@ from macd_studio.core.words import count
 from macd_studio.ratings.answers import forks_of
 from macd_studio.ratings.chain import Fork, heads, link
 from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.roster import MERGE, free_name
 from macd_studio.ratings.schema import insert_row
-from macd_studio.ratings.store import MERGE, Study, free_name
+from macd_studio.ratings.store import Study
 
 Values = dict[str, Any]
 Row = tuple[str, Values]

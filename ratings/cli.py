@@ -1,4 +1,4 @@
-"""`python -m ratings create|invite|status|report|export|check|copy|merge|reveal|verify|simulate`.
+"""Commands of a rating study: `python -m ratings COMMAND --help`.
 
 Exit codes: 0 done, 1 a study that `check` finds damaged, 2 bad input, 130 interrupted. Errors go to
 stderr.
@@ -8,41 +8,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.allocator import own_process
-from macd_studio.core.cli.flags import add_some_flags, add_version, some_options
+from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.shipped import assets
-from macd_studio.core.validation import Number, Text
 from macd_studio.core.words import count, visible
 from macd_studio.ratings.branches import merge, read_rows
 from macd_studio.ratings.check import as_line, check_study
-from macd_studio.ratings.clips import Job, jobs_of, trace_clips
-from macd_studio.ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
+from macd_studio.ratings.create import preregistration_path
+from macd_studio.ratings.create_command import URL, add_create, create, link_of
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
-from macd_studio.ratings.gold import read_gold
-from macd_studio.ratings.plan import DESIGNS
+from macd_studio.ratings.planning import add_plan, plan
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
 from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.simulate import simulate
-from macd_studio.ratings.source import Source, read_source, source_of
 from macd_studio.ratings.store import Study
-
-URL = "http://127.0.0.1:7860"
-HERE = Path(__file__).parent
-READING = ("--frames", "--start", "--end", "--confidence")
-"""Flags of the run that matter for masks alone."""
-MOST_INSTRUCTIONS = 20_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,13 +68,26 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    _add_create(command("create", _create, "make a study from traces"))
+    add_create(command("create", create, "make a study from traces"))
     invite = command("invite", _invite, "print a link for each new rater")
     invite.add_argument("--n", type=int, default=1, help="how many (default: 1)")
     invite.add_argument("--url", default=URL, help="where the page is (default: %(default)s)")
     invite.add_argument(
         "--organiser", action="store_true",
         help="print a new link for the organiser instead; the one before no longer opens",
+    )  # fmt: skip
+    recruits = command("recruit", _recruit, "print one link for all participants of a panel")
+    recruits.add_argument("--url", default=URL, help="where the page is (default: %(default)s)")
+    recruits.add_argument(
+        "--completion", metavar="CODE", default="", help="shown to who has finished"
+    )
+    recruits.add_argument(
+        "--return", dest="back", metavar="ADDRESS", default="",
+        help="https address of a link for who has finished",
+    )  # fmt: skip
+    recruits.add_argument(
+        "--participant", metavar="TEXT", default="{{%%PROLIFIC_PID%%}}",
+        help="what the panel writes in place of an id (default: %(default)s, Prolific's)",
     )  # fmt: skip
     status = command("status", _status, "progress, without which arm is ahead")
     status.add_argument("--json", action="store_true", help="print one JSON object")
@@ -95,6 +97,10 @@ def _parser() -> argparse.ArgumentParser:
     out = command("export", _export, "every event, with what it was about")
     out.add_argument("--format", choices=FORMATS, default="csv")
     out.add_argument("--out", type=Path, metavar="FILE", required=True)
+    out.add_argument(
+        "--participants", action="store_true",
+        help="with the participants' ids in a last column: not for publishing",
+    )  # fmt: skip
     command("check", _check, "whether the study is whole: exit 1 with the reason where it is not")
     copy = command("copy", _copy, "a whole copy, also while a server has the study open")
     copy.add_argument("to", metavar="COPY.db", type=Path)
@@ -111,143 +117,33 @@ def _parser() -> argparse.ArgumentParser:
     proof.add_argument("reveal", metavar="REVEAL.json", type=Path)
     proof.add_argument("--study", type=Path, metavar="STUDY.db", help="compare its pictures too")
     proof.set_defaults(run=_verify)
+    text = "clips and raters that an effect needs, before there is a study"
+    planned = commands.add_parser("plan", help=text, description=text)
+    add_plan(planned)
+    planned.set_defaults(run=plan)
     trial = command("simulate", _simulate, "let programs rate: the report will say so")
     trial.add_argument("--seed", type=int, default=0)
     trial.add_argument("--effect", type=float, default=0.7, help="planted in careful raters")
     return parser
 
 
-def _add_create(create: argparse.ArgumentParser) -> None:
-    traces = create.add_mutually_exclusive_group(required=True)
-    traces.add_argument("--traces", nargs="+", type=Path, metavar="FILE.macd")
-    traces.add_argument("--examples", action="store_true", help="the shipped example traces")
-    traces.add_argument(
-        "--clips", type=Path, metavar="FOLDER",
-        help="clips with questions.json or a text beside each; masks are computed, no answers."
-        " Objects of a clip may lie beside it, as clip.xml, .json, .zip or a folder of masks",
-    )  # fmt: skip
-    create.add_argument("--question", default="", help="of clips that have none of their own")
-    create.add_argument(
-        "--detector", default="yolo11n", help="looks for objects in --clips (default: %(default)s)"
-    )
-    create.add_argument(
-        "--backbone", default="toyworld",
-        help="whose gradient chooses the masks of --clips (default: the embedded one, which knows"
-        " drawings only)",
-    )  # fmt: skip
-    create.add_argument("--device", default="auto", help="of both models (default: auto)")
-    add_some_flags(create, READING)
-    create.add_argument(
-        "--arms", default="macd,random-elsewhere", metavar="NAME,…",
-        help="of macd, random-elsewhere, random-place, random-objects, mask-all, reversed, by-hand;"
-        " each other arm is compared with the first (default: %(default)s)",
-    )  # fmt: skip
-    create.add_argument(
-        "--by-hand", nargs="+", type=Path, default=[], metavar="FILE.macd",
-        help="traces changed by hand: the masks of the arm by-hand",
-    )  # fmt: skip
-    create.add_argument(
-        "--design", choices=DESIGNS, default="pair",
-        help="two masks of a clip on one screen, or one (default: pair)",
-    )  # fmt: skip
-    create.add_argument("--raters", type=int, default=3, help="how many are planned (default: 3)")
-    create.add_argument(
-        "--repeat", type=float, default=0.1, metavar="SHARE",
-        help="share of the screens that each rater sees twice (default: 0.1)",
-    )  # fmt: skip
-    create.add_argument("--gold", type=Path, metavar="FILE.json", help="items of known rating")
-    create.add_argument("--instructions", type=Path, metavar="FILE.md", help="what raters read")
-    create.add_argument(
-        "--seed", type=int, help="of the random masks (default: drawn, and kept in the study)"
-    )
-    create.add_argument("--url", default=URL, help="where the page will be (default: %(default)s)")
-
-
-def _create(args: argparse.Namespace) -> int:
-    Number(1, 1000, whole=True).read(args.raters, "raters")
-    Number(0.0, 0.5).read(args.repeat, "repeat")
-    seed = secrets.randbits(32) if args.seed is None else args.seed
-    Number(0, 2**63 - 1, whole=True).read(seed, "seed")
-    folder: Path | None = None
-    gold, files = args.gold, args.traces
-    jobs = jobs_of(args.clips, args.question) if args.clips else []
-    if args.examples:
-        folder = assets() / "examples"
-        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-        files = [(folder / row["video"]).with_suffix(".macd") for row in index]
-        gold = gold or HERE / "examples_gold.json"
-    plan = StudyPlan(
-        arms=tuple(a.strip() for a in args.arms.split(",")),
-        design=args.design,
-        raters=args.raters,
-        repeat=args.repeat,
-        seed=seed,
-        instructions=_instructions(args.instructions or HERE / "instructions.md"),
-        gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
-        by_hand=tuple(_sources(args.by_hand)),
-    )
-    failed: list[tuple[str, str]] = []
-    sources = list(_traced(jobs, args, failed)) if jobs else _sources(files)
-    made = create_study(args.study, sources, plan, failed)
-    print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
-    for reason, n in count_reasons(made.left_out).items():
-        names = ", ".join(name for name, why in made.left_out if why == reason)
-        print(f"{count(n, 'item')} left out, {reason}: {visible(names)}")
-    print(f"preregistration: {preregistration_path(args.study)}")
-    print(f"sha256: {made.sha256}")
-    print(f"organiser: {_link(args.url, 'organise', made.organiser)}")
-    return 0
-
-
-def _traced(
-    jobs: Sequence[Job], args: argparse.Namespace, failed: list[tuple[str, str]]
-) -> Iterator[Source]:
-    """The masks of clips, computed one after the other.
-
-    One that fails is told, and added to `failed` with its reason.
-    """
-    models = {"detector": args.detector, "backbone": args.backbone, "device": args.device}
-    how: dict[str, Any] = {**models, **some_options(args, READING)}
-    if args.backbone == "toyworld":
-        print("masks are chosen by the embedded backbone, which was trained on drawings: name"
-              " another by --backbone for a study of real clips", file=sys.stderr)  # fmt: skip
-    for number, (job, result) in enumerate(trace_clips(list(jobs), **how), 1):
-        place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
-        if isinstance(result, MacdError):
-            print(f"{place}left out, {visible(str(result))}", file=sys.stderr)
-            failed.append((job.clip.name, f"no masks: {result.cause}"))
-        else:
-            print(f"{place}{count(len(result.tracks), 'object')}", file=sys.stderr)
-            yield source_of(result)
-
-
-def _sources(files: Sequence[Path]) -> list[Source]:
-    return [read_source(f) for f in files]
-
-
-def _instructions(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"the instructions {str(path)[:200]!r} cannot be read ({type(error).__name__})",
-            "Give a text file in UTF-8",
-        ) from error
-    return Text(MOST_INSTRUCTIONS).read(text, "instructions")
-
-
-def _link(url: str, page: str, code: str) -> str:
-    """The code stands behind #, which browsers send to nobody."""
-    return f"{url.rstrip('/')}/{page}#{code}"
-
-
 def _invite(args: argparse.Namespace) -> int:
     with Study(args.study) as study:
         if args.organiser:
-            print(_link(args.url, "organise", study.renew_organiser()))
+            print(link_of(args.url, "organise", study.renew_organiser()))
             return 0
         for code in study.invite(args.n):
-            print(_link(args.url, "rate", code))
+            print(link_of(args.url, "rate", code))
+    return 0
+
+
+def _recruit(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        if args.completion or args.back:
+            study.complete_with(args.completion, args.back)
+        code = study.recruit()
+    page = f"rate?participant={args.participant.replace('%%', '%')}"
+    print(link_of(args.url, page, code))
     return 0
 
 
@@ -291,7 +187,7 @@ def _report(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     with Study(args.study, write=False) as study:
-        events = export(study, args.format, args.out)
+        events = export(study, args.format, args.out, args.participants)
     print(f"{count(events, 'event')} written to {args.out}")
     return 0
 

@@ -6,13 +6,16 @@ Torch and the models are imported by `macd.trace`, when the first clip is run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import macd_studio as macd
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.media.webp import encode_picture
+from macd_studio.core.options import VideoOptions
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Trace
 
@@ -21,6 +24,10 @@ TRACKS = (".xml", ".json", ".zip")
 """Files beside a clip, of its name, that hold its objects; so does a folder of its name."""
 QUESTIONS = "questions.json"
 MOST_CLIPS, MOST_TEXT = 1000, 2**20
+LONG_S, MANY_FRAMES = 10.0, 24
+"""Clips that last longer are read with so many frames, where the number is not given."""
+MOTION_FPS, MOST_PICTURES = 5.0, 120
+"""Pictures of a clip between its masked frames: a second, and in all."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,57 @@ def jobs_of(folder: Path, question: str = "") -> list[Job]:
     return jobs
 
 
-def trace_clips(jobs: list[Job], **how: Any) -> Iterator[tuple[Job, Trace | MacdError]]:
-    """The masks of each job, or why there are none. how: arguments of `macd.trace`."""
+@dataclass(frozen=True)
+class Motion:
+    """A clip between the frames that are masked: WebP pictures and their times (P,) in seconds.
+
+    length: seconds of the chosen range.
+    """
+
+    pictures: tuple[bytes, ...]
+    times: tuple[float, ...]
+    length: float
+
+
+def read_motion(clip: Path, video: Mapping[str, Any]) -> Motion:
+    """Reads a clip as raters see it without a mask. video: start and end, of `VideoOptions`.
+
+    At most MOTION_FPS pictures a second and MOST_PICTURES in all, long side at most 640 pixels.
+    Raises a MacdError for what is no usable video.
+    """
+    options = VideoOptions(
+        **{**video, "frames": 1, "dense_fps": MOTION_FPS, "dense_limit": MOST_PICTURES}
+    )
+    read = read_clip(clip, options)
+    end = read.duration if options.end is None else min(options.end, read.duration)
+    pictures = tuple(encode_picture(frame) for frame in read.dense_frames)
+    times = tuple(float(t) for t in read.dense_times)
+    return Motion(pictures, times, max(end - options.start, 0.0))
+
+
+def trace_clips(
+    jobs: Sequence[Job], video: Mapping[str, Any] | None = None, **how: Any
+) -> Iterator[tuple[Job, Trace | MacdError, Motion | None]]:
+    """The masks of each job, or why there are none, and the clip's motion.
+
+    video: options of reading; where they name no `frames`, clips of more than LONG_S seconds are
+    read with MANY_FRAMES. how: other arguments of `macd.trace`.
+    """
+    last: tuple[Path, Motion] | None = None
     for job in jobs:
+        motion = None
         try:
-            yield job, macd.trace(job.clip, job.question, tracks=job.tracks, masks_only=True, **how)
+            if last is None or last[0] != job.clip:
+                last = job.clip, read_motion(job.clip, video or {})
+            motion = last[1]
+            many = {"frames": MANY_FRAMES} if motion.length > LONG_S else {}
+            reading = {**many, **(video or {})}
+            trace = macd.trace(
+                job.clip, job.question, tracks=job.tracks, masks_only=True, video=reading, **how
+            )
+            yield job, trace, motion
         except MacdError as error:
-            yield job, error
+            yield job, error, motion
 
 
 def _listed(path: Path) -> dict[str, list[str]]:

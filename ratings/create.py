@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 import macd_studio as macd
 from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.controls import PLACE, compare_masks
 from macd_studio.core.words import writable
 from macd_studio.ratings import arms as arm_module
 from macd_studio.ratings.arms import (
@@ -26,7 +27,6 @@ from macd_studio.ratings.arms import (
     LEAST,
     MACD,
     MOST,
-    RANDOM,
     Arm,
     ArmMask,
     NoMask,
@@ -34,9 +34,20 @@ from macd_studio.ratings.arms import (
 )
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.media import composite, encode_clip, pad_clips
-from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
-from macd_studio.ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
+from macd_studio.ratings.media import composite, encode_clip, pack, pad_clips
+from macd_studio.ratings.plan import (
+    GOLD,
+    MAIN,
+    PAIRS,
+    PROPOSED,
+    RATINGS,
+    TRAINING,
+    Design,
+    Scale,
+    keyed_rng,
+)
+from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
+from macd_studio.ratings.propose import Proposal, propose
 from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
@@ -48,29 +59,49 @@ NOTHING, EVERYTHING = "nothing masked", "everything masked"
 class StudyPlan:
     """What a study is made from, but for its clips.
 
-    raters: how many are planned. repeat: share of the screens that are shown twice. by_hand: traces
-    changed by hand, the arm "by-hand" of the clips they are of.
+    raters: how many are planned. repeat: share of the screens that are shown twice. proposed: known
+    items at most that are proposed to the organiser. by_hand: traces changed by hand, the arm
+    "by-hand" of the clips they are of.
     """
 
-    arms: tuple[str, ...] = (MACD, RANDOM)
+    arms: tuple[str, ...] = (MACD, PLACE)
     design: Design = "pair"
+    scale: Scale = RATINGS
     raters: int = 3
     repeat: float = 0.1
     seed: int = 0
     instructions: str = ""
     gold: tuple[KnownItem, ...] = ()
+    proposed: int = 0
     by_hand: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """An item that is not in the study. hidden: share of all pixels that MACD's mask hides, [0, 1];
+    None where there is no mask.
+    """
+
+    name: str
+    reason: str
+    hidden: float | None = None
+
+
+@dataclass(frozen=True)
 class Created:
-    """What creation says. left_out: (name, reason) pairs; organiser: the code, kept nowhere."""
+    """What creation says. organiser: the code, kept nowhere.
+
+    overlaps: by arm, the (name, share) of every item: how much of what the first arm hides it
+    hides too.
+    """
 
     items: int
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[LeftOut, ...]
+    overlaps: Mapping[str, tuple[tuple[str, float], ...]]
     sha256: str
     organiser: str
     preregistration: str
+    proposed: int = 0
 
 
 @dataclass
@@ -85,11 +116,11 @@ def create_study(
     path: Path,
     sources: Sequence[Source],
     plan: StudyPlan,
-    failed: Sequence[tuple[str, str]] = (),
+    failed: Sequence[LeftOut] = (),
 ) -> Created:
     """Writes a new study file and its preregistration beside it.
 
-    failed: (name, reason) of clips that gave no source; they stand among what was left out.
+    failed: clips that gave no source; they stand among what was left out.
     Raises OptionError where the file exists, an arm is not known, or no item stays.
     """
     check_plan(plan)
@@ -100,9 +131,13 @@ def create_study(
     items, left_out = _choose(sources, plan)
     left_out = [*failed, *left_out]
     if not items:
-        reasons = ", ".join(f"{n}: {r}" for n, r in left_out) or "no trace was given"
+        reasons = ", ".join(f"{x.name}: {x.reason}" for x in left_out) or "no trace was given"
         raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
     known = [_known_item(k) for k in plan.gold]
+    # what the study has no other use for first, so that fewer clips are seen for two purposes
+    used = {id(i.source) for i in items}
+    ordered = sorted(sources, key=lambda s: id(s) in used)
+    known += [_proposed_item(p) for p in propose(ordered, plan.proposed)]
     organiser = new_code()
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     try:
@@ -116,7 +151,12 @@ def create_study(
         ) from error
     finally:
         scratch.unlink(missing_ok=True)
-    return Created(len(items), tuple(left_out), sha256(text), organiser, text)
+    overlaps = {
+        arm: tuple((i.source.name, float(i.sides[arm].details["overlap"])) for i in items)
+        for arm in plan.arms[1:]
+    }
+    proposed = sum(k.part == PROPOSED for k in known)
+    return Created(len(items), tuple(left_out), overlaps, sha256(text), organiser, text, proposed)
 
 
 def preregistration_path(path: Path) -> Path:
@@ -133,38 +173,43 @@ def check_plan(plan: StudyPlan) -> None:
             )
     if len(set(plan.arms)) != len(plan.arms) or len(plan.arms) < 2:
         raise OptionError("a study compares at least two different arms", "Name them by --arms")
+    if plan.scale == PAIRS and plan.design != "pair":
+        raise OptionError("a preference is between two masks", "Choose --design pair")
     if BY_HAND in plan.arms and not plan.by_hand:
         raise OptionError("the arm by-hand needs masks", "Give traces by --by-hand FILES")
 
 
-def _choose(
-    sources: Sequence[Source], plan: StudyPlan
-) -> tuple[list[_Item], list[tuple[str, str]]]:
+def _choose(sources: Sequence[Source], plan: StudyPlan) -> tuple[list[_Item], list[LeftOut]]:
     items: list[_Item] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[LeftOut] = []
     drawn = {s.key: s for s in plan.by_hand}
     taken = {k.source.key: "used for training or gold" for k in plan.gold}
     for number, source in enumerate(sources):
         reason = source.problem or taken.get(source.key, "")
         sides: dict[str, ArmMask] = {}
+        share = None
         if not reason:
+            share = _share(source, arm_module.macd(source, np.random.default_rng(0)))
             try:
-                sides = _draw_arms(source, plan, drawn.get(source.key), number)
+                sides = _draw_arms(source, plan, drawn.get(source.key), number, share)
             except NoMask as error:
                 reason = str(error)
         if reason:
-            left_out.append((source.name, reason))
+            left_out.append(LeftOut(source.name, reason, share))
             continue
         taken[source.key] = "given twice"
         items.append(_Item(MAIN, source, sides))
     return items, left_out
 
 
+def _share(source: Source, mask: ArmMask) -> float:
+    """How much of all pixels a mask hides, [0, 1]."""
+    return mask.hidden / float(len(source.frames) * source.size[0] * source.size[1])
+
+
 def _draw_arms(
-    source: Source, plan: StudyPlan, drawn: Source | None, number: int
+    source: Source, plan: StudyPlan, drawn: Source | None, number: int, share: float
 ) -> dict[str, ArmMask]:
-    pixels = float(len(source.frames) * source.size[0] * source.size[1])
-    share = arm_module.macd(source, np.random.default_rng(0)).hidden / pixels
     if share < LEAST:
         raise NoMask(NOTHING)
     if share > MOST:
@@ -180,8 +225,13 @@ def _draw_arms(
                 raise NoMask("the mask drawn by hand is of other frames")
             arm = arm_module.by_hand(drawn)
         sides[name] = arm(source, rng)
-        if name != MACD and sides[name].hidden / pixels < LEAST:
+        if name != MACD and _share(source, sides[name]) < LEAST:
             raise NoMask(f"{NOTHING} by {name}")
+    first = sides[plan.arms[0]].mask
+    for name in plan.arms[1:]:
+        ratio, overlap = compare_masks(first, sides[name].mask)
+        compared = {"area_ratio": round(ratio, 5), "overlap": round(overlap, 5)}
+        sides[name] = ArmMask(sides[name].mask, sides[name].details | compared)
     return sides
 
 
@@ -194,10 +244,16 @@ def _known_item(item: KnownItem) -> _Item:
     return _Item(TRAINING if item.training else GOLD, item.source, sides, known)
 
 
+def _proposed_item(proposal: Proposal) -> _Item:
+    names = [f"known-{n}" for n in range(1, 1 + len(proposal.masks))]
+    known = {n: (k.low, k.high, k.why) for n, k in zip(names, proposal.known, strict=True)}
+    return _Item(PROPOSED, proposal.source, dict(zip(names, proposal.masks, strict=True)), known)
+
+
 def _write(
     path: Path,
     items: Sequence[_Item],
-    left_out: Sequence[tuple[str, str]],
+    left_out: Sequence[LeftOut],
     plan: StudyPlan,
     organiser: str,
 ) -> str:
@@ -213,7 +269,11 @@ def _write(
         described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]
         sealed = {
             "seed": plan.seed,
-            "left_out": [{"clip": writable(n), "reason": r} for n, r in left_out],
+            "left_out": [
+                {"clip": writable(x.name), "reason": x.reason}
+                | ({} if x.hidden is None else {"hidden": round(x.hidden, 5)})
+                for x in left_out
+            ],
         }
         text = canonical({
             "version": 2,
@@ -227,8 +287,10 @@ def _write(
             "instructions_sha256": sha256(plan.instructions),
             "items": public_items(described, salt),
             "left_out": count_reasons(left_out),
+            "overlap": _overlaps(described, plan.arms),
             "sealed_sha256": sealed_sha256(salt, sealed),
-            "analysis": PLAN,
+            "scale": plan.scale,
+            "analysis": plan_of(plan.scale),
         })  # fmt: skip
         rows = {
             "preregistration": text,
@@ -266,15 +328,25 @@ def public_items(described: Sequence[dict[str, Any]], salt: str) -> list[dict[st
 
 
 def _render(items: Sequence[_Item], salt: str) -> Mapping[tuple[int, str], bytes]:
-    """The packed clips by item and arm, "" for the clip itself, all of one size."""
-    packed: dict[tuple[int, str], bytes] = {}
+    """The packed clips by item and arm, "" for the clip itself.
+
+    All of one size but for unmasked ones with more pictures, which have another.
+    """
+    clips: dict[tuple[int, str], bytes] = {}
+    masked: dict[tuple[int, str], bytes] = {}
     for i, item in enumerate(items):
-        packed[i + 1, ""] = encode_clip(item.source.frames)
+        source = item.source
+        clips[i + 1, ""] = pack(source.motion) if source.motion else encode_clip(source.frames)
         for name, side in item.sides.items():
-            packed[i + 1, name] = encode_clip(
-                composite(item.source, side.mask, keyed_rng(salt, "noise", i + 1, name))
+            masked[i + 1, name] = encode_clip(
+                composite(source, side.mask, keyed_rng(salt, "noise", i + 1, name))
             )
-    return dict(zip(packed, pad_clips(list(packed.values())), strict=True))
+    groups = [clips, masked] if any(i.source.motion for i in items) else [clips | masked]
+    return {
+        place: content
+        for group in groups
+        for place, content in zip(group, pad_clips(list(group.values())), strict=True)
+    }
 
 
 def _insert(
@@ -284,13 +356,13 @@ def _insert(
     source = item.source
     height, width = source.size
     name = writable(source.name)
-    db.execute(
-        "INSERT INTO clips VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            number, item.part, name, source.sha256, source.question, width, height,
-            json.dumps([round(float(t), 4) for t in source.times]), media[number, ""],
-        ),
-    )  # fmt: skip
+    row = {
+        "id": number, "part": item.part, "name": name, "sha256": source.sha256,
+        "question": source.question, "width": width, "height": height,
+        "times": _times(source.times), "media": media[number, ""],
+        "motion": _times(source.motion_times) if source.motion else None,
+    }  # fmt: skip
+    insert_row(db, "clips", row)
     _insert_objects(db, number, source)
     described = {}
     # sides are numbered in an order that says nothing: by the hash of their media
@@ -327,6 +399,10 @@ def _insert(
     }
 
 
+def _times(times: Iterable[float]) -> str:
+    return json.dumps([round(float(t), 4) for t in times])
+
+
 def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None:
     final = source.counterfactual
     if final is None or len(final.level) != len(source.tracks):
@@ -342,9 +418,15 @@ def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None
         )  # fmt: skip
 
 
-def count_reasons(left_out: Sequence[tuple[str, str]]) -> dict[str, int]:
+def _overlaps(described: Sequence[dict[str, Any]], arms: Sequence[str]) -> dict[str, list[float]]:
+    """By arm but the first, the overlaps of all main items, sorted: which is whose stays sealed."""
+    main = [item["arms"] for item in described if item["part"] == MAIN]
+    return {arm: sorted(item[arm]["overlap"] for item in main) for arm in arms[1:]}
+
+
+def count_reasons(left_out: Sequence[LeftOut]) -> dict[str, int]:
     """How many items fall out for each reason."""
-    return dict(Counter(reason for _, reason in left_out))
+    return dict(Counter(x.reason for x in left_out))
 
 
 def _flush(path: Path) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from macd_studio.core.validation import Number, Text, shown
 from macd_studio.ratings.errors import Refused
 
-Kind = Literal["consent", "shown", "rate", "undo", "skip", "flag", "next", "reason"]
-KINDS = ("consent", "shown", "rate", "undo", "skip", "flag", "next", "reason")
+Kind = Literal[
+    "consent", "shown", "rate", "prefer", "undo", "skip", "flag", "next", "reason", "finish"
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WITHOUT_TASK = ("consent", "finish")
+NO_DIFFERENCE, LEFT, RIGHT = 0, 1, 2
+"""What a preference can be."""
 REASONS = {
     "missed": "missed the object",
     "spilled": "spilled over",
@@ -42,8 +47,9 @@ class Event:
 
     uuid: made by the browser; the same event sent twice counts once. side: 0 left, 1 right. old,
     new: ratings before and after, None where there was none. tab, count: which tab sent it, and its
-    how manieth. A reason's word is its note, and new is 1, or None where it is taken back.
-    client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
+    how manieth. A preference is NO_DIFFERENCE, LEFT or RIGHT, or None where it is taken back. A
+    reason's word is its note, and new is 1, or None where it is taken back. After `finish` nothing
+    changes. client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
     since the item appeared, by a clock that never jumps.
     """
 
@@ -87,13 +93,13 @@ def read_event(raw: Any) -> Event:
     try:
         event = Event(
             uuid=_match(_UUID, raw.get("uuid"), "uuid"),
-            kind=kind,  # type: ignore[arg-type]
+            kind=kind,
             tab=_match(_TAB, raw.get("tab"), "tab"),
             count=int(_COUNT.read(raw.get("count"), "count") or 0),
             client_time=float(_MOMENT.read(raw.get("time"), "time") or 0.0),
-            task=None if kind == "consent" else _match(_TASK, raw.get("task"), "task"),
+            task=None if kind in WITHOUT_TASK else _match(_TASK, raw.get("task"), "task"),
             side=_side(raw) if kind in ("rate", "undo", "reason") else None,
-            old=_rating(raw.get("old"), "old") if kind in ("rate", "undo") else None,
+            old=_old(raw, kind),
             new=_new(raw, kind),
             note=_note(raw, kind),
             elapsed_ms=_elapsed(raw.get("elapsed")),
@@ -129,6 +135,12 @@ def _note(raw: dict[str, Any], kind: str) -> str | None:
     return note
 
 
+def _old(raw: dict[str, Any], kind: str) -> int | None:
+    if kind == "prefer":
+        return _new({"new": raw.get("old")}, kind)
+    return _rating(raw.get("old"), "old") if kind in ("rate", "undo") else None
+
+
 def _new(raw: dict[str, Any], kind: str) -> int | None:
     if kind == "rate" and raw.get("new") is None:
         raise Refused("a rating has no value", f"Choose {LOW} to {HIGH}")
@@ -138,6 +150,16 @@ def _new(raw: dict[str, Any], kind: str) -> int | None:
                 f"a reason is {shown(raw.get('new'))}", "Choose 1, or null to take it back"
             )
         return raw.get("new")
+    if kind == "prefer":
+        if raw.get("new") is not None and (
+            isinstance(raw.get("new"), bool) or raw.get("new") not in (NO_DIFFERENCE, LEFT, RIGHT)
+        ):
+            raise Refused(
+                f"a preference is {shown(raw.get('new'))}",
+                f"Choose {LEFT} for left, {RIGHT} for right, {NO_DIFFERENCE} for no difference",
+            )
+        value: int | None = raw.get("new")
+        return None if value is None else int(value)
     return _rating(raw.get("new"), "new") if kind in ("rate", "undo") else None
 
 

@@ -1,62 +1,106 @@
-"""Every event of a study as CSV, JSON lines or Parquet, with what it was about."""
+"""Every event of a study as CSV, JSON lines or Parquet, with what it was about.
+
+`python -m ratings.export` prints the data dictionary of docs/rating.md.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.words import spreadsheet_text
-from macd_studio.ratings.answers import conflicts_of
+from macd_studio.ratings.answers import (
+    conflicts_of,
+    main_answers,
+    read_answers,
+    read_screens,
+)
 from macd_studio.ratings.chain import ORDER
+from macd_studio.ratings.events import LEFT, RIGHT
 from macd_studio.ratings.secret import write_private
 from macd_studio.ratings.store import Study
 
 FORMATS = ("csv", "jsonl", "parquet")
-COLUMNS: dict[str, type] = {
-    "event": int,
-    "uuid": str,
-    "rater": str,
-    "simulated": str,
-    "kind": str,
-    "task": str,
-    "part": str,
-    "position": int,
-    "clip": str,
-    "clip_sha256": str,
-    "question": str,
-    "side": str,
-    "arm": str,
-    "hidden_pixels": float,
-    "old": int,
-    "new": int,
-    "counts": bool,
-    "note": str,
-    "conflict": bool,
-    "tab": str,
-    "tab_count": int,
-    "client_time": float,
-    "elapsed_ms": float,
-    "server_time": float,
-    "repeats": str,
-    "server": str,
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the export: the kind of its values, and what they mean."""
+
+    kind: type
+    meaning: str
+
+
+COLUMNS: dict[str, Column] = {
+    "event": Column(int, "number of the row, from 1, in the order in which events count"),
+    "uuid": Column(str, "id that the rater's browser gave the event"),
+    "rater": Column(str, "the rater's name in the study, R01 and so on"),
+    "simulated": Column(str, "which program rated; empty for a person"),
+    "kind": Column(
+        str,
+        "consent, shown, rate, prefer (in a study of pairs), undo, reason, skip (cannot judge),"
+        " flag, next, or finish",
+    ),
+    "task": Column(str, "id of the screen; each rater has screens of their own"),
+    "part": Column(
+        str, "training, main, gold (a known item), or repeat (a main screen shown again)"
+    ),
+    "position": Column(int, "place of the screen in the rater's order, from 0"),
+    "item": Column(int, "number of the item, the same for all raters"),
+    "clip": Column(str, "name of the clip's file"),
+    "clip_sha256": Column(str, "hash of the clip's file"),
+    "question": Column(str, "what was asked about the clip"),
+    "side": Column(str, "left, right, or only where a screen shows one mask; empty for a screen"),
+    "arm": Column(
+        str, "what hid the pixels on that side; of a preference the arm that was preferred"
+    ),
+    "hidden_pixels": Column(float, "pixels that the mask hides, summed over frames and strengths"),
+    "old": Column(int, "the rating before the event; empty where there was none"),
+    "new": Column(
+        int,
+        "the rating after it, 1 to 5; empty where it was taken back; of a preference 1 left, 2"
+        " right, 0 no difference; of a reason 1, or empty where it was taken back",
+    ),
+    "stands": Column(
+        bool, "whether it is the last rating of its mask, or preference of its screen"
+    ),
+    "analysed": Column(
+        bool,
+        "whether the report is computed from it: it stands, its screen is a main one, and the rater"
+        " did not leave the screen by *cannot judge*",
+    ),
+    "note": Column(str, "text of a flag, or the word of a reason"),
+    "conflict": Column(bool, "whether it replaced a rating of another tab or device unseen"),
+    "tab": Column(str, "random id of the browser's tab"),
+    "tab_count": Column(int, "number of the event within its tab, from 0"),
+    "client_time": Column(float, "milliseconds since 1970 by the browser's clock"),
+    "elapsed_ms": Column(float, "milliseconds on the screen until the event, without breaks"),
+    "server_time": Column(float, "seconds since 1970 by the server's clock"),
+    "repeats": Column(str, "task of the screen that this one shows again, sides exchanged"),
+    "server": Column(str, "random id of the server process that took the event"),
 }
-"""Names and kinds of the columns; any value may be missing. docs/rating.md says what they mean."""
+"""The data dictionary: docs/rating.md holds it as a table. Any value may be missing."""
+PARTICIPANT = {"participant": Column(str, "id by which a panel knows the rater")}
+"""A last column where it is asked for; it is no part of what is published."""
 INSTALL = "Install one: pip install pyarrow"
 
 
-def export(study: Study, kind: str, out: Path) -> int:
+def export(study: Study, kind: str, out: Path, participants: bool = False) -> int:
     """Writes all events to a private file, whole or not at all; gives how many there are.
+
+    participants: whether a last column holds the ids by which participants were recruited.
 
     Raises OptionError where the format needs a library that is not there, or nothing can be
     written.
     """
-    content = content_of(study, kind)
+    content = content_of(study, kind, participants)
     try:
         write_private(out, content)
     except OSError as error:
@@ -67,39 +111,61 @@ def export(study: Study, kind: str, out: Path) -> int:
     return int(events)
 
 
-def content_of(study: Study, kind: str) -> bytes:
+def content_of(study: Study, kind: str, participants: bool = False) -> bytes:
     """The file's bytes; raises OptionError, see `export`."""
     if kind == "csv":
-        return as_csv(study).encode("utf-8")
+        return as_csv(study, participants).encode("utf-8")
     if kind == "jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows(study))
+        content = rows(study, participants)
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in content)
         return "".join(lines).encode("utf-8", "surrogatepass")
     if kind == "parquet":
-        return as_parquet(list(rows(study)))
+        return as_parquet(list(rows(study, participants)), columns_of(participants))
     raise OptionError(f"there is no format {kind[:40]!r}", f"Choose one of {', '.join(FORMATS)}")
 
 
-def rows(study: Study) -> Iterator[dict[str, Any]]:
+def columns_of(participants: bool) -> dict[str, Column]:
+    """The columns of an export."""
+    return COLUMNS | PARTICIPANT if participants else COLUMNS
+
+
+def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
     """One dict by COLUMNS for every event, in the order in which ratings count.
 
-    counts: whether it is the rating of its side that the analysis takes.
+    analysed: by the same rule as the report, `answers.main_answers`.
     """
     ratings = study.rows(
         f"SELECT uuid, task, side FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
     )
     last = {(r["task"], r["side"]): r["uuid"] for r in ratings}
+    preferred = {r["task"]: r["uuid"] for r in study.rows(
+        f"SELECT uuid, task FROM history WHERE kind = 'prefer' ORDER BY {ORDER}")}  # fmt: skip
+    taken = {(a.task, a.side) for a in main_answers(read_answers(study), read_screens(study))}
     conflicts = conflicts_of(study)
     query = """
-        SELECT e.*, r.name AS rater_name, r.simulated, t.part, t.position, t.repeats,
-               c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden
+        SELECT e.*, r.name AS rater_name, r.simulated, t.part, t.position, t.repeats, t.clip,
+               c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden,
+               l.arm AS left_arm, r2.arm AS right_arm
         FROM history e JOIN raters r ON r.id = e.rater
         LEFT JOIN tasks t ON t.id = e.task
         LEFT JOIN clips c ON c.id = t.clip
+        LEFT JOIN sides l ON l.id = t.left_side
+        LEFT JOIN sides r2 ON r2.id = t.right_side
         LEFT JOIN sides s ON s.id = CASE e.side WHEN 0 THEN t.left_side WHEN 1 THEN t.right_side END
         ORDER BY e.stamp, e.writer, e.chain"""
     single = study.design == "single"
+    ids, codes = study.participants(), {r.id: r.code for r in study.raters()}
     for number, e in enumerate(study.rows(query), 1):
+        place = e["task"], e["side"]
+        arm = e["arm"]
+        if e["kind"] == "prefer":
+            place = e["task"], LEFT - 1
+            stands = preferred[e["task"]] == e["uuid"] and e["new"] is not None
+            arm = {LEFT: e["left_arm"], RIGHT: e["right_arm"]}.get(e["new"])
+        else:
+            stands = last.get(place) == e["uuid"] and e["new"] is not None
         side = None if e["side"] is None else ("only" if single else ("left", "right")[e["side"]])
+        named = {"participant": ids.get(codes[e["rater"]])} if participants else {}
         yield {
             "event": number,
             "uuid": e["uuid"],
@@ -109,15 +175,17 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
             "task": e["task"],
             "part": e["part"],
             "position": e["position"],
+            "item": e["clip"],
             "clip": e["clip_name"],
             "clip_sha256": e["sha256"],
             "question": e["question"],
             "side": side,
-            "arm": e["arm"],
+            "arm": arm,
             "hidden_pixels": e["hidden"],
             "old": e["old"],
             "new": e["new"],
-            "counts": last.get((e["task"], e["side"])) == e["uuid"] and e["new"] is not None,
+            "stands": stands,
+            "analysed": stands and place in taken,
             "note": e["note"],
             "conflict": e["uuid"] in conflicts,
             "tab": e["tab"],
@@ -127,16 +195,18 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
             "server_time": e["server_time"],
             "repeats": e["repeats"],
             "server": e["writer"],
+            **named,
         }
 
 
-def as_csv(study: Study) -> str:
+def as_csv(study: Study, participants: bool = False) -> str:
     """RFC 4180 with a header. A text that a spreadsheet would run as a formula begins with '."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in rows(study):
-        writer.writerow([_cell(row[name]) for name in COLUMNS])
+    columns = columns_of(participants)
+    writer.writerow(columns)
+    for row in rows(study, participants):
+        writer.writerow([_cell(row[name]) for name in columns])
     return out.getvalue()
 
 
@@ -148,9 +218,9 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def as_parquet(content: list[dict[str, Any]]) -> bytes:
+def as_parquet(content: list[dict[str, Any]], described: Mapping[str, Column] = COLUMNS) -> bytes:
     """Parquet by pyarrow or polars, whichever is there; raises OptionError where neither is."""
-    columns = {name: [row[name] for row in content] for name in COLUMNS}
+    columns = {name: [row[name] for row in content] for name in described}
     out = io.BytesIO()
     if (arrow := _library("pyarrow")) is not None:
         kinds = {
@@ -159,11 +229,11 @@ def as_parquet(content: list[dict[str, Any]]) -> bytes:
             str: arrow.string(),
             bool: arrow.bool_(),
         }
-        schema = arrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+        schema = arrow.schema([(name, kinds[column.kind]) for name, column in described.items()])
         import_module("pyarrow.parquet").write_table(arrow.table(columns, schema), out)
     elif (polars := _library("polars")) is not None:
         kinds = {int: polars.Int64, float: polars.Float64, str: polars.String, bool: polars.Boolean}
-        schema = {name: kinds[kind] for name, kind in COLUMNS.items()}
+        schema = {name: kinds[column.kind] for name, column in described.items()}
         polars.DataFrame(columns, schema=schema).write_parquet(out)
     else:
         raise OptionError("Parquet needs pyarrow or polars, and neither is installed", INSTALL)
@@ -175,3 +245,14 @@ def _library(name: str) -> Any:
         return import_module(name)
     except ImportError:
         return None
+
+
+def dictionary() -> str:
+    """What each column means, as a table in Markdown."""
+    words = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    rows = (f"| `{name}` | {words[c.kind]} | {c.meaning} |" for name, c in COLUMNS.items())
+    return "\n".join(("| column | values | meaning |", "|---|---|---|", *rows)) + "\n"
+
+
+if __name__ == "__main__":
+    print(dictionary(), end="")

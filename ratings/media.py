@@ -1,8 +1,8 @@
 """Clips as raters receive them: frames composited with a mask, packed under equal size.
 
 A packed clip is "MSR1", the number of frames, the length of each (all uint32, little endian), the
-frames as WebP, and random padding up to the size that all clips of a study have: neither name nor
-size of a transfer tells one arm from another.
+frames as WebP, and random padding up to the size that all masked clips of a study have, and all
+unmasked ones: neither name nor size of a transfer tells one arm from another, or one item.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def _fill(
 
 def encode_clip(frames: Pixels) -> bytes:
     """A packed clip without padding."""
-    pictures = [encode_picture(f) for f in frames]
+    return pack([encode_picture(f) for f in frames])
+
+
+def pack(pictures: Sequence[bytes]) -> bytes:
+    """WebP pictures as a packed clip without padding."""
     lengths = struct.pack(f"<{len(pictures)}I", *map(len, pictures))
     return MAGIC + struct.pack("<I", len(pictures)) + lengths + b"".join(pictures)
 

@@ -53,7 +53,12 @@ def _to_version_2(db: sqlite3.Connection) -> None:
         db.execute(trigger["sql"])
 
 
-MIGRATIONS = {1: _to_version_2}
+def _to_version_3(db: sqlite3.Connection) -> None:
+    """The unmasked clip may have pictures between the masked frames; it had none before."""
+    db.execute("ALTER TABLE clips ADD COLUMN motion TEXT")
+
+
+MIGRATIONS = {1: _to_version_2, 2: _to_version_3}
 """By the version that each one starts from."""
 
 

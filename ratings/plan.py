@@ -17,7 +17,14 @@ import numpy as np
 
 Design = Literal["pair", "single"]
 DESIGNS = ("pair", "single")
+Scale = Literal["ratings", "pairs"]
+RATINGS: Scale = "ratings"
+PAIRS: Scale = "pairs"
+SCALES = (RATINGS, PAIRS)
+"""Each mask is rated 1 to 5; or of two masks the better one is named."""
 TRAINING, MAIN, GOLD, REPEAT = "training", "main", "gold", "repeat"
+PROPOSED = "proposed"
+"""Of an item that becomes a training or a known one once the organiser has confirmed it."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,16 @@ import json
 from typing import Any
 
 RESAMPLES = 4000
-TARGET = 0.15
-"""Half the width of the interval of the paired difference that a study should reach."""
-GOLD_LEAST, SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.6, 0.3, 2.0, 0.0
+TARGETS = {"ratings": 0.15, "pairs": 0.05}
+"""Half the width of the interval that a study should reach: of the paired difference in points, of
+the share that prefers the first arm."""
+SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.3, 2.0, 0.0
 """Below these a rater is named in the report; see PLAN."""
+SLIPS, APART, FAR, ALARM = 0.1, 2, 0.2, 0.01
+"""A careful rater misses SLIPS of the known ratings, and rates FAR of the masks seen twice APART
+points or more apart; a rater is named where what is seen has a lower probability than ALARM."""
+LEAST_SEEN = 6
+"""Ratings, items, or screens with a difference, below which a rule says nothing."""
 
 PLAN = {
     "scale": "1 to 5: how well the mask hides what is needed to answer and keeps the rest",
@@ -28,6 +34,9 @@ PLAN = {
     " rater's own. With one rater it is of this rater alone; where all pairs are equal there is no"
     " interval. Of single arms: percentile intervals of a bootstrap over clips and raters,"
     f" {RESAMPLES} times",
+    "control": "of each other arm, how much of what the first arm hides it hides too is stated for"
+    " every item, and the difference is repeated by thirds of that overlap. Items left out are"
+    " counted, with how much of the pixels MACD hides in them",
     "answers": "the last rating of a side that the server received counts; skipped screens and"
     " repeated screens are left out of all but the repeat consistency",
     "agreement": "Krippendorff's alpha for ordinal data over all rated masks, with a bootstrap"
@@ -36,14 +45,40 @@ PLAN = {
     "gradient": "Spearman's correlation, over objects, of the gradient of the query loss with how"
     " much more raters give to the arms that hide the object",
     "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
-    f" meet less than {GOLD_LEAST:.0%} of the gold ratings, whose ratings have a standard deviation"
-    f" below {SPREAD_LEAST}, who take less than {SECONDS_LEAST:g} s an item (median), or whose"
-    " ratings correlate with the mean of the others negatively beyond chance (the upper end of the"
-    " 95 % interval is below 0)",
+    f" miss so many known ratings, or rate so many masks that they saw twice {APART} points or more"
+    f" apart, as a rater who does so with {SLIPS:.0%} and {FAR:.0%} of them would with a"
+    f" probability below {ALARM:.0%}; who give one side the higher rating more often than chance"
+    f" does with that probability (two-sided binomial test); whose ratings have a standard"
+    f" deviation below {SPREAD_LEAST}; who take less than {SECONDS_LEAST:g} s an item (median); or"
+    " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
+    f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
+    " screens with a difference",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
-    f" is within ± {TARGET}, of at least three raters without a mark; the organiser's page shows"
-    " the width, not the difference",
+    f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
+    " page shows the width, not the difference",
 }
+
+PLAN_OF_PAIRS = PLAN | {
+    "scale": "which of two masks hides better what is needed to answer and keeps the rest: left,"
+    " right, or no difference",
+    "outcome": "the share of pairs in which the first arm is preferred to each other arm, no"
+    " difference counting half; how many could not be judged",
+    "primary": "that share, as the mean over raters of each rater's share. " + PLAN["primary"][
+        PLAN["primary"].index("95 % interval for") : PLAN["primary"].index(" Of single arms")
+    ] + " With three arms or more also Bradley-Terry strengths against the first arm, with"
+    f" percentile intervals of a bootstrap over clips and raters, {RESAMPLES} times",
+    "answers": "the last preference of a screen that the server received counts; screens left by"
+    " cannot judge and repeated screens are left out of all but the repeat consistency",
+    "exclusions": PLAN["exclusions"].replace(
+        f"{APART} points or more apart", "the opposite way"
+    ),
+    "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
+}  # fmt: skip
+
+
+def plan_of(scale: str) -> dict[str, str]:
+    """The planned analysis of a study of this scale, of `plan.SCALES`."""
+    return PLAN_OF_PAIRS if scale == "pairs" else PLAN
 
 
 def canonical(content: dict[str, Any]) -> str:

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from typing import Any
 
+from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.shipped import document_style
 from macd_studio.core.words import count, visible
-from macd_studio.ratings.events import MOST_LOW, REASONS
-
-DASH = "–"
-BOLD = "\0"
-"""Around words that stand out: a sign that no text from outside holds."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A heading ("h1", "h2"), a paragraph ("p"), or a "table" whose first row is its head.
-
-    text: of all but a table, BOLD around what stands out.
-    """
-
-    kind: str
-    text: str = ""
-    rows: tuple[tuple[str, ...], ...] = ()
+from macd_studio.ratings.blocks import (
+    BOLD,
+    DASH,
+    Block,
+    number,
+    percent,
+    share_text,
+    signed,
+    with_interval,
+)
+from macd_studio.ratings.control_blocks import (
+    control_blocks,
+    left_out_line,
+    outcome_name,
+    outcome_text,
+    preference_blocks,
+)
+from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.plan import RATINGS
+from macd_studio.ratings.preregistration import TARGETS
+from macd_studio.ratings.stats import GOOD, least_sd
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -47,11 +51,13 @@ def blocks(report: dict[str, Any]) -> list[Block]:
     """Everything the report says, in order. report: as `ratings.report.figures` gives it."""
     study = report["study"]
     out = [Block("h1", "Rating study"), *_head(report), Block("h2", "How the masks are rated")]
-    out += [
-        Block("table", rows=_arm_table(report)),
-        Block("p", _paper_line(report)),
-        *_differences(report),
-    ]
+    if report.get("preferences"):
+        out += preference_blocks(report)
+    else:
+        out += [Block("table", rows=_arm_table(report)), Block("p", _paper_line(report))]
+    out += _differences(report)
+    if report.get("controls"):
+        out += [Block("h2", "What the masks share"), *control_blocks(report)]
     if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
         out += [Block("h2", "Why masks were rated low"), *_reasons(report)]
     out += [Block("h2", "Agreement"), *_agreement(report)]
@@ -85,7 +91,17 @@ def _head(report: dict[str, Any]) -> list[Block]:
     )
     if study["left_out"]:
         lines = ", ".join(f"{x['clip']} ({x['reason']})" for x in study["left_out"])
-        out.append(Block("p", f"Left out: {lines}."))
+        sizes = left_out_line(report.get("left_out_sizes", {}))
+        out.append(Block("p", f"Left out: {lines}.{sizes}"))
+    if study.get("changed"):
+        changed = ", ".join(study["changed"])
+        out.append(
+            Block(
+                "p",
+                "This version of the program analyses otherwise than was preregistered:"
+                f" {changed}. The version that made the study gives the preregistered figures.",
+            )
+        )
     for fork in report.get("forks", ()):
         out.append(Block("p", f"{fork['text'][0].upper()}{fork['text'][1:]}."))
     return out
@@ -95,8 +111,8 @@ def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     rows: list[tuple[str, ...]] = [("mask", "ratings", "mean", "SD", "P(rating ≥ 4)", "1 2 3 4 5")]
     for arm, a in report["arms"].items():
         rows.append((
-            arm, str(a["ratings"]), _with_interval(a["mean"]), _with_interval(a["sd"]),
-            _share(a["at_least_4"]), " ".join(map(str, a["counts"])),
+            arm, str(a["ratings"]), with_interval(a["mean"]), with_interval(a["sd"]),
+            share_text(a["at_least_4"]), " ".join(map(str, a["counts"])),
         ))  # fmt: skip
     for arm, p in (report["paper"] or {"arms": {}})["arms"].items():
         good = f"{p['at_least_4']:.0%}"
@@ -107,8 +123,21 @@ def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 def _paper_line(report: dict[str, Any]) -> str:
     intervals = "In brackets 95 % intervals over clips and raters (docs/rating.md)."
     if report["paper"] is None:
-        return intervals
-    return f"{intervals} The paper's rows are theirs, not ours ({report['paper']['what']})."
+        if ELSEWHERE not in report["arms"]:
+            return intervals
+        return (
+            f"{intervals} {ELSEWHERE} is chosen to lie beside MACD's masks, so the paper's figures,"
+            " which are of masks at random places, are not set beside these."
+        )
+    lines = [f"{intervals} The paper's rows are theirs, not ours ({report['paper']['what']})."]
+    for arm, row in report["paper"]["arms"].items():
+        least = least_sd(row["mean"], row["at_least_4"], GOOD, HIGH)
+        if row["sd"] < least - 0.005:
+            lines.append(
+                f"Ratings with the paper's mean and share for {arm} have an SD of at least"
+                f" {least:.2f}; theirs is given as {row['sd']:.2f}."
+            )
+    return " ".join(lines)
 
 
 def _differences(report: dict[str, Any]) -> list[Block]:
@@ -120,52 +149,54 @@ def _differences(report: dict[str, Any]) -> list[Block]:
         for other, d in parts.items():
             area = report["areas"][other]
             text = (
-                f"{title + ': ' if title else ''}{d['first']} less {other}, paired:"
-                f" {BOLD}{_with_interval(d['difference'], sign=True)}{BOLD}"
-                f" over {count(d['pairs'], 'pair')}{_whose(d)}"
+                f"{title + ': ' if title else ''}{outcome_name(report, other)}:"
+                f" {BOLD}{outcome_text(report, d['difference'])}{BOLD}"
+                f" over {count(d['pairs'], 'pair')}{_whose(report, d)}"
             )
             if not title:
                 text += f" {other} hides {area['least']:.3f} to {area['most']:.3f} of the pixels."
             out.append(Block("p", text))
             if not title and d["power"]:
-                out.append(Block("p", power_line(d["power"], d["half_width"])))
+                scale = report["study"].get("scale", RATINGS)
+                out.append(Block("p", power_line(d["power"], d["half_width"], scale)))
             elif not title and d["pairs"] and d["too_few_to_stop"]:
                 out.append(Block("p", d["too_few_to_stop"]))
             if not title and len(d["own"]) > 1:
-                own = ((name, _with_interval(e, sign=True)) for name, e in d["own"].items())
-                head = ("rater", f"{d['first']} less {other}, over clips")
+                own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
+                head = ("rater", f"{outcome_name(report, other)}: over clips")
                 out.append(Block("table", rows=(head, *own)))
     return out
 
 
-def _whose(d: dict[str, Any]) -> str:
+def _whose(report: dict[str, Any], d: dict[str, Any]) -> str:
     """Of whom a difference speaks, as the end of a sentence."""
     if d["pairs"] and not d["spread"]:
         return ". Every pair has the same difference, so there is no interval."
     if d["raters"] == 1:
         return ", of this rater alone: the interval is over clips."
     if d["raters"] > 1:
-        these = _with_interval(d["these"], sign=True)
+        these = outcome_text(report, d["these"])
         return f", for other raters like these. Of these raters: {these}."
     return "."
 
 
-def power_line(meter: dict[str, Any], half_width: float | None) -> str:
-    """How far the interval of the difference is from the planned ± 0.15, in words."""
+def power_line(meter: dict[str, Any], half_width: float | None, scale: str = RATINGS) -> str:
+    """How far the interval of the primary outcome is from the planned one, in words."""
+    aim = f"± {TARGETS[scale]}"
     now = "" if half_width is None else f"The interval is ± {half_width:.2f}. "
     if meter["more_raters"] == 0:
-        return f"{now}No more ratings are needed for ± 0.15."
+        return f"{now}No more ratings are needed for {aim}."
     if meter["more_raters"] is not None:
         return (
             f"{now}About {count(meter['more_raters'], 'more rater')}"
-            f" ({meter['more_pairs']} pairs of ratings) would make it ± 0.15."
+            f" ({meter['more_pairs']} pairs of ratings) would make it {aim}."
         )
     if meter["more_clips"] is not None:
         return (
-            f"{now}More raters alone cannot make it ± 0.15: clips differ too much. About"
+            f"{now}More raters alone cannot make it {aim}: clips differ too much. About"
             f" {count(meter['more_clips'], 'more clip')} would."
         )
-    return f"{now}± 0.15 takes more raters and more clips: neither alone is enough."
+    return f"{now}{aim} takes more raters and more clips: neither alone is enough."
 
 
 def _reasons(report: dict[str, Any]) -> list[Block]:
@@ -184,20 +215,20 @@ def _agreement(report: dict[str, Any]) -> list[Block]:
     out = [
         Block(
             "p",
-            f"Krippendorff's alpha, ordinal: {BOLD}{_with_interval(a['alpha'])}{BOLD} over"
+            f"Krippendorff's alpha, ordinal: {BOLD}{with_interval(a['alpha'])}{BOLD} over"
             f" {count(a['masks'], 'mask')} with two ratings or more.",
         )
     ]
     if a["kappas"]:
         head = ("raters", "masks", "quadratic weighted kappa")
-        body = ((" and ".join(k["raters"]), str(k["masks"]), _number(k["kappa"]))
+        body = ((" and ".join(k["raters"]), str(k["masks"]), number(k["kappa"]))
                 for k in a["kappas"])  # fmt: skip
         out.append(Block("table", rows=(head, *body)))
     if sides["screens"]:
         out.append(
             Block(
                 "p",
-                f"The left mask got the higher rating on {_share(sides['left'])} of"
+                f"The left mask got the higher rating on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
         )
@@ -210,14 +241,14 @@ def _gradient(report: dict[str, Any]) -> list[Block]:
         "Rank correlation, over"
         f" {count(len(g['objects']), 'object')}, of the gradient of the query loss with how much"
         " more raters give to masks that hide the object:"
-        f" {BOLD}{_with_interval(g['correlation'])}{BOLD}."
+        f" {BOLD}{with_interval(g['correlation'])}{BOLD}."
     )
     out = [Block("p", text)]
     if g["objects"]:
         head = ("item", "object", "gradient", "rating per object hidden")
         body = (
-            (str(o["clip"]), f"{o['label']} {o['track']}", _signed(o["gradient"], 4),
-             _signed(o["slope"], 2))
+            (str(o["clip"]), f"{o['label']} {o['track']}", signed(o["gradient"], 4),
+             signed(o["slope"], 2))
             for o in g["objects"]
         )  # fmt: skip
         out.append(Block("table", rows=(head, *body)))
@@ -227,14 +258,15 @@ def _gradient(report: dict[str, Any]) -> list[Block]:
 def _raters(report: dict[str, Any]) -> list[Block]:
     if not report["raters"]:
         return [Block("p", "Nobody has rated yet.")]
-    head = ("rater", "done", "ratings", "known items", "repeats equal", "SD", "with others",
-            "seconds", "named because")  # fmt: skip
+    head = ("rater", "done", "ratings", "known items", "repeats equal", "repeats apart",
+            "left higher", "SD", "with others", "seconds", "named because")  # fmt: skip
     rows = [head]
     for q in report["raters"]:
         rows.append((
-            _who(q), f"{q['done']:.0%}", str(q["ratings"]), _percent(q["gold"]),
-            _percent(q["repeat_same"]), _number(q["spread"]), _number(q["others"]),
-            _number(q["seconds"], 1), "; ".join(q["reasons"]) or DASH,
+            _who(q), f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
+            percent(q["repeat_same"]), percent(q.get("repeat_far")), percent(q.get("left")),
+            number(q["spread"]), number(q["others"]), number(q["seconds"], 1),
+            "; ".join(q["reasons"]) or DASH,
         ))  # fmt: skip
     out = [Block("table", rows=tuple(rows))]
     if report["conflicts"]:
@@ -248,38 +280,6 @@ def _raters(report: dict[str, Any]) -> list[Block]:
 
 def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     return (("what", "as preregistered"), *((k, v) for k, v in study["plan"].items()))
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    if value is None:
-        return DASH
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _percent(value: float | None) -> str:
-    return DASH if value is None else f"{value:.0%}"
-
-
-def _with_interval(estimate: dict[str, float | None], sign: bool = False) -> str:
-    """A value with its interval; sign: with + where it is positive."""
-    if estimate["value"] is None:
-        return DASH
-    value = _signed(estimate["value"], 2) if sign else _number(estimate["value"])
-    if estimate["low"] is None or estimate["high"] is None:
-        return value
-    return f"{value} [{_number(estimate['low'])}, {_number(estimate['high'])}]"
-
-
-def _share(estimate: dict[str, float | None]) -> str:
-    if estimate["value"] is None:
-        return DASH
-    if estimate["low"] is None or estimate["high"] is None:
-        return f"{estimate['value']:.0%}"
-    return f"{estimate['value']:.0%} [{estimate['low']:.0%}, {estimate['high']:.0%}]"
 
 
 def _escaped(text: str) -> str:

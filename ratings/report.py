@@ -19,16 +19,21 @@ from macd_studio.ratings.answers import (
     main_answers,
     matrix,
     objects_of,
+    paired_values,
     read_answers,
     read_screens,
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import paired_difference
-from macd_studio.ratings.plan import MAIN, TRAINING
-from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
+from macd_studio.ratings.overlap import control_figures, left_out_sizes
+from macd_studio.ratings.plan import GOLD, MAIN, PAIRS, TRAINING
+from macd_studio.ratings.preferences import preference_figures
+from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
 from macd_studio.ratings.quality import Quality, judge_raters
+from macd_studio.ratings.roster import Rater
 from macd_studio.ratings.stats import (
+    GOOD,
     Estimate,
     Matrix,
     alpha_interval,
@@ -40,7 +45,7 @@ from macd_studio.ratings.stats import (
     spread_interval,
     wilson,
 )
-from macd_studio.ratings.store import Rater, Study
+from macd_studio.ratings.store import Study
 
 PAPER = {
     "what": "the paper's own study: 50 EventHallusion videos, no interval, no agreement reported",
@@ -51,7 +56,6 @@ PAPER = {
 }
 LIKE_THE_PAPER = {"random-mask", "random-place"}
 """Arms of which the paper's random mask may be one; `random-elsewhere` is another quantity."""
-GOOD = 4
 SEED = 0
 LEAST_TO_STOP = 3
 """Raters without a mark, below which nothing is said of when to stop."""
@@ -75,10 +79,12 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     names = {r.id: r.name for r in raters}
     arms = list(plan["arms"])
     clean = [a for a in main if a.rater not in named]
+    pairs, planned = study.scale == PAIRS, plan_of(study.scale)
     out: dict[str, Any] = {
         "study": {
             "id": study.id,
             "design": study.design,
+            "scale": study.scale,
             "state": study.state,
             "arms": arms,
             "sha256": study.preregistration_sha256,
@@ -89,12 +95,19 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "raters_begun": len(quality),
             "simulated_raters": sum(bool(r.simulated) for r in raters),
             "ratings": len(main),
-            "plan": PLAN,
+            "plan": plan["analysis"],
+            "changed": [k for k in planned if plan["analysis"].get(k) != planned[k]],
+            "known": _known(study),
         },
-        "paper": PAPER if LIKE_THE_PAPER & set(arms) else None,
-        "arms": {arm: _arm(main, arm, resamples) for arm in arms},
-        "differences": _differences(main, arms, names, named),
-        "differences_without_named": _differences(clean, arms, names, named) if named else {},
+        "paper": PAPER if LIKE_THE_PAPER & set(arms[1:]) and not pairs else None,
+        "arms": {} if pairs else {arm: _arm(main, arm, resamples) for arm in arms},
+        "preferences": preference_figures(main, screens, arms, min(resamples, 1000), SEED)
+        if pairs
+        else None,
+        "differences": _differences(study.scale, main, arms, names, named),
+        "differences_without_named": _differences(study.scale, clean, arms, names, named)
+        if named
+        else {},
         "named": [names[r] for r in named],
         "agreement": _agreement(main, names, resamples),
         "sides": _sides(main),
@@ -102,6 +115,8 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "gradient": _gradient(study, main, arms, resamples),
         "raters": [_rater(q, by_id[q.rater]) for q in quality],
         "areas": _areas(study, arms),
+        "controls": control_figures(study, main, arms),
+        "left_out_sizes": left_out_sizes(study.left_out),
         "conflicts": len(conflicts_of(study)),
         "forks": [asdict(fork) | {"text": "; ".join(fork_lines(fork))} for fork in forks_of(study)],
     }
@@ -143,9 +158,21 @@ def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
         "sides": full["sides"],
         "forks": full["forks"],
         "power": first.get("power"),
-        "target": TARGET,
+        "target": TARGETS[study.scale],
         "half_width": first.get("half_width"),
         "too_few_to_stop": first.get("too_few_to_stop", TOO_FEW),
+    }
+
+
+def _known(study: Study) -> dict[str, int]:
+    """Known items of either kind that raters are shown now, and proposals that were not decided."""
+    roles = list(study.confirmed().values())
+    parts = [i["part"] for i in study.items]
+    return {
+        "training": parts.count(TRAINING) + roles.count(TRAINING),
+        "hidden": parts.count(GOLD) + roles.count(GOLD),
+        "undecided": roles.count(""),
+        "refused": roles.count("no"),
     }
 
 
@@ -167,17 +194,21 @@ def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
 
 
 def _differences(
-    main: Sequence[Answer], arms: Sequence[str], names: dict[int, str], named: Sequence[int]
+    scale: str,
+    main: Sequence[Answer],
+    arms: Sequence[str],
+    names: dict[int, str],
+    named: Sequence[int],
 ) -> dict[str, Any]:
     """By the other arm. named: raters with a mark, who do not count for when to stop."""
     out = {}
     places = _places(main)
     unmarked = [i for i, rater in enumerate(places[0]) if rater not in named]
     for other in arms[1:]:
-        values = matrix(main, arms[0], *places) - matrix(main, other, *places)
+        values = paired_values(main, arms[0], other, *places, scale)
         found = paired_difference(values)
         enough = np.isfinite(values[unmarked]).any(1).sum() >= LEAST_TO_STOP
-        meter = power(values[unmarked], TARGET) if enough and found.spread else None
+        meter = power(values[unmarked], TARGETS[scale]) if enough and found.spread else None
         out[other] = {
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
@@ -201,12 +232,14 @@ def _differences(
 
 
 def _agreement(main: Sequence[Answer], names: dict[int, str], resamples: int) -> dict[str, Any]:
+    least = min((a.rating or 0 for a in main), default=1)
+    shift = 1 if least == 0 else 0  # preferences begin at 0, the levels of alpha at 1
     units: dict[tuple[int, str], list[int]] = {}
     by_rater: dict[int, dict[tuple[int, str], int]] = {}
     for a in main:
         assert a.rating is not None
-        units.setdefault((a.clip, a.arm), []).append(a.rating)
-        by_rater.setdefault(a.rater, {})[a.clip, a.arm] = a.rating
+        units.setdefault((a.clip, a.arm), []).append(a.rating + shift)
+        by_rater.setdefault(a.rater, {})[a.clip, a.arm] = a.rating + shift
     estimate = alpha_interval(
         list(units.values()), [clip for clip, _ in units], HIGH, min(resamples, 2000), SEED
     )
@@ -316,6 +349,10 @@ def _rater(q: Quality, rater: Rater) -> dict[str, Any]:
         "gold_count": q.gold_count,
         "repeat_same": q.repeat_same,
         "repeat_apart": q.repeat_apart,
+        "repeat_far": q.repeat_far,
+        "repeated": q.repeated,
+        "left": q.left,
+        "decided": q.decided,
         "spread": q.spread,
         "others": q.others,
         "seconds": q.seconds,
@@ -342,4 +379,4 @@ def paired_matrix(study: Study) -> Matrix:
     answers, screens = read_answers(study), read_screens(study)
     main = main_answers(answers, screens)
     arms, places = study.preregistration["arms"], _places(main)
-    return np.asarray(matrix(main, arms[0], *places) - matrix(main, arms[1], *places))
+    return paired_values(main, arms[0], arms[1], *places, study.scale)

@@ -16,8 +16,9 @@ from macd_studio.core.errors import OptionError
 from macd_studio.ratings.errors import Refused, StudyError
 from macd_studio.ratings.media import MAGIC
 from macd_studio.ratings.preregistration import canonical, sealed_sha256, sha256
+from macd_studio.ratings.roster import CLOSED, REVEAL
 from macd_studio.ratings.secret import write_private
-from macd_studio.ratings.store import CLOSED, REVEAL, Study
+from macd_studio.ratings.store import Study
 
 MOST_BYTES = 50 * 10**6
 ITEM_KEYS = ("clip", "clip_sha256", "question", "frames")

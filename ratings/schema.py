@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x4D414344  # "MACD", in the file's header
 
 DDL = """
@@ -17,7 +17,7 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE clips (
     id INTEGER PRIMARY KEY, part TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL,
     question TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, times TEXT NOT NULL,
-    media BLOB NOT NULL
+    media BLOB NOT NULL, motion TEXT
 );
 CREATE TABLE sides (
     id INTEGER PRIMARY KEY, clip INTEGER NOT NULL REFERENCES clips, arm TEXT NOT NULL,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from macd_studio.ratings.arms import MACD
-from macd_studio.ratings.events import HIGH, LOW, Event
+from macd_studio.ratings.events import HIGH, LEFT, LOW, NO_DIFFERENCE, RIGHT, Event
+from macd_studio.ratings.plan import PAIRS
 from macd_studio.ratings.store import Study
 
 Rng = np.random.Generator
@@ -100,14 +101,25 @@ def _rate_all(study: Study, code: str, habit: Habit, rng: Rng) -> None:
     tasks, now, tab = study.tasks(rater), 0.0, str(uuid.UUID(int=rater.id))
     for at, task in enumerate(tasks[: round(habit.quits * len(tasks))]):
         events = []
-        for side, truth in enumerate(truth_of(study, task["id"])):
-            rating = int(np.clip(round(habit.rate(truth, rng)), LOW, HIGH))
-            events.append(Event(_uuid(rng), "rate", tab, 3 * at + side, now, task["id"], side,
-                                None, rating))  # fmt: skip
+        ratings = [
+            int(np.clip(round(habit.rate(truth, rng)), LOW, HIGH))
+            for truth in truth_of(study, task["id"])
+        ]
+        if study.scale == PAIRS:
+            left, right = ratings
+            choice = NO_DIFFERENCE if left == right else LEFT if left > right else RIGHT
+            events.append(Event(_uuid(rng), "prefer", tab, 3 * at, now, task["id"], new=choice))
+        else:
+            events += [
+                Event(_uuid(rng), "rate", tab, 3 * at + side, now, task["id"], side, None, rating)
+                for side, rating in enumerate(ratings)
+            ]
         spent = 1000 * float(habit.seconds * np.exp(0.4 * rng.standard_normal()))
         now += spent
         done = Event(_uuid(rng), "next", tab, 3 * at + 2, now, task["id"], elapsed_ms=spent)
         study.append(rater, [*events, done])
+    if habit.quits == 1:
+        study.append(rater, [Event(_uuid(rng), "finish", tab, 3 * len(tasks), now)])
 
 
 def _uuid(rng: Rng) -> str:

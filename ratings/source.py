@@ -18,7 +18,7 @@ from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import AscentStep, Counterfactual, Pixels, Trace, Track
 
-SIDE = 384
+SIDE = 640
 """Long side of the frames that raters see, pixels; smaller ones are shown as they are."""
 MOST_FRAMES = 32
 GREY = (0.5, 0.5, 0.5)
@@ -30,6 +30,8 @@ class Source:
 
     frames: (T, H, W, 3) RGB 0-255 as they are shown; times: (T,) seconds. kept: which frames of the
     trace they are. fill: RGB in [0, 1] of the mean fill. problem: why it cannot be rated, else "".
+    motion: pictures of the clip between its frames, as WebP, with their times (P,) in seconds; they
+    are shown without a mask, since only the frames are masked. Empty: the frames alone.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Source:
     counterfactual: Counterfactual | None
     fill: tuple[float, float, float]
     problem: str = ""
+    motion: tuple[bytes, ...] = ()
+    motion_times: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[int, int]:

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 LEVEL = 0.95
+GOOD = 4
+"""The lowest rating that counts as good, as the paper counts."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,29 @@ def spread_interval(values: Matrix, count: int, seed: int) -> Estimate:
 
 def _whole(values: Matrix) -> tuple[Matrix, Matrix]:
     return np.ones((1, values.shape[0])), np.ones((1, values.shape[1]))
+
+
+def least_sd(mean: float, share: float, good: int, levels: int) -> float:
+    """The least standard deviation that ratings 1 to `levels` with this mean can have.
+
+    share: of the ratings that are `good` or higher, strictly between 0 and 1. The others lie as
+    near to the mean as whole numbers can, all below `good`. NaN where no ratings fit.
+
+    >>> round(least_sd(3.10, 0.38, 4, 5), 2)  # all of the 38 % are 4, the others 2 and 3
+    0.81
+    """
+    best = float("nan")
+    grid = np.linspace(good, levels, 100 * (levels - good) + 1)
+    at_whole = (mean - (1 - share) * np.arange(1, good)) / share  # where the others are whole
+    for upper in np.concatenate([grid, at_whole[(at_whole >= good) & (at_whole <= levels)]]):
+        lower = (mean - share * upper) / (1 - share)
+        if not 1 - 1e-9 <= lower <= good - 1 + 1e-9:
+            continue
+        parts = ((share, float(upper)), (1 - share, lower))
+        within = sum(w * (z - np.floor(z)) * (np.ceil(z) - z) for w, z in parts)
+        found = float(np.sqrt(within + sum(w * (z - mean) ** 2 for w, z in parts)))
+        best = found if np.isnan(best) else min(best, found)
+    return best
 
 
 def wilson(successes: int, trials: int) -> Estimate:

@@ -32,15 +32,8 @@ from macd_studio.ratings.export import FORMATS, content_of
 from macd_studio.ratings.mirror import Mirror
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
-from macd_studio.ratings.store import (
-    CLOSED,
-    OPEN,
-    PAUSED,
-    STATES,
-    Outcome,
-    Rater,
-    Study,
-)
+from macd_studio.ratings.roster import CLOSED, OPEN, PAUSED, STATES, Rater
+from macd_studio.ratings.store import Outcome, Study
 
 PAGE = Path(__file__).parent / "page"
 CODE_HEADER = "x-study-code"
@@ -95,12 +88,20 @@ class StudySite:
             Route("/rate/api/session", self._answer(self._session), methods=get),
             Route("/rate/api/item/{task}", self._answer(self._item), methods=get),
             Route("/rate/api/media/{task}/{which}", self._answer(self._media), methods=get),
+            Route("/rate/api/participant", self._answer(self._participant), methods=post),
             Route("/rate/api/events", self._answer(self._events), methods=post),
             Route("/organise/api/enter", self._answer(self._enter), methods=post),
             Route("/organise/api/state", self._answer(self._state), methods=get),
             Route("/organise/api/control", self._answer(self._control), methods=post),
             Route("/organise/api/invite", self._answer(self._invite), methods=post),
             Route("/organise/api/revoke", self._answer(self._revoke), methods=post),
+            Route("/organise/api/proposed", self._answer(self._proposed), methods=get),
+            Route(
+                "/organise/api/proposed/{item}/{which}",
+                self._answer(self._proposed_media),
+                methods=get,
+            ),
+            Route("/organise/api/confirm", self._answer(self._confirm), methods=post),
             Route("/organise/api/report", self._answer(self._report), methods=get),
             Route("/organise/api/export", self._answer(self._export), methods=get),
         ]
@@ -179,9 +180,19 @@ class StudySite:
             "rater": rater.name,
             "state": self.study.state,
             "instructions": self.study.instructions,
+            "scale": self.study.scale,
             "consented": consent is not None,
+            "finished": (finished := self.study.finished(rater)),
+            # by which a participant is paid: nobody has it who is not at the end
+            "completion": self.study.completion if finished else None,
             "tasks": self.study.tasks(rater),
         })  # fmt: skip
+
+    def _participant(self, request: Request, body: Any) -> Response:
+        name = body.get("participant")
+        if not isinstance(name, str):
+            raise Refused("the request names no participant", "Open the whole link")
+        return _json({"code": self.study.admit_participant(self._code(request), name)})
 
     def _item(self, request: Request, _: Any) -> Response:
         rater, task = self._rater(request), request.path_params["task"]
@@ -267,6 +278,23 @@ class StudySite:
             raise Refused("the request names no rater", "Reload the page")
         self.study.revoke(name, restore=restore)
         return _json({"rater": name})
+
+    def _proposed(self, request: Request, _: Any) -> Response:
+        self._check_organiser(request)
+        return _json({"items": self.study.proposals()})
+
+    def _proposed_media(self, request: Request, _: Any) -> Response:
+        self._check_organiser(request)
+        number, which = request.path_params["item"], request.path_params["which"]
+        content = self.study.proposed_media(number, which)
+        return Response(content, media_type="application/octet-stream", headers=NOT_STORED)
+
+    def _confirm(self, request: Request, body: Any) -> Response:
+        self._check_organiser(request)
+        item = int(Number(1, 10**6, whole=True).read(body.get("item"), "item") or 0)
+        role = body.get("role")
+        self.study.confirm(item, role if isinstance(role, str) else "")
+        return _json({"items": self.study.proposals()})
 
     def _report(self, request: Request, _: Any) -> Response:
         self._check_organiser(request)

@@ -10,8 +10,8 @@ browser made up. Here
 - bodies are of the one type that their route takes, and bounded (see bodies.py);
 - files in events are those that were uploaded; anything else is taken out;
 - requests, answers and open streams are bounded; every answer carries security headers;
-- where a study is served, everything but its own pages is the organiser's: the traces would tell a
-  rater which mask is which.
+- where only a study is served, everything but its own pages is the organiser's: the traces would
+  tell a rater which mask is which.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Gate:
         ):
             raise Refusal(403, "Another site's page may not log you out. Use the page's own link.")
         site = self.store.site
-        if site is not None and path.rstrip("/") not in (HEALTH, STARTUP):
+        if site and self.settings.only_study and path.rstrip("/") not in (HEALTH, STARTUP):
             if not is_study_path(path) and not site.knows_organiser(headers.get("cookie")):
                 elsewhere = f"{self.settings.place.path}{RATE}" if path == "/" else ""
                 raise Refusal(404, "There is nothing here. Raters start at /rate.", elsewhere)

@@ -137,13 +137,17 @@ STUDY = (
     _get("/rate/hub/callback", 20, login=False),
     _get("/rate/hub/code", 20, login=False),
     _get("/organise/api/state", 100, login=False),
+    _get("/organise/api/proposed", 20, login=False),
+    _get("/organise/api/proposed/{item}/{which}", 20, login=False),
     _get("/organise/api/report", 400, login=False),
     _get("/organise/api/export", 400, login=False),
+    _post("/rate/api/participant", login=False, writes=RATED),
     _post("/rate/api/events", login=False, writes=RATED),
     _post("/organise/api/enter", login=False),
     _post("/organise/api/control", login=False, writes=RATED),
     _post("/organise/api/invite", login=False, writes=RATED),
     _post("/organise/api/revoke", login=False, writes=RATED),
+    _post("/organise/api/confirm", login=False, writes=RATED),
 )
 """Raters have codes of their own; nobody needs to log in for them."""
 MCP = (

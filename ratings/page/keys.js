@@ -4,7 +4,7 @@
 import { REASONS } from "./view.js";
 
 const ACTIONS = {
-  enter: "next", " ": "play", l: "slow", z: "zoom", u: "undo", s: "skip", f: "flag", p: "rest",
+  enter: "next", " ": "play", l: "slow", z: "zoom", u: "undo", b: "back", s: "skip", f: "flag", p: "rest",
 };
 
 /** @typedef {{rating?: number, reason?: string, action?: string}} Command */
@@ -18,7 +18,7 @@ export function commandOf(event, target) {
   const onScale = target.getAttribute("role") === "radio";
   const onButton = target instanceof HTMLButtonElement && !onScale && target.id !== "next";
   if ((event.key === "Enter" || event.key === " ") && onButton) return null;
-  const digit = /^(?:Digit|Numpad)?([1-5])$/.exec(/^[1-5]$/.test(event.key) ? event.key : event.code);
+  const digit = /^(?:Digit|Numpad)?([0-5])$/.exec(/^[0-5]$/.test(event.key) ? event.key : event.code);
   if (digit) return { rating: Number(digit[1]) };
   const key = event.key.toLowerCase();
   const reason = REASONS.find(([, letter]) => letter === key);

@@ -1,6 +1,7 @@
 // @ts-check
 /** The organiser's page: progress, agreement and the power meter, invitations, exports. */
 
+import { Proposals } from "./proposals.js";
 import { Failed, ask, askJson } from "./queue.js";
 import { byId, make, part } from "./view.js";
 
@@ -118,10 +119,13 @@ async function download(what, format) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
+const proposals = new Proposals(() => code, attempt);
+
 async function enter() {
   await askJson(code, "organise/api/enter", {});
   sessionStorage.setItem(CODE, code);
   await refresh();
+  await proposals.load();
 }
 
 for (const [words, what, format] of FILES) {

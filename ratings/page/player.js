@@ -25,13 +25,14 @@ export class Player {
     this.canvases = [];
     /** @type {ImageBitmap[][]} */
     this.clips = [];
-    /** @type {number[]} */
-    this.times = [0];
+    /** @type {number[][]} of each clip's pictures, seconds from the beginning */
+    this.times = [];
     this.length = 1;
     this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.slow = false;
     this.at = 0;
-    this.shown = -1;
+    /** @type {number[]} which picture of each clip is drawn */
+    this.shown = [];
     this.last = performance.now();
     const tick = (/** @type {number} */ now) => {
       const passed = Math.max(0, now - this.last) / 1000;
@@ -45,15 +46,18 @@ export class Player {
 
   /**
    * @param {HTMLCanvasElement[]} canvases
-   * @param {ImageBitmap[][]} clips one for each canvas, all with as many frames
-   * @param {number[]} times of the frames, seconds
+   * @param {ImageBitmap[][]} clips one for each canvas
+   * @param {number[][]} times of each clip's pictures, seconds; clips may have different ones
    */
   show(canvases, clips, times) {
     [this.canvases, this.clips] = [canvases, clips];
-    this.times = times.map((t) => t - times[0]);
-    const gap = times.length > 1 ? this.times[times.length - 1] / (times.length - 1) : 1;
-    this.length = Math.max(this.times[times.length - 1] + gap, 0.1);
-    [this.at, this.shown] = [0, -1];
+    const start = Math.min(...times.map((own) => own[0]));
+    this.times = times.map((own) => own.map((t) => t - start));
+    this.length = Math.max(0.1, ...this.times.map((own) => {
+      const last = own[own.length - 1];
+      return last + (own.length > 1 ? last / (own.length - 1) : 1);
+    }));
+    [this.at, this.shown] = [0, []];
     canvases.forEach((canvas, i) => {
       canvas.width = clips[i][0].width;
       canvas.height = clips[i][0].height;
@@ -63,11 +67,12 @@ export class Player {
 
   /** @param {boolean} anyway */
   draw(anyway) {
-    let frame = 0;
-    while (frame + 1 < this.times.length && this.times[frame + 1] <= this.at) frame++;
-    if (frame === this.shown && !anyway) return;
-    this.shown = frame;
     this.canvases.forEach((canvas, i) => {
+      const times = this.times[i];
+      let frame = 0;
+      while (frame + 1 < times.length && times[frame + 1] <= this.at) frame++;
+      if (frame === this.shown[i] && !anyway) return;
+      this.shown[i] = frame;
       canvas.getContext("2d")?.drawImage(this.clips[i][frame], 0, 0);
     });
   }

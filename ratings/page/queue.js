@@ -99,6 +99,17 @@ export class Queue {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.storeWorks = true;
+    /** @type {(event: RatingEvent) => void} what another tab of the same rater has added */
+    this.heard = () => {};
+    addEventListener("storage", ({ key, newValue }) => {
+      if (!key?.startsWith(this.scope)) return;
+      try {
+        if (newValue !== null) this.heard(JSON.parse(newValue));
+      } catch {
+        // not an event: nothing was added
+      }
+      this.changed(null, null);
+    });
     addEventListener("online", () => this.sendSoon(0));
     addEventListener("visibilitychange", () => this.sendSoon(0));
   }

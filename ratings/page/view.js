@@ -78,15 +78,22 @@ export function setReason(task, side, word, on) {
 
 /** @typedef {{text: string, kind: "" | "saved" | "waiting"}} Tick */
 
+/** What can be said of two masks: as it is stored, and in words. */
+export const PREFERENCES = /** @type {const} */ ([[1, "A is better"], [0, "No difference"], [2, "B is better"]]);
+
 export class Views {
   /**
    * @param {HTMLElement} into @param {(side: number, rating: number) => void} rate
    * @param {(side: number, word: string) => void} explain
+   * @param {((preference: number) => void) | null} prefer where the better of two masks is named
    */
-  constructor(into, rate, explain) {
+  constructor(into, rate, explain, prefer = null) {
     this.into = into;
     this.rate = rate;
     this.explain = explain;
+    this.prefer = prefer;
+    /** @type {HTMLElement | null} */
+    this.choice = null;
     /** The mask whose scale had the keyboard last. */
     this.active = 0;
     /** @type {HTMLElement[]} */
@@ -103,17 +110,56 @@ export class Views {
     const original = figure("The video", "original");
     this.sides = Array.from({ length: count }, (_, side) => this.side(side, count));
     this.whys = this.sides.map((_, side) => this.reasons(side, sideName(side, count)));
+    this.choice = this.prefer && this.pairScale(this.prefer);
     // behind all scales: the Tab key leads from one to the next
-    this.into.replaceChildren(original, ...this.sides, ...this.whys);
+    this.into.replaceChildren(original, ...this.sides, ...this.whys, ...(this.choice ? [this.choice] : []));
     this.active = 0;
     return [original, ...this.sides].map((f) => /** @type {HTMLCanvasElement} */ (
       f.querySelector("canvas")));
+  }
+
+  /** Which mask is better, once for both. @param {(preference: number) => void} prefer */
+  pairScale(prefer) {
+    const group = make("div", "", "choice");
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-label", "Which mask is better");
+    group.setAttribute("aria-describedby", "question criterion-of-pairs");
+    for (const [preference, words] of PREFERENCES) {
+      const button = make("button", words);
+      button.type = "button";
+      button.setAttribute("role", "radio");
+      button.setAttribute("aria-checked", "false");
+      button.dataset.preference = String(preference);
+      button.tabIndex = preference === 1 ? 0 : -1;
+      button.addEventListener("click", () => prefer(preference));
+      group.append(button);
+    }
+    group.addEventListener("keydown", (event) => this.walk(group, event));
+    const tick = make("p", "", "tick");
+    tick.setAttribute("role", "status");
+    const whole = make("div", "", "choices");
+    whole.append(group, tick);
+    return whole;
+  }
+
+  /** @param {number | null} preference @param {Tick} tick */
+  markPreference(preference, tick) {
+    if (!this.choice) return;
+    for (const button of this.choice.querySelectorAll("button")) {
+      const own = button.dataset.preference === String(preference);
+      button.setAttribute("aria-checked", String(own));
+      button.tabIndex = own || (preference === null && button.dataset.preference === "1") ? 0 : -1;
+    }
+    const line = /** @type {HTMLElement} */ (this.choice.querySelector(".tick"));
+    if (line.textContent !== tick.text) line.textContent = tick.text;
+    line.className = `tick ${tick.kind}`;
   }
 
   /** @param {number} side @param {number} count */
   side(side, count) {
     const name = sideName(side, count);
     const view = figure(name, "");
+    if (this.prefer) return view;
     const group = make("div", "", "scale");
     group.setAttribute("role", "radiogroup");
     group.setAttribute("aria-label", name);
@@ -182,7 +228,7 @@ export class Views {
 
   /** Puts the keyboard on the scale of a mask. @param {number} side */
   focus(side) {
-    const view = this.sides[side];
+    const view = this.choice ?? this.sides[side];
     /** @type {HTMLElement | null} */ (view?.querySelector('[role="radio"][tabindex="0"]'))?.focus();
   }
 
@@ -198,6 +244,7 @@ export class Views {
 
   /** @param {number} side @param {number | null} rating @param {string[]} reasons */
   markReasons(side, rating, reasons) {
+    if (this.prefer) return;
     const group = this.whys[side];
     group.hidden = rating === null || rating > MOST_LOW;
     for (const button of group.querySelectorAll("button")) {

@@ -54,7 +54,8 @@ def known(number, training=False):
 
 def make_study(folder, clips=6, name="study.db", **plan):
     """The file of a new study. plan: of StudyPlan."""
-    defaults = {"seed": 1, "instructions": "# Rate\n\nHow good?", "repeat": 0.0}
+    defaults = {"seed": 1, "instructions": "# Rate\n\nHow good?", "repeat": 0.0,
+                "arms": ("macd", "random-elsewhere")}  # fmt: skip
     path = folder / name
     made = create_study(path, [source(i) for i in range(clips)], StudyPlan(**(defaults | plan)))
     make_study.last = made

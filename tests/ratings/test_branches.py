@@ -183,7 +183,7 @@ def test_the_order_is_that_of_both_clocks_and_of_what_each_server_knew(pair):
         study.append(study.rater_of(code), [late])  # by a clock of 1970, and yet the last
         assert {(a.task, a.side): a.rating for a in read_answers(study)}[task, 0] == 2
         exported = {r["uuid"]: r for r in rows(study)}
-        assert exported[late.uuid]["counts"]
+        assert exported[late.uuid]["stands"]
         assert sum(r["conflict"] for r in exported.values()) == 3  # 3 → 1 → 3 → 5, unaware
     check_study(one)
 

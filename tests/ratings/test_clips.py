@@ -2,15 +2,24 @@
 
 import json
 import shutil
+import sqlite3
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError, TracksError
+from macd_studio.core.media.webp import encode_picture
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
+from macd_studio.ratings import clips
+from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
-from macd_studio.ratings.clips import Job, jobs_of, trace_clips
+from macd_studio.ratings.clips import Job, Motion, jobs_of, read_motion, trace_clips
+from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.media import decode_clip
 from macd_studio.ratings.store import Study
+from tests.ratings.studies import make_study, rater_in, source
 
 EXAMPLES = assets() / "examples"
 
@@ -114,8 +123,8 @@ def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
             {"clip": "bad.mp4", "reason": "no masks: bad.xml is XML without a track"}
         ]
         arms = {r["arm"]: r["hidden"] for r in study.rows("SELECT arm, hidden FROM sides LIMIT 2")}
-        assert set(arms) == {"macd", "random-elsewhere"}
-        assert arms["macd"] == pytest.approx(arms["random-elsewhere"], rel=0.01)
+        assert set(arms) == {"macd", "random-place"}
+        assert arms["macd"] == pytest.approx(arms["random-place"], rel=0.01)
 
 
 def test_a_flag_out_of_its_range_is_told_before_a_clip_is_read(folder, tmp_path, capsys):
@@ -134,7 +143,70 @@ def test_nothing_is_answered(folder, monkeypatch):
         raise TracksError("no", "Give another")
 
     monkeypatch.setattr("macd_studio.trace", trace)
-    ((job, error),) = trace_clips([Job(folder / "a.mp4", "why?", folder / "a.xml")], device="cpu")
-    assert asked == {"tracks": folder / "a.xml", "masks_only": True, "device": "cpu"}
+    shutil.copy(EXAMPLES / "repaired.mp4", folder / "a.mp4")
+    ((job, error, _),) = trace_clips(
+        [Job(folder / "a.mp4", "why?", folder / "a.xml")], device="cpu"
+    )
+    assert asked == {"tracks": folder / "a.xml", "masks_only": True, "device": "cpu", "video": {}}
     assert isinstance(error, TracksError)
     assert job.question == "why?"
+
+
+@pytest.mark.parametrize(("length", "given", "frames"), [(10.0, {}, None), (10.1, {}, 24),
+                                                         (35.0, {"frames": 12}, 12)])  # fmt: skip
+def test_long_clips_are_read_with_more_frames(folder, monkeypatch, length, given, frames):
+    asked = []
+
+    def trace(clip, question, **how):
+        asked.append(how["video"])
+        return "masks"
+
+    monkeypatch.setattr("macd_studio.trace", trace)
+    monkeypatch.setattr(clips, "read_motion", lambda clip, video: Motion((), (), length))
+    list(trace_clips([Job(folder / "a.mp4", "why?")], given))
+    assert [video.get("frames") for video in asked] == [frames]
+
+
+def test_the_motion_of_a_clip_is_its_own_pictures_within_the_range(folder):
+    motion = read_motion(EXAMPLES / "repaired.mp4", {"start": 1.0, "end": 2.5})
+    assert motion.length == pytest.approx(1.5)
+    assert 1.0 - 0.2 <= motion.times[0] < motion.times[-1] <= 2.5
+    gaps = [b - a for a, b in pairwise(motion.times)]
+    assert max(gaps) < 0.3
+    assert len(set(motion.pictures)) > 4
+
+
+def test_the_clip_moves_between_its_masked_frames(tmp_path):
+    """The pictures of both kinds are each of one size; the clip's have times of their own."""
+    pictures = tuple(encode_picture(np.full((8, 8, 3), 20 * i, np.uint8)) for i in range(9))
+    moving = source(1, motion=pictures, motion_times=tuple(i / 4 for i in range(9)))
+    create_study(tmp_path / "s.db", [moving, source(2)], StudyPlan(seed=1, repeat=0.0))
+    with Study(tmp_path / "s.db") as study:
+        _, rater = rater_in(study)
+        shown = {study.describe(rater, t["id"])["question"]: t["id"] for t in study.tasks(rater)}
+        tasks = [t["id"] for t in study.tasks(rater)]
+        described = [study.describe(rater, t) for t in tasks]
+        clip_sizes = {len(study.media(rater, t, "clip")) for t in tasks}
+        masked_sizes = {len(study.media(rater, t, w)) for t in tasks for w in "01"}
+        contents = [decode_clip(study.media(rater, t, "clip")) for t in tasks]
+        masked = [decode_clip(study.media(rater, t, "0")) for t in tasks]
+    assert len(clip_sizes) == len(masked_sizes) == len(shown) == 1
+    (at,) = (i for i, d in enumerate(described) if d["motion"] != d["times"])
+    assert described[at]["motion"] == [i / 4 for i in range(9)]
+    assert contents[at] == list(pictures)
+    assert [len(m) for m in masked] == [4, 4]
+    assert described[1 - at]["motion"] == described[1 - at]["times"]
+
+
+def test_a_study_of_the_former_version_has_no_motion_and_stays_readable(tmp_path):
+    path = make_study(tmp_path, 2)
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE clips DROP COLUMN motion")
+        db.execute("PRAGMA user_version = 2")
+    with Study(path, write=False) as study:  # in a copy: the file is only read
+        assert {r["motion"] for r in study.rows("SELECT motion FROM clips")} == {None}
+    with Study(path) as study:
+        _, rater = rater_in(study)
+        task = study.tasks(rater)[0]["id"]
+        assert study.describe(rater, task)["motion"] == study.describe(rater, task)["times"]
+    check_study(path)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.controls import MOST_OVERLAP, ControlMask
+from macd_studio.core.masking.controls import ELSEWHERE, MOST_OVERLAP, ControlMask
 from macd_studio.core.shipped import assets
 from macd_studio.ratings import arms, create
-from macd_studio.ratings.arms import ARMS, LEAST, RANDOM, TOLERANCE, coverage, draw
+from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.media import composite, decode_clip, encode_clip
@@ -31,7 +31,7 @@ def test_random_masks_of_shipped_traces_hide_the_same_area(name):
     clip = read_source(assets() / "examples" / f"{name}.macd")
     assert max(clip.size) <= SIDE
     wanted = arms.macd(clip, RNG).hidden
-    made = ARMS[RANDOM](clip, np.random.default_rng(3))
+    made = ARMS[ELSEWHERE](clip, np.random.default_rng(3))
     assert abs(made.hidden / wanted - 1) <= TOLERANCE
     assert not np.array_equal(made.mask, arms.macd(clip, RNG).mask)
 
@@ -66,7 +66,7 @@ def test_an_elsewhere_is_measured_on_what_raters_see(monkeypatch):
 
     monkeypatch.setattr(arms, "draw_control", on_macd)
     with pytest.raises(arms.NoMask, match="no place beside MACD's mask"):
-        ARMS[RANDOM](source(0), np.random.default_rng(0))
+        ARMS[ELSEWHERE](source(0), np.random.default_rng(0))
     made = ARMS["random-place"](source(0), np.random.default_rng(0))
     assert made.details["overlap"] == pytest.approx(1)
 
@@ -75,7 +75,7 @@ def test_an_elsewhere_hides_little_of_what_macd_hides():
     clip = source(0)
     own = arms.macd(clip, RNG).mask
     for seed in range(4):
-        made = ARMS[RANDOM](clip, np.random.default_rng(seed))
+        made = ARMS[ELSEWHERE](clip, np.random.default_rng(seed))
         shared = np.minimum(own, made.mask).sum() / own.sum()
         assert made.details["overlap"] == pytest.approx(shared, abs=1e-4)
         assert shared <= MOST_OVERLAP
@@ -92,7 +92,7 @@ def test_why_items_fall_out(tmp_path):
     ]
     made = create_study(tmp_path / "s.db", sources, StudyPlan(gold=(known(0),), seed=1))
     assert made.items == 1
-    assert dict(made.left_out) == {
+    assert {x.name: x.reason for x in made.left_out} == {
         "clip-1.mp4": "nothing masked",
         "clip-2.mp4": "everything masked",
         "clip-3.mp4": "no detection",
@@ -125,7 +125,7 @@ def test_a_mask_drawn_by_hand_is_an_arm(tmp_path):
     plan = StudyPlan(arms=("macd", "by-hand"), by_hand=(drawn,), seed=1)
     made = create_study(tmp_path / "s.db", [source(0), source(1)], plan)
     assert made.items == 1
-    assert dict(made.left_out) == {"clip-1.mp4": "no mask drawn by hand"}
+    assert {x.name: x.reason for x in made.left_out} == {"clip-1.mp4": "no mask drawn by hand"}
     with Study(tmp_path / "s.db") as study:
         row = study.row("SELECT id FROM sides WHERE arm = 'by-hand'")
         shares = study.rows("SELECT share FROM coverage WHERE side = ? ORDER BY track", row["id"])

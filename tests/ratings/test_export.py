@@ -3,16 +3,19 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.ratings import export as export_module
 from macd_studio.ratings.cli import main
-from macd_studio.ratings.export import COLUMNS, as_csv, content_of, export, rows
+from macd_studio.ratings.export import COLUMNS, as_csv, content_of, dictionary, export, rows
+from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import copy_study, event, known, rate, rater_in
 
+ROOT = Path(__file__).parents[2]
 NOTES = ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\tx", 'a,b\n"c"', "ü 🙂", "plain"]
 
 
@@ -38,13 +41,34 @@ def test_every_event_is_there_with_what_it_was_about(filled):
     content = list(rows(filled))
     assert len(content) == len(filled.rows("SELECT * FROM events"))
     assert all(set(row) == set(COLUMNS) for row in content)
-    counted = [r for r in content if r["counts"]]
-    assert len(counted) == 2 * len(filled.tasks(filled.raters()[0]))
+    standing = [r for r in content if r["stands"]]
+    assert len(standing) == 2 * len(filled.tasks(filled.raters()[0]))
     first = next(r for r in content if r["kind"] == "rate" and r["side"] == "left")
-    assert (first["old"], first["new"], first["counts"]) == (None, 2, False)
+    assert (first["old"], first["new"], first["stands"]) == (None, 2, False)
     assert {r["arm"] for r in content if r["part"] == "main" and r["side"]} == {
         "macd", "random-elsewhere"}  # fmt: skip
     assert {r["part"] for r in content} == {"main", "gold", None}
+
+
+def test_analysed_are_the_ratings_of_the_report_and_no_others(filled):
+    """Neither known items, nor screens left by "cannot judge", nor ratings that were replaced."""
+    rater = filled.raters()[0]
+    parts = {r["task"]: r["part"] for r in rows(filled) if r["task"]}
+    left = next(t["id"] for t in filled.tasks(rater) if parts[t["id"]] == "main")
+    filled.append(rater, [event("skip", left)])
+    content = list(rows(filled))
+    analysed = [r for r in content if r["analysed"]]
+    result = figures(filled, 50)
+    assert len(analysed) == result["study"]["ratings"] == 2 * (3 - 1)
+    assert left not in {r["task"] for r in analysed}
+    by_arm = {arm: [r["new"] for r in analysed if r["arm"] == arm] for arm in result["arms"]}
+    for arm, values in by_arm.items():
+        assert result["arms"][arm]["mean"]["value"] == pytest.approx(sum(values) / len(values))
+
+
+def test_the_data_dictionary_is_the_one_of_the_guide():
+    text = (ROOT / "docs" / "rating.md").read_text(encoding="utf-8")
+    assert dictionary() in text
 
 
 def test_formulas_are_escaped_in_csv_and_nowhere_else(filled):
@@ -77,8 +101,8 @@ def test_it_opens(filled, tmp_path, library, kind):
     table = read(path)
     assert len(table) == events
     assert list(table.columns) == list(COLUMNS)
-    chosen = table[table["counts"]] if library == "pandas" else table.filter(table["counts"])
-    assert sum(chosen["new"]) == sum(r["new"] for r in rows(filled) if r["counts"])
+    chosen = table[table["analysed"]] if library == "pandas" else table.filter(table["analysed"])
+    assert sum(chosen["new"]) == sum(r["new"] for r in rows(filled) if r["analysed"])
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

@@ -12,8 +12,9 @@ from macd_studio.ratings.branches import merge
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.errors import StudyBusy, StudyError
 from macd_studio.ratings.mirror import Mirror, download_shards, mirror_to_hub
+from macd_studio.ratings.roster import PAUSED
 from macd_studio.ratings.shards import read_shards
-from macd_studio.ratings.store import PAUSED, Study
+from macd_studio.ratings.store import Study
 from tests.ratings.studies import event, make_study, rate
 
 

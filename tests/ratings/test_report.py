@@ -122,12 +122,15 @@ def test_simulated_ratings_are_labelled(report):
 
 
 def test_the_paper_s_figures_stand_beside_as_theirs(report, tmp_path):
-    assert "the paper's" not in markdown(report)  # `random-elsewhere` is another quantity
+    assert ", the paper's |" not in markdown(report)  # `random-elsewhere` is another quantity
+    assert "random-elsewhere is chosen to lie beside MACD's masks" in markdown(report)
     with Study(make_study(tmp_path, 2, arms=("macd", "random-place"))) as study:
         text = markdown(figures(study))
     assert "| random-mask, the paper's | – | 2.40 | 0.70 | 10% |" in text
     assert "| macd, the paper's | – | 3.10 | 0.65 | 38% |" in text
     assert "theirs, not ours" in text
+    assert "for macd have an SD of at least 0.81; theirs is given as 0.65" in text
+    assert "for random-mask have" not in text
 
 
 @pytest.mark.parametrize("design", ["pair", "single"])

@@ -1,5 +1,6 @@
 """A study behind the server's gate: raters reach their page, and the traces are the organiser's."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from tests.ratings.studies import copy_study, make_study, raw
 
 @pytest.fixture
 def settings(tmp_path):
-    return ServerSettings(study=str(copy_study(tmp_path, 2)))
+    return ServerSettings(study=str(copy_study(tmp_path, 2)), only_study=True)
 
 
 @pytest.fixture
@@ -31,6 +32,10 @@ def site(settings):
 
 @pytest.fixture
 def client(site, settings):
+    return client_of(site, settings)
+
+
+def client_of(site, settings):
     async def page(request):
         return PlainTextResponse("TRACES")
 
@@ -49,6 +54,13 @@ def test_what_a_rater_reaches(client, path, status):
     answer = client.get(path)
     assert answer.status_code == status
     assert path == "/gradio_api/startup-events" or "TRACES" not in answer.text
+
+
+def test_the_other_pages_stay_open_unless_the_study_is_all_there_is(site, settings):
+    client = client_of(site, replace(settings, only_study=False))
+    assert client.get("/").text == client.get("/config").text == "TRACES"
+    assert client.get("/rate").status_code == client.get("/organise").status_code == 200
+    assert client.get("/organise/api/state").status_code == 401
 
 
 def test_the_organiser_reaches_the_traces(client, site):
@@ -96,3 +108,7 @@ def test_the_flags():
     assert read_settings(words, {}).study_dataset == "a/b"
     assert read_settings([], {"MACD_STUDY": "t.db"}).study == "t.db"
     assert read_settings([], {}).study is None
+    assert not read_settings(words, {}).only_study
+    assert read_settings([*words, "--only-study"], {}).only_study
+    assert read_settings(words, {"MACD_ONLY_STUDY": "1"}).only_study
+    assert not read_settings(["--only-study"], {}).only_study  # without a study

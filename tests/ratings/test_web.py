@@ -82,9 +82,10 @@ def test_a_rater_gets_opaque_items_and_no_arm(client, study, code):
             if not noise or len(word) > 5:
                 assert word.encode() not in answer.content.lower(), (answer.url, word)
     for item in (r.json() for r in received if "/item/" in str(r.url)):
-        assert set(item) == {"id", "question", "width", "height", "times"}
+        assert set(item) == {"id", "question", "width", "height", "times", "motion"}
     for task in first.json()["tasks"]:
-        assert set(task) == {"id", "kind", "ratings", "reasons", "done"}
+        assert set(task) == {
+            "id", "kind", "ratings", "reasons", "preference", "done", "skipped"}  # fmt: skip
         assert task["kind"] in ("training", "item")
 
 
@@ -178,7 +179,15 @@ def test_ratings_are_committed_and_reported_back(client, code):
     mark = raw("rate", task, side=0, new=4)
     reply = send(client, code, mark, raw("consent")).json()
     assert reply["outcomes"][0] == {"uuid": mark["uuid"], "committed": True}
-    shown = {"id": task, "kind": "item", "ratings": [4, None], "reasons": [[], []], "done": False}
+    shown = {
+        "id": task,
+        "kind": "item",
+        "ratings": [4, None],
+        "reasons": [[], []],
+        "preference": None,
+        "skipped": False,
+        "done": False,
+    }
     assert reply["tasks"] == [shown]
     again = session(client, code)
     assert again["consented"] is True

@@ -1,0 +1,98 @@
+"""The report's section on what the other arms share with the first one's masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from macd_studio.core.words import count
+from macd_studio.ratings.blocks import Block, share_text, with_interval
+from macd_studio.ratings.plan import PAIRS
+
+
+def outcome_name(report: dict[str, Any], other: str) -> str:
+    """What the primary outcome against another arm is called."""
+    first = report["study"]["arms"][0]
+    if report["study"].get("scale") == PAIRS:
+        return f"{first} preferred to {other}"
+    return f"{first} less {other}, paired"
+
+
+def outcome_text(report: dict[str, Any], estimate: dict[str, float | None]) -> str:
+    """A value of the primary outcome with its interval: points, or a share."""
+    if report["study"].get("scale") == PAIRS:
+        return share_text(estimate)
+    return with_interval(estimate, sign=True)
+
+
+def preference_blocks(report: dict[str, Any]) -> list[Block]:
+    """How often each arm was preferred, and with three arms or more the Bradley-Terry scale."""
+    first, p = report["study"]["arms"][0], report["preferences"]
+    head = ("pair", f"{first} preferred", "no difference", "the other preferred")
+    body = (
+        (f"{first}, {other}", str(c["first"]), str(c["same"]), str(c["other"]))
+        for other, c in p["counts"].items()
+    )
+    cannot = max((c["cannot"] for c in p["counts"].values()), default=0)
+    text = (
+        f"{count(cannot, 'screen')} could not be judged. Shares count no difference as half; their"
+        " 95 % intervals are over raters and clips (docs/rating.md)."
+    )
+    out = [Block("table", rows=(head, *body)), Block("p", text)]
+    if p["scale"]:
+        title = ("mask", f"log odds of being preferred to {first} (Bradley-Terry)")
+        scale = ((arm, with_interval(e)) for arm, e in p["scale"].items())
+        out.append(Block("table", rows=(title, *scale)))
+    return out
+
+
+def control_blocks(report: dict[str, Any]) -> list[Block]:
+    """Overlap of every item, and the difference by thirds of it."""
+    first = report["study"]["arms"][0]
+    out = []
+    for other, c in report["controls"].items():
+        shares = [row["overlap"] for row in c["items"]]
+        what = f" ({c['what']})" if c["what"] else ""
+        text = (
+            f"{other}{what} also hides {np.median(shares):.0%} of what {first} hides, at the median"
+            f" of {count(len(shares), 'item')}; {min(shares):.0%} to {max(shares):.0%}. Where two"
+            " masks share much, their ratings differ less."
+        )
+        out.append(Block("p", text))
+        if c["thirds"]:
+            head = ("overlap", "items", "pairs", outcome_name(report, other))
+            body = (
+                (f"{t['low']:.0%} to {t['high']:.0%}", str(t["items"]), str(t["pairs"]),
+                 outcome_text(report, t["difference"]))
+                for t in c["thirds"]
+            )  # fmt: skip
+            out.append(Block("table", rows=(head, *body)))
+    out.append(Block("table", rows=_items(report["controls"], first)))
+    return out
+
+
+def _items(controls: Mapping[str, Any], first: str) -> tuple[tuple[str, ...], ...]:
+    """A row for every item: what the first arm hides of it, and what each other one shares."""
+    found: dict[int, dict[str, Any]] = {}
+    for other, c in controls.items():
+        for row in c["items"]:
+            found.setdefault(row["item"], dict(row))[other] = row["overlap"]
+    head = ("item", "clip", f"{first} hides", *(f"{other} shares" for other in controls))
+    body = (
+        (str(item), row["clip"], f"{row['hidden']:.1%}",
+         *(f"{row[other]:.0%}" if other in row else "–" for other in controls))
+        for item, row in sorted(found.items())
+    )  # fmt: skip
+    return (head, *body)
+
+
+def left_out_line(sizes: Mapping[str, Sequence[float]]) -> str:
+    """How much MACD hides in items that were left out, by the reason; begins with a space."""
+    parts = [
+        f" {count(len(z), 'item')} left out ({reason}): MACD hides {np.median(z):.1%} of the pixels"
+        f" at the median, {min(z):.1%} to {max(z):.1%}."
+        for reason, z in sizes.items()
+    ]
+    return "".join(parts)

@@ -1,0 +1,76 @@
+// @ts-check
+/** What a rater is told: what is saved, how far they are, feedback, and the completion code. */
+
+import { byId, make, part, sideName } from "./view.js";
+
+/** @param {{code: string, address: string} | null} completion */
+export function showCompletion(completion) {
+  const { code, address } = completion ?? { code: "", address: "" };
+  part("completion").hidden = !code && !address;
+  part("completion-line").hidden = !code;
+  part("completion-code").textContent = code;
+  const link = byId("return-link", HTMLAnchorElement);
+  link.hidden = !address;
+  if (address) link.href = address;
+}
+
+/**
+ * What is on the server's disk, and how far the rater is.
+ * @param {number} unsaved events that wait @param {import("./tasks.js").Task[]} tasks
+ */
+export function showProgress(unsaved, tasks) {
+  const saved = part("saved");
+  const words = unsaved ? `${unsaved} not saved yet` : "All saved ✓";
+  if (saved.textContent !== words) saved.textContent = words;
+  saved.classList.toggle("waiting", unsaved > 0);
+  const items = tasks.filter((t) => t.kind === "item");
+  const done = items.filter((t) => t.done).length;
+  const progress = byId("progress", HTMLProgressElement);
+  progress.hidden = false;
+  [progress.max, progress.value] = [Math.max(items.length, 1), done];
+  part("place").textContent = `${done} of ${items.length}`;
+  part("end-text").textContent = unsaved
+    ? `You are finished. ${words}: leave this page open until everything is saved.`
+    : "You are finished, and everything is saved. You can close this page.";
+  part("review-text").textContent = unsaved ? `${words}: leave this page open.` : "Everything is saved.";
+}
+
+/** How each mask of a training item should be rated. @param {{fits: boolean, why: string}[]} lines */
+export function showFeedback(lines) {
+  part("feedback").replaceChildren(
+    ...lines.map((line, side) => make("p", `${sideName(side, lines.length)}: `
+      + `${line.fits ? "yes." : "look again."} ${line.why}`)),
+  );
+}
+
+/** The criterion and the keys of the study's scale. @param {boolean} pairs */
+export function showKeys(pairs) {
+  document.querySelectorAll(".of-ratings, .of-pairs").forEach((line) => {
+    /** @type {HTMLElement} */ (line).hidden = line.classList.contains("of-pairs") !== pairs;
+  });
+}
+
+/**
+ * Marks what was given, and whether it is saved.
+ * @param {import("./view.js").Views} views @param {import("./tasks.js").Task} task
+ * @param {import("./queue.js").RatingEvent[]} pending @param {Map<string, string>} refused by uuid
+ * @param {boolean} pairs
+ */
+export function markAnswers(views, task, pending, refused, pairs) {
+  if (pairs) {
+    const own = pending.filter((e) => e.task === task.id && e.kind === "prefer");
+    const reason = own.map((e) => refused.get(e.uuid)).find(Boolean);
+    const text = reason ? `not saved: ${reason}` : own.length ? "not saved yet"
+      : task.preference === null ? "" : "saved ✓";
+    views.markPreference(task.preference, { text, kind: reason || own.length ? "waiting" : "saved" });
+    return;
+  }
+  task.ratings.forEach((rating, side) => {
+    views.markReasons(side, rating, task.reasons[side]);
+    const own = pending.filter((e) => e.task === task.id && e.side === side);
+    const reason = own.map((e) => refused.get(e.uuid)).find(Boolean);
+    if (reason) views.mark(side, rating, { text: `not saved: ${reason}`, kind: "waiting" });
+    else if (own.length) views.mark(side, rating, { text: "not saved yet", kind: "waiting" });
+    else views.mark(side, rating, { text: rating === null ? "" : "saved ✓", kind: "saved" });
+  });
+}

@@ -1,0 +1,291 @@
+"""Ways through the rating page: back to items, other tabs, Back, pairs, participants, a phone."""
+
+import random
+import re
+
+import pytest
+
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.report import figures
+from macd_studio.ratings.simulate import truth_of
+from macd_studio.ratings.store import Study
+from tests.browser.test_rating import begin, new_page, rate_item, saved, wait_for_item
+from tests.patience import PATIENCE_MS
+from tests.ratings.killable import Server
+from tests.ratings.studies import known, make_study, source
+
+__all__ = ["new_page"]
+pytestmark = pytest.mark.browser
+TOLD = "words => document.getElementById('banner').textContent.includes(words)"
+OPENED = "task => document.body.dataset.item === task"
+
+
+class Place:
+    """A server of one study and nothing else."""
+
+    def __init__(self, path):
+        self.path = path
+        self.server = Server(path)
+        self.server.start()
+
+    def link(self):
+        with Study(self.path) as study:
+            (code,) = study.invite(1)
+        return f"{self.server.url}/rate#{code}"
+
+    def stored(self, sql, *values):
+        with Study(self.path, write=False) as study:
+            return [tuple(row) for row in study.rows(sql, *values)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    served = Place(make_study(tmp_path_factory.mktemp("study"), 3))
+    yield served
+    served.server.end()
+
+
+def tab_of(page, url):
+    other = page.context.new_page()
+    other.set_default_timeout(PATIENCE_MS)
+    other.goto(url)
+    return other
+
+
+def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page):
+    page = new_page(place.link())
+    first = task = begin(page)
+    while task is not None:
+        task = rate_item(page, task, (2, 4))
+    assert page.is_visible("#review")
+    assert page.locator("#review-list button").all_inner_texts() == [
+        "1: 2 · 4", "2: 2 · 4", "3: 2 · 4"]  # fmt: skip
+    page.click("#review-list button >> nth=0")
+    page.wait_for_function(OPENED, arg=first)
+    assert page.locator("[aria-checked=true]").all_inner_texts() == ["2", "4"]
+    page.keyboard.press("5")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#review:not([hidden])")
+    assert page.locator("#review-list button").first.inner_text() == "1: 5 · 4"
+    page.go_back()  # the item before, not out of the study
+    page.wait_for_function(OPENED, arg=first)
+    page.click("#items-button")
+    page.locator("#items-list button").nth(2).click()
+    page.wait_for_function("task => document.body.dataset.item !== task", arg=first)
+    page.keyboard.press("s")
+    page.wait_for_selector("#review:not([hidden])")
+    assert page.locator("#review-list button").nth(2).inner_text() == "3: cannot judge"
+    page.click("#finish")
+    page.wait_for_selector("#end:not([hidden])")
+    saved(page)
+    page.reload()
+    page.wait_for_selector("#end:not([hidden])")
+    assert not page.is_visible("#items-button")
+    rated = place.stored(
+        "SELECT old, new, conflict FROM events WHERE task = ? AND kind = 'rate' ORDER BY id", first
+    )
+    assert rated == [(None, 2, 0), (None, 4, 0), (2, 5, 0)]
+    assert place.stored("SELECT count(*) FROM events WHERE kind = 'finish'") == [(1,)]
+
+
+def test_tabs_follow_the_newest(place, new_page):
+    link = place.link()
+    one = new_page(link)
+    task = begin(one)
+    two = tab_of(one, link)
+    assert wait_for_item(two, "") == task
+    after = rate_item(one, task, (3, 1))
+    two.wait_for_function(OPENED, arg=after)  # the other tab goes on too
+    one.keyboard.press("4")
+    two.wait_for_function(
+        "() => document.querySelector('[aria-checked=true]')?.textContent === '4'"
+    )
+    two.keyboard.press("Tab")
+    two.keyboard.press("2")
+    one.wait_for_function("() => document.querySelectorAll('[aria-checked=true]').length === 2")
+    saved(one)
+    saved(two)
+    conflicts = place.stored("SELECT count(*) FROM events WHERE conflict = 1")
+    assert conflicts == [(0,)]
+
+
+def test_back_leads_to_the_item_before_and_never_out(place, new_page):
+    page = new_page("about:blank")
+    page.goto(place.link())
+    first = begin(page)
+    rate_item(page, first, (1, 5))
+    page.go_back()
+    page.wait_for_function(OPENED, arg=first)
+    for _ in range(3):
+        page.go_back()
+        page.wait_for_function(TOLD, arg="close the tab")
+    assert page.url.startswith(place.server.url)
+    assert page.locator("[aria-checked=true]").all_inner_texts() == ["1", "5"]
+
+
+def test_a_message_wipes_no_other_s(place, new_page):
+    page = new_page(place.link())
+    begin(page)
+    saved(page)
+    page.route("**/rate/api/events", lambda route: route.abort())
+    page.keyboard.press("2")
+    page.wait_for_function(TOLD, arg="Not saved yet")
+    page.keyboard.press("Enter")
+    banner = page.inner_text("#banner")
+    assert "Rate mask B first" in banner
+    assert "Not saved yet" in banner
+    page.keyboard.press("Tab")
+    page.keyboard.press("3")
+    assert "Rate mask B" not in page.inner_text("#banner")
+    assert "Not saved yet" in page.inner_text("#banner")
+
+
+def test_targets_of_44_pixels_on_a_phone(place, new_page):
+    how = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = new_page(place.link(), **how)
+    page.locator("#consent").tap()
+    page.locator("#begin").tap()
+    wait_for_item(page, "")
+    page.locator(".scale button").first.tap()  # so that the reasons are shown too
+    page.locator(".reasons button").first.wait_for()
+    for button in page.locator("button:visible").all():
+        box = button.bounding_box()
+        assert min(box["width"], box["height"]) >= 44, button.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.long
+def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
+    place = Place(make_study(tmp_path, 3, scale="pairs"))
+    try:
+        page = new_page(place.link())
+        first = task = begin(page)
+        assert "better" in page.inner_text("#criterion-of-pairs")
+        assert not page.is_visible("#criterion")
+        page.keyboard.press("Enter")
+        assert "Say which mask is better first" in page.inner_text("#banner")
+        given = []
+        for press, stored in ((lambda: page.keyboard.press("1"), 1),
+                              (lambda: page.get_by_role("radio", name="No difference").click(), 0),
+                              (lambda: page.keyboard.press("2"), 2)):  # fmt: skip
+            press()
+            saved(page)
+            given.append((task, stored))
+            page.keyboard.press("Enter")
+            task = wait_for_item(page, task)
+        assert page.locator("#review-list button").all_inner_texts() == [
+            "1: A is better", "2: No difference", "3: B is better"]  # fmt: skip
+        page.click("#review-list button >> nth=0")
+        page.wait_for_function(OPENED, arg=first)
+        page.keyboard.press("2")
+        page.keyboard.press("u")
+        saved(page)
+        rows = place.stored("SELECT task, old, new FROM events WHERE kind = 'prefer' ORDER BY id")
+        assert rows == [(t, None, n) for t, n in given] + [(first, 1, 2), (first, 2, 1)]
+    finally:
+        place.server.end()
+
+
+@pytest.mark.long
+def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_page):
+    place = Place(make_study(tmp_path, 2))
+    try:
+        with Study(place.path) as study:
+            study.complete_with("DONE77", "https://panel.example/back")
+            code = study.recruit()
+        link = f"{place.server.url}/rate?participant=P-1#{code}"
+        page = new_page(link)
+        page.wait_for_selector("#instructions:not([hidden])")
+        assert "The id in your link is kept" in page.inner_text("#instructions-text")
+        task = begin(page)
+        while task is not None:
+            task = rate_item(page, task, (2, 3))
+        page.click("#finish")
+        page.wait_for_selector("#completion:not([hidden])")
+        assert page.inner_text("#completion-code") == "DONE77"
+        assert page.get_attribute("#return-link", "href") == "https://panel.example/back"
+        again = new_page(link)  # another device
+        again.wait_for_selector("#completion:not([hidden])")
+        bad = new_page(f"{place.server.url}/rate?participant=a%20b#{code}")
+        bad.wait_for_function(TOLD, arg="id is not one")
+        assert place.stored("SELECT count(*) FROM raters") == [(1,)]
+    finally:
+        place.server.end()
+
+
+@pytest.mark.long
+def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_page):
+    path = tmp_path / "s.db"
+    made = create_study(path, [source(1), source(2)], StudyPlan(seed=1, repeat=0.0, proposed=2))
+    place = Place(path)
+    try:
+        page = new_page(f"{place.server.url}/organise#{made.organiser}")
+        page.wait_for_selector("#proposed:not([hidden])")
+        one = page.locator(".proposal").first
+        assert one.get_by_role("button", name="Hidden").is_disabled()
+        one.get_by_role("button", name="Show the pictures").click()
+        one.get_by_role("button", name="Hidden").click()
+        one.locator("[data-role=gold][aria-pressed=true]").wait_for()
+        with Study(path) as study:
+            assert list(study.confirmed().values()) == ["gold", ""]
+        page.reload()
+        page.locator(".proposal [data-role=gold][aria-pressed=true]").wait_for()
+    finally:
+        place.server.end()
+
+
+BIASES = {"lenient": (0.5, 0.0), "strict": (-0.5, 0.0), "leans left": (0.0, 2.5)}
+EFFECT, NOISE = 1.0, 0.4
+
+
+@pytest.mark.long
+def test_thirty_items_by_three_raters_and_the_report_against_the_truth(tmp_path, new_page):
+    """Raters who give half a point more, half a point less, and much more to the left mask."""
+    place = Place(make_study(tmp_path, 30, gold=tuple(known(i) for i in range(3)), repeat=0.1,
+                             arms=("macd", "random-place")))  # fmt: skip
+    wanted = {}
+    try:
+        for number, (name, (bias, lean)) in enumerate(BIASES.items()):
+            rng = random.Random(number)
+            page = new_page(place.link())
+            task = begin(page)
+            while task is not None:
+                with Study(place.path, write=False) as study:
+                    truths = truth_of(study, task)
+                ratings = []
+                for side, truth in enumerate(truths):
+                    middle = (2.4 + bias + EFFECT * (truth.arm == "macd") + lean * (side == 0)
+                              if truth.known is None else truth.known)  # fmt: skip
+                    ratings.append(min(max(round(rng.gauss(middle, NOISE)), 1), 5))
+                    if truth.known is None:
+                        wanted[task, side] = (name, truth.arm, ratings[-1])
+                task = rate_item(page, task, ratings)
+            page.click("#finish")
+            page.wait_for_selector("#end:not([hidden])")
+            saved(page)
+        with Study(place.path, write=False) as study:
+            result = figures(study, 500)
+            parts = dict(tuple(r) for r in study.rows("SELECT id, part FROM tasks"))
+        check_study(place.path)
+    finally:
+        place.server.end()
+    main = [row for (task, _), row in wanted.items() if parts[task] == "main"]
+    assert result["study"]["ratings"] == len(main) == 3 * 60
+    for arm in ("macd", "random-place"):
+        own = [rating for _, of, rating in main if of == arm]
+        assert result["arms"][arm]["mean"]["value"] == pytest.approx(sum(own) / len(own))
+        assert result["arms"][arm]["counts"] == [own.count(v) for v in range(1, 6)]
+    d = result["differences"]["random-place"]
+    means = [
+        sum((1 if of == "macd" else -1) * rating for who, of, rating in main if who == name) / 30
+        for name in BIASES
+    ]
+    assert d["difference"]["value"] == pytest.approx(sum(means) / 3)
+    assert [e["value"] for e in d["own"].values()] == pytest.approx(means)
+    # what a rater gives to all masks alike, or to a side, cancels: the planted effect is found
+    assert d["these"]["low"] < EFFECT < d["these"]["high"] + 0.25
+    reasons = {q["rater"]: " ".join(q["reasons"]) for q in result["raters"]}
+    assert re.search("left mask the higher rating", reasons["R03"])
+    assert not any("left mask" in reasons[r] for r in ("R01", "R02"))
+    assert sum(q["done"] for q in result["raters"]) == 3

@@ -1,0 +1,148 @@
+"""Recruited raters: an id in the link, a completion code at the end, and what is kept of both."""
+
+import csv
+import io
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.export import content_of
+from macd_studio.ratings.planning import chance, first_enough, parts_of
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import CODE_HEADER, StudySite
+from tests.ratings.studies import copy_study, event, raw
+
+
+@pytest.fixture
+def study(tmp_path):
+    with Study(copy_study(tmp_path, 3)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(study):
+    return TestClient(Starlette(routes=StudySite(study).routes()))
+
+
+def join(client, code, participant):
+    body = {"participant": participant}
+    return client.post("/rate/api/participant", headers={CODE_HEADER: code}, json=body)
+
+
+def test_whoever_comes_with_an_id_is_one_rater_on_every_device(client, study):
+    code = study.recruit()
+    first = join(client, code, "5f1a-B").json()["code"]
+    assert join(client, code, "5f1a-B").json()["code"] == first
+    other = join(client, code, "other_1").json()["code"]
+    assert other != first
+    assert len(study.raters()) == 2
+    assert set(study.participants().values()) == {"5f1a-B", "other_1"}
+    session = client.get("/rate/api/session", headers={CODE_HEADER: first}).json()
+    assert len(session["tasks"]) == 3
+    former = study.recruit()
+    assert join(client, code, "third").status_code == 401  # the link before no longer holds
+    assert join(client, former, "5f1a-B").json()["code"] == first
+    check_study(study.path)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "<script>", "ü", None, 3, ["a"], "a\n"])
+def test_an_id_that_is_none_joins_nobody(client, study, name):
+    assert join(client, study.recruit(), name).status_code == 400
+    assert study.raters() == []
+
+
+def test_an_invited_rater_may_have_an_id_too(client, study):
+    (code,) = study.invite(1)
+    assert join(client, code, "P7").json()["code"] == code
+    assert join(client, code, "P8").json()["code"] == code
+    assert list(study.participants().values()) == ["P7"]  # the first one stays
+    assert join(client, "A" * 24, "P7").status_code == 401
+
+
+def test_the_completion_code_comes_after_the_end_and_nothing_changes_then(client, study):
+    study.complete_with("C1X2", "https://panel.example/done?cc=C1X2")
+    (code,) = study.invite(1)
+    headers = {CODE_HEADER: code}
+
+    def session():
+        return client.get("/rate/api/session", headers=headers)
+
+    task = session().json()["tasks"][0]["id"]
+    assert session().json()["completion"] is None
+    assert "C1X2" not in session().text
+    rater = study.rater_of(code)
+    assert study.append(rater, [event("rate", task, side=0, new=4), event("finish")])[1].committed
+    assert session().json()["completion"] == {
+        "code": "C1X2", "address": "https://panel.example/done?cc=C1X2"}  # fmt: skip
+    (late,) = study.append(rater, [event("rate", task, side=0, old=4, new=1)])
+    assert not late.committed
+    assert "finished" in late.reason
+    again = raw("finish")
+    answer = client.post("/rate/api/events", headers=headers, json={"events": [again]})
+    assert not answer.json()["outcomes"][0]["committed"]
+    assert study.tasks(rater)[0]["ratings"] == [4, None]
+
+
+@pytest.mark.parametrize(
+    ("code", "address"),
+    [("a b", ""), ("x" * 65, ""), ("C", "http://panel.example"), ("C", "javascript:alert(1)"),
+     ("C", "https://a b"), ("C", "https://" + "x" * 501)],
+)  # fmt: skip
+def test_what_is_no_code_or_address(study, code, address):
+    with pytest.raises(Refused):
+        study.complete_with(code, address)
+
+
+def test_ids_stand_in_no_export_unless_asked_for(client, study):
+    code = join(client, study.recruit(), "PARTICIPANT-9").json()["code"]
+    rater = study.rater_of(code)
+    study.append(rater, [event("rate", study.tasks(rater)[0]["id"], side=0, new=4)])
+    for kind in ("csv", "jsonl"):
+        assert b"PARTICIPANT-9" not in content_of(study, kind)
+        assert b"PARTICIPANT-9" in content_of(study, kind, participants=True)
+    table = csv.DictReader(io.StringIO(content_of(study, "csv", True).decode(), newline=""))
+    assert [row["participant"] for row in table] == ["PARTICIPANT-9"]
+
+
+def test_the_command_prints_one_link(study, capsys):
+    words = ["recruit", str(study.path), "--url", "https://rate.example.org", "--completion", "C9",
+             "--return", "https://panel.example/x"]  # fmt: skip
+    assert main(words) == 0
+    link = capsys.readouterr().out.strip()
+    assert link.startswith("https://rate.example.org/rate?participant={{%PROLIFIC_PID%}}#")
+    assert study.completion == {"code": "C9", "address": "https://panel.example/x"}
+    assert study.admit_participant(link.partition("#")[2], "Q1") is not None
+    assert main([*words[:-1], "ftp://x"]) == 2
+
+
+def test_a_plan_says_what_drawn_studies_find():
+    """The chance to find an effect, against intervals of drawn studies."""
+    import numpy as np
+
+    from macd_studio.ratings.inference import paired_difference
+
+    rng, effect = np.random.default_rng(0), 0.4
+    parts = parts_of(1.0, 0.3)
+    found = []
+    for _ in range(400):
+        values = (effect + rng.normal(0, parts.rater**0.5, (8, 1))
+                  + rng.normal(0, parts.clip**0.5, 40)
+                  + rng.normal(0, parts.rest**0.5, (8, 40)))  # fmt: skip
+        found.append(paired_difference(values).others.low > 0)
+    assert np.mean(found) == pytest.approx(chance(effect, parts, 8, 40), abs=0.07)
+    enough = first_enough(effect, parts, 40)
+    assert chance(effect, parts, enough, 40) >= 0.8 > chance(effect, parts, enough - 1, 40)
+
+
+def test_the_plan_is_printed_and_bad_words_are_told(capsys):
+    assert main(["plan", "--effect", "0.5", "--clips", "30", "--raters", "4,8"]) == 0
+    told = capsys.readouterr().out
+    assert "| 30 | 8 | 240 | ± " not in told
+    assert "| 30 | 8 | 240 | " in told
+    for bad in (["--effect", "9"], ["--clips", "a"], ["--clips", "1"], ["--raters", "2.5"],
+                ["--paired-sd", "1,2,3"], ["--clips", "nan"]):  # fmt: skip
+        assert main(["plan", *bad]) == 2

@@ -1,0 +1,122 @@
+"""Known items that a program proposes: what they hide, and that the organiser confirms each."""
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.media import decode_clip
+from macd_studio.ratings.propose import asked_tracks, far_corner, propose, propose_one
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import CODE_HEADER, StudySite
+from tests.ratings.studies import rate, rater_in, source, track
+
+
+@pytest.mark.parametrize(
+    ("question", "labels"),
+    [("Is there a dog?", ["dog"]), ("How many dogs are there?", ["dog"]), ("A hotdog?", []),
+     ("Do people walk by the cup?", ["cup", "person"]), ("Is it there?", [])],
+)  # fmt: skip
+def test_what_a_question_names(question, labels):
+    box = (0.1, 0.2, 0.35, 0.6)
+    tracks = (track(1, box), track(2, box, "cup"), track(3, box, "person"))
+    assert sorted(t.label for t in asked_tracks(question, tracks)) == labels
+
+
+def test_a_corner_that_no_box_touches():
+    boxes = np.array([[0.1, 0.1, 0.3, 0.3], [0.2, 0.1, 0.4, 0.3]])
+    assert far_corner(boxes) == pytest.approx([0.8, 0.8, 1, 1])
+    full = np.array([[0.0, 0.0, 1.0, 1.0]])
+    assert far_corner(full) is None
+
+
+def test_one_mask_hides_what_is_asked_and_the_other_leaves_it():
+    clip = source(1)
+    proposal = propose_one(clip)
+    right, wrong = (m.mask for m in proposal.masks)
+    dog = np.s_[:, 12:27, 8:20]
+    assert right[dog].mean() > 0.95
+    assert wrong[dog].max() < 1e-6
+    assert 0.5 < wrong.sum() / right.sum() < 2
+    assert [(k.low, k.high) for k in proposal.known] == [(4, 5), (1, 2)]
+    assert propose_one(source(1, question="Is there a cat?")) is None
+    assert propose_one(source(1, problem="the run was not finished")) is None
+
+
+def test_each_clip_comes_once_before_any_comes_again():
+    sources = [source(1), source(1, question="Does the dog bark?"), source(2), source(3)]
+    assert [p.source.name for p in propose(sources, 3)] == [
+        "clip-1.mp4", "clip-2.mp4", "clip-3.mp4"]  # fmt: skip
+    assert len(propose(sources, 9)) == 4
+    assert propose(sources, 0) == []
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Two main items, and two proposals: the first of the clip that is left out."""
+    nothing = source(9, level=(0.0, 0.0))
+    made = create_study(tmp_path / "s.db", [source(1), source(2), nothing],
+                        StudyPlan(seed=1, repeat=0.0, proposed=2))  # fmt: skip
+    assert (made.items, made.proposed) == (2, 2)
+    with Study(tmp_path / "s.db") as opened:
+        opened.made = made
+        yield opened
+
+
+def parts(study, rater):
+    return sorted(r["part"] for r in study.rows("SELECT part FROM tasks WHERE rater = ?", rater.id))
+
+
+def test_a_proposal_counts_for_nobody_until_it_is_confirmed(study):
+    first, second = study.proposals()
+    assert (first["clip"], first["also_main"]) == ("clip-9.mp4", False)
+    assert (second["clip"], second["also_main"]) == ("clip-1.mp4", True)
+    _, before = rater_in(study)
+    study.confirm(first["item"], "gold")
+    study.confirm(second["item"], "gold")
+    study.confirm(second["item"], "training")
+    _, after = rater_in(study)
+    study.confirm(first["item"], "no")
+    _, last = rater_in(study)
+    assert parts(study, before) == ["main", "main"]
+    assert parts(study, after) == ["gold", "main", "main", "training"]
+    assert parts(study, last) == ["main", "main", "training"]
+    for number, role in ((99, "gold"), (study.items[0]["number"], "gold"), (first["item"], "x")):
+        with pytest.raises(Refused):
+            study.confirm(number, role)
+    check_study(study.path)
+
+
+def test_a_confirmed_item_gives_feedback_as_any_training_item_does(study):
+    study.confirm(study.proposals()[0]["item"], "training")
+    _, rater = rater_in(study)
+    task = study.tasks(rater)[0]
+    assert task["kind"] == "training"
+    rate(study, rater, task["id"], [5, 5])
+    told = study.feedback(rater, task["id"])
+    assert sorted(f["fits"] for f in told) == [False, True]
+
+
+def test_only_the_organiser_sees_and_confirms_them(study):
+    client = TestClient(Starlette(routes=StudySite(study).routes()))
+    (code,) = study.invite(1)
+    own = {CODE_HEADER: study.made.organiser}
+    for headers in ({}, {CODE_HEADER: code}):
+        assert client.get("/organise/api/proposed", headers=headers).status_code == 401
+        assert client.get("/organise/api/proposed/3/clip", headers=headers).status_code == 401
+        body = {"item": 3, "role": "gold"}
+        assert client.post("/organise/api/confirm", headers=headers, json=body).status_code == 401
+    (item, _) = client.get("/organise/api/proposed", headers=own).json()["items"]
+    for which in ("clip", "0", "1"):
+        answer = client.get(f"/organise/api/proposed/{item['item']}/{which}", headers=own)
+        assert len(decode_clip(answer.content)) == len(item["times"])
+    for bad in (f"{item['item']}/2", "1/clip", "x/clip", f"{'9' * 30}/clip"):
+        assert client.get(f"/organise/api/proposed/{bad}", headers=own).status_code == 404
+    body = {"item": item["item"], "role": "gold"}
+    answer = client.post("/organise/api/confirm", headers=own, json=body).json()["items"]
+    assert [i["role"] for i in answer] == ["gold", ""]
+    for body in ({"item": True, "role": "gold"}, {"item": item["item"], "role": ["gold"]}, {}):
+        assert client.post("/organise/api/confirm", headers=own, json=body).status_code == 400
