@@ -172,7 +172,7 @@ def _run(args: argparse.Namespace) -> int:
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
-        held=args.weights, offload=args.offload,
+        held=args.weights, offload=args.offload, dtype=args.dtype,
     )  # fmt: skip
     benchmark, rows = setting.open(), args.out / "rows"
     of = [m for m in methods if m in asked.tuned or m == "baseline"]

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from pprint import pformat
-from typing import Any
+from typing import Any, get_args
 
 from macd_studio.commands import called
 from macd_studio.core.cli.flags import edit_words, words
@@ -14,7 +14,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace
-from macd_studio.core.weights_options import WeightsOptions
+from macd_studio.core.weights_options import Dtype, WeightsOptions
 from macd_studio.core.whatif.edits import check_options
 
 
@@ -57,7 +57,10 @@ def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
 def _held(trace: Trace) -> WeightsOptions:
     """How the weights were held, where loading chose it: other checkpoints are quantised files."""
     chosen = {"nf4": "nf4", "int8": "int8"}.get(trace.backbone.quantised, "as-is")
-    return WeightsOptions(chosen, bool(trace.backbone.offloaded))  # type: ignore[arg-type]
+    model = trace.backbone
+    usual = "bfloat16" if model.device == "cuda" and model.name != "toyworld" else "float32"
+    dtype = model.dtype if model.dtype in get_args(Dtype) and model.dtype != usual else "auto"
+    return WeightsOptions(chosen, bool(model.offloaded), dtype=dtype)  # type: ignore[arg-type]
 
 
 def _stem(trace: Trace) -> str:
@@ -76,6 +79,7 @@ def snippet(trace: Trace) -> str:
     further, held = _further(trace), _held(trace)
     how = f", weights={held.weights!r}" if held.weights != "as-is" else ""
     how += ", offload=True" if held.offload else ""
+    how += f", dtype={held.dtype!r}" if held.dtype != "auto" else ""
     imported = ["from macd_studio.core.objects.detect import load_detector"]
     made, placed = f"load_detector({detector!r})", list[str]()
     if trace.detector.is_file:

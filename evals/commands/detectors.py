@@ -127,7 +127,7 @@ def add(commands: Any) -> None:
         "--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/detectors"))
-    parser.set_defaults(weights="as-is", offload=False, lazy=False)
+    parser.set_defaults(weights="as-is", dtype="auto", offload=False, lazy=False)
     add_engine_flags(parser)
     files_command.add_flags(parser)
 

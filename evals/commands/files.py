@@ -143,6 +143,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         published=args.prompts != "bare",
         held=args.weights,
         offload=args.offload,
+        dtype=args.dtype,
     )
 
 
