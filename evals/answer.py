@@ -26,6 +26,7 @@ from macd_studio.core.run.order import DecodingViews, decoding_views
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM
+from macd_studio.evals.protocol.given import given
 from macd_studio.evals.rows import NOT_LOOKED, Row
 
 
@@ -131,6 +132,11 @@ def _answer_item(
     except MacdError as error:
         yield from failed(pending, error)
         return
+
+    def with_given(row: Row) -> Row:
+        plain = row.method == "baseline"
+        return replace(row, given=given(asking, clip, encoded)) if plain else row
+
     for want in pending:
         try:
             (method,) = find_methods([want.method])
@@ -146,7 +152,7 @@ def _answer_item(
                 row = _row(lm, context, want, views)
                 left_out = views.built is None and not row.open
                 reads = 1.0 if left_out else count_reads(context, method)
-                yield replace(row, reads=reads, objects=_found(context))
+                yield with_given(replace(row, reads=reads, objects=_found(context)))
         except NotApplicable as error:
             yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
@@ -156,7 +162,7 @@ def _answer_item(
         try:
             row = _row(lm, context, want, views)
             found = NOT_LOOKED if tracks is None else _found(context)
-            yield replace(row, reads=reads, objects=found)
+            yield with_given(replace(row, reads=reads, objects=found))
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 

@@ -51,7 +51,8 @@ class Row:
     does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
     tokens: of the answer, the end included. open: those that a contrast could change, because two
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
-    rows of an earlier version.
+    rows of an earlier version. given: what it was computed from (`evals.protocol.given`), of the
+    baseline only; a packed row leaves it out, protocol.json holds it.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Row:
     penalty: float | None = None
     tokens: int | None = None
     open: int | None = None
+    given: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,8 @@ def pack(path: Path, rows: Iterable[Row]) -> None:
     """
     lines = []
     for row in sorted(rows, key=lambda r: (r.item, r.method)):
-        kept = {k: v for k, v in asdict(row).items() if k != "key" and v not in ("", None, [], {})}
+        values = asdict(replace(row, key="", given={}))
+        kept = {k: v for k, v in values.items() if v not in ("", None, [], {})}
         lines.append(json.dumps(_rounded(kept), separators=(",", ":"), ensure_ascii=False))
     whole = ("\n".join(lines) + "\n").encode()
     path.write_bytes(gzip.compress(whole, compresslevel=9, mtime=0))

@@ -152,8 +152,9 @@ def run(args: argparse.Namespace) -> int:
     check_engine_flags(args)
     check_folder(args.out)
     engine = find_engine(args)
+    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.rows import Setting, code_fingerprint
-    from macd_studio.evals.run import complete, plan, ticking, write_json
+    from macd_studio.evals.run import complete, plan, ticking
 
     if of_files:
         setting = files_command.setting_of(args)

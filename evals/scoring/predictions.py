@@ -59,7 +59,7 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
     if path.suffix.lower() != ".json":
         readers = [Reader(path, where, r) for where, r in read_table(path, REMEDY)]
         if readers and all({"doc_id", "filtered_resps"} <= set(r.record) for r in readers):
-            return _samples(path, readers, items)
+            return samples_by_question(path, readers, items)
         return [_record(r) for r in readers]
     value = read_json(path, REMEDY)
     if isinstance(value, Mapping):
@@ -87,14 +87,14 @@ def _record(reader: Reader) -> Pair:
     return name, _text(reader.path, reader.where, value)
 
 
-def _samples(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:
+def samples_by_question(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:
     """The samples of lmms-eval (0.7.3, `evaluation_tracker.save_results_samples`).
 
     They hold no document: a question is known by what a metric says of it, else by the number of
     its document in the order of the benchmark's files, of all of them or of one split, as MVBench's
     are. With numbers every prompt must hold its question, or the order is another one.
     """
-    texts = [_response(reader) for reader in readers]
+    texts = [read_response(reader) for reader in readers]
     by_video = {(Path(i.clip.split("#")[0]).stem, i.question): i.id for i in items.values()}
     named = [_named(reader.record, by_video) for reader in readers]
     if all(name is not None for name in named):
@@ -140,7 +140,8 @@ def _named(record: Mapping[str, Any], by_video: Mapping[tuple[str, str], str]) -
     return None
 
 
-def _response(reader: Reader) -> str | None:
+def read_response(reader: Reader) -> str | None:
+    """A sample's answer. Raises BenchmarkError where there are several."""
     value = reader.record["filtered_resps"]
     while isinstance(value, list) and len(value) == 1:
         value = value[0]

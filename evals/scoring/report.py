@@ -26,6 +26,7 @@ from macd_studio.evals.constant import constant_like
 from macd_studio.evals.failures import count_objects, objects_note
 from macd_studio.evals.figures import page
 from macd_studio.evals.metrics import calibration, one_answer_note, open_shares
+from macd_studio.evals.scoring.over import Over
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
@@ -54,11 +55,13 @@ def make_report(
     answers: Answers,
     methods: Sequence[str],
     rule: str | None = None,
+    over: Over = "all",
 ) -> Report:
     """Each method's scores by split, and its paired comparison with the baseline.
 
     answers: (item id, method) → its row. An answer that failed is wrong, and so is one of a method
-    that does not apply to the question.
+    that does not apply to the question. over: what accuracies are shares of; comparisons with the
+    baseline are over all questions.
     """
     texts = {m: {i.id: _text(answers[i.id, m]) for i in items} for m in methods}
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
@@ -69,7 +72,7 @@ def make_report(
         flipped = flips(benchmark.name, items, texts[m])
 
         def scored(members: Sequence[Item], m: str = m) -> Report:
-            scores = figures(benchmark, members, texts[m], rule)
+            scores = figures(benchmark, members, texts[m], rule, over)
             return scores | {"calibration": _calibration(benchmark, members, answers, m, rule)}
 
         scores[m] = {
@@ -90,6 +93,7 @@ def make_report(
         "methods": list(methods),
         "rule": decisive.title,
         "source": decisive.source,
+        "over": over,
         "n": len(items),
         "resamples": RESAMPLES,
         "scores": scores,
@@ -242,7 +246,7 @@ COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "righ
 
 def write(report: Report, out: Path) -> None:
     """Writes the folder, but for the traces."""
-    from macd_studio.evals.run import write_json  # with torch
+    from macd_studio.evals.commands.common import write_json
 
     pictures = plots(report)
     write_json(out / "report.json", report)

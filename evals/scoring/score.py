@@ -13,6 +13,7 @@ from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger
+from macd_studio.evals.scoring.over import Over, sums
 from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
 from macd_studio.evals.stats import clustered_share
 
@@ -35,17 +36,30 @@ def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
     return rule
 
 
+def left_out(rule: Rule, text: str | None, item: Item) -> bool:
+    """Whether the answer says nothing, so that it is left out where only answered ones count.
+
+    By the rule's own word, where it leaves answers out; else where nothing can be read.
+    """
+    if rule.dropping is not None:
+        return rule.drops(text, item)
+    return rule.read(text, item) is None
+
+
 def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
     """Raises OptionError for a rule that not every kind of question has."""
     for item in {i.kind: i for i in benchmark.everything}.values():
         headline(benchmark.name, item, name)
 
 
-def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Scores:
+def score(
+    benchmark: FileBenchmark, texts: Texts, rule: str | None = None, over: Over = "all"
+) -> Scores:
     """Figures of one set of answers as plain data; accuracies in percent.
 
     texts: question id → answer. A question without an answer, and one whose answer cannot be read,
-    is wrong: accuracy is over all questions. Intervals are of 95 %, over clusters.
+    is wrong: accuracy is over all questions, unless `over` says otherwise. Intervals are of 95 %,
+    over clusters.
     """
     items = benchmark.everything
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
@@ -54,9 +68,10 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
         "benchmark": benchmark.name,
         "rule": headline(benchmark.name, items[0], rule).title,
         "source": headline(benchmark.name, items[0], rule).source,
-        **figures(benchmark, items, texts, rule),
+        "over": over,
+        **figures(benchmark, items, texts, rule, over),
         "splits": {
-            name: figures(benchmark, members, texts, rule) for name, members in splits.items()
+            name: figures(benchmark, members, texts, rule, over) for name, members in splits.items()
         },
         "labels": by_label(benchmark, items, texts, rule),
         "rules": by_rule(benchmark.name, items, texts),
@@ -109,19 +124,49 @@ def hits(
 
 
 def figures(
-    benchmark: FileBenchmark, items: Sequence[Item], texts: Texts, rule: str | None = None
+    benchmark: FileBenchmark,
+    items: Sequence[Item],
+    texts: Texts,
+    rule: str | None = None,
+    over: Over = "all",
 ) -> Scores:
-    """Number, accuracy, its interval and the bias ledger of some questions."""
+    """Number, accuracy, its interval and the bias ledger of some questions.
+
+    over: what the accuracy is a share of. Where questions belong to groups, `groups` holds the
+    share of groups all of whose questions are right.
+    """
     right = hits(benchmark, items, texts, rule)
-    clusters = [benchmark.cluster(i) for i in items]
-    interval = clustered_share(right, clusters)
+    scores = _share(benchmark, items, texts, right, rule, over)
+    found = scores | {"bias": ledger(benchmark.name, items, texts, rule)}
+    if over != "groups" and any(benchmark.group(i) for i in items):
+        found["groups"] = _share(benchmark, items, texts, right, rule, "groups")
+    return found
+
+
+def _share(
+    benchmark: FileBenchmark,
+    items: Sequence[Item],
+    texts: Texts,
+    right: np.ndarray,
+    rule: str | None,
+    over: Over,
+) -> Scores:
+    counted = np.ones(len(items), bool)
+    if over == "answered":
+        rules = [headline(benchmark.name, i, rule) for i in items]
+        silent = [left_out(r, texts.get(i.id), i) for r, i in zip(rules, items, strict=True)]
+        counted = ~np.array(silent, bool)
+    groups = np.array([benchmark.group(i) or f"\0{i.id}" for i in items])
+    top, bottom = sums(right, counted, groups, over)
+    at = np.flatnonzero(bottom)
+    clusters = [benchmark.cluster(items[i]) for i in at]
+    share, low, high = clustered_share(top[at], clusters)
     return {
-        "n": len(items),
+        "n": len(at),
         "clusters": len(set(clusters)),
-        "right": int(right.sum()),
-        "accuracy": round(100 * float(right.mean()), 4),
-        "interval": [round(100 * x, 4) for x in interval[1:]],
-        "bias": ledger(benchmark.name, items, texts, rule),
+        "right": int(top.sum()),
+        "accuracy": round(100 * share, 4) if len(at) else None,
+        "interval": [round(100 * x, 4) for x in (low, high)] if len(at) else None,
     }
 
 
