@@ -127,6 +127,8 @@ def choose(
 def first_words(item: Item) -> set[str]:
     """How right answers may begin, in lower case; of a choice its letter, or the option's word."""
     right = {item.truth.split()[0].lower()}
+    if item.kind == "choices":
+        right |= {item.truth[0].lower()}
     if item.kind == "choice":
         right |= {item.options[LETTERS.index(item.truth)].split()[0].lower()}
     return right

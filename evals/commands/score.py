@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     check_rule(benchmark, args.rule)
     predictions = read_predictions(args.predictions, benchmark.everything)
     scores = score(benchmark, predictions.texts, args.rule, args.over)
+    scores["notes"] += [predictions.note] if predictions.note else []
     if args.json:
         print(visible_json(json.dumps(scores, ensure_ascii=False, allow_nan=False)))
     else:

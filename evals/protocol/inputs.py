@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import place, read_json
@@ -94,6 +94,8 @@ def _folder(asked: Asked) -> Figure:
         if report.get("kind") != "files":
             raise BenchmarkError(f"{place(folder)} holds no report of video files", FOLDER)
         return _of_report(report, protocol, folder, asked, named)
+    except MacdError:
+        raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise BenchmarkError(
             f"the report of {place(folder)} is damaged ({type(error).__name__})", "Run it again"

@@ -173,6 +173,8 @@ class Comparison:
             found = mean_difference(a[0][at], b[0][at], clusters)
         else:
             found = bootstrap_ratio(*b, self.clusters, minus=a)
+        if len({c for c, z in zip(self.clusters, a[1] + b[1], strict=True) if z}) < 2:
+            found = found[0], float("nan"), float("nan")  # one cluster tells nothing of others
         return _points(found), n
 
     def value(self, state: _State) -> tuple[float, int]:

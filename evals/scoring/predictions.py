@@ -22,14 +22,29 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Predictions:
-    """texts: question id → answer, None where the file has null. missing: questions without one."""
+    """texts: question id → answer, None where the file has null. missing: questions without one.
+
+    unknown: ids of answers to questions that the benchmark does not have.
+    """
 
     texts: dict[str, str | None]
     missing: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """The number of answers that are left out, in words; "" where there are none."""
+        if not self.unknown:
+            return ""
+        n, of = len(self.unknown), len(self.unknown) + len(self.texts)
+        return (
+            f"{n} of {count(of, 'prediction')} answer questions that the benchmark does not have,"
+            f" such as {shown(self.unknown[0])}; they are left out"
+        )
 
 
 def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
-    """The answers of a file. Raises BenchmarkError for ids that are not questions or come twice.
+    """The answers of a file. Raises BenchmarkError where none is of a question, or one comes twice.
 
     Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
@@ -39,17 +54,17 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
     by_id = {item.id: item for item in items}
     pairs = list(_pairs(path, by_id))
     require_unique(path, (name for name, _ in pairs))
-    texts = dict(pairs)
-    unknown = [name for name in texts if name not in by_id]
-    if unknown:
+    texts = {name: text for name, text in pairs if name in by_id}
+    unknown = tuple(name for name, _ in pairs if name not in by_id)
+    if unknown and not texts:
         raise BenchmarkError(
-            f"{place(path)} answers {len(unknown)} of {len(texts)} questions that the benchmark"
-            f" does not have, the first is {shown(unknown[0])}",
+            f"{place(path)} answers {len(unknown)} questions, none of which the benchmark has;"
+            f" the first is {shown(unknown[0])}",
             f"Use ids such as {shown(next(iter(by_id)))}",
         )
     if not texts:
         raise BenchmarkError(f"{place(path)} holds no prediction", REMEDY)
-    return Predictions(texts, tuple(name for name in by_id if name not in texts))
+    return Predictions(texts, tuple(name for name in by_id if name not in texts), unknown)
 
 
 Pair = tuple[str, str | None]

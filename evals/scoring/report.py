@@ -36,6 +36,7 @@ from macd_studio.evals.scoring.score import (
     flips,
     headline,
     hits,
+    judged_by,
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
@@ -93,6 +94,8 @@ def make_report(
         "methods": list(methods),
         "rule": decisive.title,
         "source": decisive.source,
+        "judged": judged_by(benchmark.name, items, rule),
+        "asked_rule": rule or "",
         "over": over,
         "n": len(items),
         "resamples": RESAMPLES,
@@ -150,6 +153,7 @@ def compare(
             comparisons[m][name] = {
                 "change": round(100 * d, 4),
                 "interval": [round(100 * low, 4), round(100 * high, 4)],
+                "clusters": len(set(clusters)),
                 "p": sign_flip(difference, clusters) if tested else None,
                 "p_holm": None,
                 "repaired": int((b & ~a).sum()),

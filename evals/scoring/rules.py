@@ -105,8 +105,16 @@ def starts_yes_no(text: str, item: Item) -> str | None:
 
 
 def word_yes_no(text: str, item: Item) -> str | None:
-    """Whichever of the two words is somewhere in the answer, None where both or neither is."""
+    """Whichever of the two words is somewhere in the answer, None where both or neither is.
+
+    Words of another language that the question's file gives count as these.
+    """
     found: set[str] = set(re.findall(r"\b(yes|no)\b", text.lower()))
+    if len(item.options) == 2 and item.kind == "yes-no":
+        plain = text.casefold()
+        for word, meant in zip(item.options, ("yes", "no"), strict=True):
+            if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", plain):
+                found.add(meant)
     return found.pop() if len(found) == 1 else None
 
 
@@ -146,6 +154,32 @@ def choice(text: str, item: Item) -> str | None:
     return alone.pop() if len(alone) == 1 else None
 
 
+_RUN = re.compile(r"(?<![\w'])[A-Z]{2,}(?![\w'])")
+
+
+def several(text: str, item: Item) -> str | None:
+    """All letters that stand alone or in a run such as "AC", in order; else the options named.
+
+    A run counts where all of its letters are options, each once. None where nothing is named.
+    """
+    plain = text.strip()
+    letters = LETTERS[: len(item.options)]
+    if len(plain) <= len(letters) and plain.isalpha() and set(plain.upper()) <= set(letters):
+        return "".join(sorted(set(plain.upper())))
+    found: set[str] = {z for z in _ALONE.findall(_ARTICLE.sub("", plain)) if z in letters}
+    for run in _RUN.findall(plain):
+        if set(run) <= set(letters) and len(set(run)) == len(run):
+            found |= set(run)
+    if not found:
+        said = normalised(plain)
+        found = {
+            letters[i]
+            for i, option in enumerate(item.options)
+            if re.search(rf"(?<!\w){re.escape(normalised(option))}(?!\w)", said)
+        }
+    return "".join(sorted(found)) or None
+
+
 def first_capital(prefixes: tuple[str, ...]) -> Callable[[str, Item], str | None]:
     """The first capital A to D anywhere, "Cannot tell" included, once `prefixes` are taken away."""
 
@@ -172,8 +206,12 @@ _MVBENCH = "check_ans of video_chat2/mvbench.ipynb, OpenGVLab/Ask-Anything"
 _CAPITAL = first_capital(PREFIXES)
 
 YES_NO = (Rule("strict", "this project: the word yes or no, not both", word_yes_no),)
-CHOICE = (Rule("strict", "this project: a letter that is meant as one, or an option", choice),)
-WORDS = (Rule("strict", "this project: the same words", words, _same_words),)
+CHOICE = (Rule("letter", "this project: a letter that is meant as one, or an option", choice),)
+CHOICES = (Rule("letters", "this project: the letters that are meant, all right and no other",
+                several),)  # fmt: skip
+WORDS = (Rule("words", "this project: the same words", words, _same_words),)
+OWN = ("strict", "letter", "words", "letters")
+"""This project's rules, of each kind of question one; the first stands for all of them."""
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "eventhallusion": (
@@ -242,4 +280,4 @@ def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
     """The rules for a question of a benchmark; other questions take those of their kind."""
     if benchmark in RULES:
         return RULES[benchmark]
-    return {"yes-no": YES_NO, "choice": CHOICE}.get(item.kind, WORDS)
+    return {"yes-no": YES_NO, "choice": CHOICE, "choices": CHOICES}.get(item.kind, WORDS)

@@ -14,7 +14,7 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger
 from macd_studio.evals.scoring.over import Over, sums
-from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
+from macd_studio.evals.scoring.rules import FAILED, OWN, Rule, rules_for, thought_only
 from macd_studio.evals.stats import clustered_share
 
 Texts = Mapping[str, str | None]
@@ -24,11 +24,15 @@ MOST_FLIPS = 1000
 
 
 def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
-    """The rule that decides, the first one or the one of that name. Raises OptionError."""
+    """The rule that decides, the first one or the one of that name. Raises OptionError.
+
+    "strict" is this project's own rule for any kind of question.
+    """
     rules = rules_for(benchmark, item)
     if name is None:
         return rules[0]
-    rule = next((r for r in rules if r.name == name), None)
+    own = OWN if name == OWN[0] else (name,)
+    rule = next((r for r in rules if r.name in own), None)
     if rule is None:
         raise OptionError(
             f"{benchmark} has no rule {name!r}", f"Choose one of {', '.join(r.name for r in rules)}"
@@ -44,6 +48,35 @@ def left_out(rule: Rule, text: str | None, item: Item) -> bool:
     if rule.dropping is not None:
         return rule.drops(text, item)
     return rule.read(text, item) is None
+
+
+KINDS = {
+    "yes-no": ("yes/no ", ""),
+    "choice": ("", " with options"),
+    "choices": ("", " with several right options"),
+    "word": ("open ", ""),
+}
+"""Kind → the words before and after "question"."""
+
+
+def questions_of(n: int, kind: str) -> str:
+    """So many questions of a kind.
+
+    >>> questions_of(2, "choice"), questions_of(1, "word")
+    ('2 questions with options', '1 open question')
+    """
+    before, after = KINDS.get(kind, ("", f" of the kind {kind}"))
+    return f"{count(n, f'{before}question')}{after}"
+
+
+def judged_by(benchmark: str, items: Sequence[Item], name: str | None = None) -> list[Scores]:
+    """How each kind of question is judged: kind, n, rule and source, in the order of the items."""
+    rows: list[Scores] = []
+    for kind in dict.fromkeys(i.kind for i in items):
+        members = [i for i in items if i.kind == kind]
+        rule = headline(benchmark, members[0], name)
+        rows.append({"kind": kind, "n": len(members), "rule": rule.title, "source": rule.source})
+    return rows
 
 
 def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
@@ -68,6 +101,7 @@ def score(
         "benchmark": benchmark.name,
         "rule": headline(benchmark.name, items[0], rule).title,
         "source": headline(benchmark.name, items[0], rule).source,
+        "judged": judged_by(benchmark.name, items, rule),
         "over": over,
         **figures(benchmark, items, texts, rule, over),
         "splits": {
@@ -159,7 +193,7 @@ def _share(
     groups = np.array([benchmark.group(i) or f"\0{i.id}" for i in items])
     top, bottom = sums(right, counted, groups, over)
     at = np.flatnonzero(bottom)
-    clusters = [benchmark.cluster(items[i]) for i in at]
+    clusters = [benchmark.cluster(items[int(i)]) for i in at]
     share, low, high = clustered_share(top[at], clusters)
     return {
         "n": len(at),
