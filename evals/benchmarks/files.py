@@ -72,6 +72,15 @@ class Asked:
     group: str = ""
 
 
+@dataclass(frozen=True)
+class Official:
+    """A figure as a benchmark's authors report it, in percent of n."""
+
+    name: str
+    percent: float
+    n: int
+
+
 class FileBenchmark:
     """A folder of videos with questions. Subclasses say where both are and how to ask.
 
@@ -120,6 +129,16 @@ class FileBenchmark:
     def check_sizes(self) -> list[str]:
         """What differs from the published benchmark, in words; empty where nothing does."""
         return []
+
+    def official(
+        self, items: Sequence[Item], right: Mapping[str, bool | None]
+    ) -> Sequence[Official]:
+        """Figures that its authors report where a share of single questions is not all.
+
+        right: question → whether its answer is, by the official rule; None where that leaves it
+        out.
+        """
+        return ()
 
     @cached_property
     def everything(self) -> list[Item]:

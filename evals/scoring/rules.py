@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.metrics import normalised
-from macd_studio.evals.scoring import harnesses
+from macd_studio.evals.scoring import harnesses, paired
 from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 
 FAILED = "[failed]"
@@ -203,6 +203,9 @@ def _same_words(text: str, item: Item) -> bool:
 
 
 _MVBENCH = "check_ans of video_chat2/mvbench.ipynb, OpenGVLab/Ask-Anything"
+_HALLUCER = "evaluation_utils.py of patrick-tssn/VideoHallucer"
+_VIDHALLUC = "CyL97/VidHalluc (e753864)"
+_VIDPAIR = "JethroJames/VidPair-Halluc"
 _CAPITAL = first_capital(PREFIXES)
 
 YES_NO = (Rule("strict", "this project: the word yes or no, not both", word_yes_no),)
@@ -270,14 +273,57 @@ RULES: dict[str, tuple[Rule, ...]] = {
             version=VLMEVALKIT,
         ),
     ),
+    "videohallucer": (
+        Rule("official", f"cal_score of {_HALLUCER} (ae4c2f2): the right word is anywhere in it",
+             word_yes_no, paired.names_truth),
+        Rule("official-start", f"{_HALLUCER} until May 2024 (7503b14): it begins with the right"
+             " word", word_yes_no, paired.begins_with_truth),
+        Rule("official-stop", f"{_HALLUCER} of April 2024 (0949046): what stands before the first"
+             " full stop is the right word", word_yes_no, paired.truth_before_stop),
+        *YES_NO,
+    ),
 }  # fmt: skip
 """Benchmark → its rules, first the one that a report's headline uses: its authors' where they
 published one. A harness stands here where it has a task for the benchmark, and no other.
 """
 
 
+RULES_OF_KIND: dict[tuple[str, str], tuple[Rule, ...]] = {
+    ("vidhalluc", "yes-no"): (
+        Rule("official", f"eval_bqa.py of {_VIDHALLUC}: yes or no before the first stop and comma",
+             paired.word_before_comma),
+        *YES_NO,
+    ),
+    ("vidhalluc", "choices"): (
+        Rule("official", f"eval_mcq.py of {_VIDHALLUC}: the same capitals A to D; else the first"
+             " option that is named", paired.letters_a_to_d),
+        *CHOICES,
+    ),
+    ("vidhalluc", "word"): (
+        Rule("official", f"eval_tsh.py of {_VIDHALLUC}: which action comes before which",
+             paired.order_of_actions),
+    ),
+    ("vidpair-halluc", "yes-no"): (
+        Rule("official", f"evaluate/clipqa.py of {_VIDPAIR} (c2e0da5), which leaves answers with"
+             " neither yes nor no out", paired.yes_somewhere,
+             dropping=lambda text, item: paired.yes_somewhere(text, item) is None),
+        *YES_NO,
+    ),
+    ("vidpair-halluc", "choice"): (
+        Rule("official", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), clips: the letter and nothing"
+             " else", paired.letters_without_blanks),
+        Rule("official-letter", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), videos: the first"
+             " letter", paired.first_letter),
+        *CHOICE,
+    ),
+}  # fmt: skip
+"""(benchmark, kind of question) → its rules, where its kinds are judged otherwise."""
+
+
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
     """The rules for a question of a benchmark; other questions take those of their kind."""
+    if (own := RULES_OF_KIND.get((benchmark, item.kind))) is not None:
+        return own
     if benchmark in RULES:
         return RULES[benchmark]
     return {"yes-no": YES_NO, "choice": CHOICE, "choices": CHOICES}.get(item.kind, WORDS)

@@ -172,9 +172,28 @@ def figures(
     right = hits(benchmark, items, texts, rule)
     scores = _share(benchmark, items, texts, right, rule, over)
     found = scores | {"bias": ledger(benchmark.name, items, texts, rule)}
+    if official := official_figures(benchmark, items, texts):
+        found["official"] = official
     if over != "groups" and any(benchmark.group(i) for i in items):
         found["groups"] = _share(benchmark, items, texts, right, rule, "groups")
     return found
+
+
+def official_figures(benchmark: FileBenchmark, items: Sequence[Item], texts: Texts) -> list[Scores]:
+    """Figures as the benchmark's authors report them, by their own rule; mostly none."""
+    rules = {i.id: headline(benchmark.name, i) for i in items}
+    if any(r.name != "official" for r in rules.values()):
+        return []
+    right = {
+        i.id: None
+        if rules[i.id].drops(texts.get(i.id), i)
+        else rules[i.id].right(texts.get(i.id), i)
+        for i in items
+    }
+    return [
+        {"name": o.name, "accuracy": round(o.percent, 4), "n": o.n}
+        for o in benchmark.official(items, right)
+    ]
 
 
 def _share(

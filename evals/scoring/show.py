@@ -28,6 +28,7 @@ def _score_blocks(scores: Scores) -> Iterator[str]:
     yield f"# {scores['benchmark']}: {scores['accuracy']:.2f} % of {scores['n']} questions"
     yield from _judged(scores)
     yield split_table(scores)
+    yield from _official(scores)
     yield from scores["notes"]
     rows = (
         [_rule(name, f), _p(f["accuracy"]), f["n"], f["left_out"], f["source"]]
@@ -50,6 +51,15 @@ def _judged(scores: Scores) -> Iterator[str]:
     ]
     yield "\n".join(lines)
     yield f"Accuracy is over {WORDS[scores['over']]}."
+
+
+def _official(scores: Scores) -> Iterator[str]:
+    """Figures as the benchmark's authors report them."""
+    if rows := scores.get("official"):
+        yield table(
+            ["as the authors report", "%", "n"],
+            [[as_cell(r["name"]), _p(r["accuracy"]), r["n"]] for r in rows],
+        )
 
 
 def several_rules(scores: Scores) -> bool:
@@ -181,6 +191,7 @@ def _report_blocks(report: Scores) -> Iterator[str]:
         scores = report["scores"][method]
         yield f"## {find_method(method).title}"
         yield split_table(scores)
+        yield from _official(scores)
         rules = ", ".join(
             f"{_rule(name, f)} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
             for name, f in scores["rules"].items()
