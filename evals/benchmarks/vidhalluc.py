@@ -157,7 +157,7 @@ class VidHalluc(FileBenchmark):
             )
         for split, words in (
             (CHOICE, "choices, the same letters"),
-            (ORDER, "order of two actions"),
+            (ORDER, "order of actions"),
         ):
             own = [bool(right[i.id]) for i in items if i.regime == split]
             if own:
