@@ -32,6 +32,8 @@ def command(trace: Trace) -> str:
     backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
     objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
     flags = [*backbone, *objects, *words(_options(trace))]
+    if partner := _partner(trace):
+        flags += ["--counterpart", partner]
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
@@ -52,6 +54,12 @@ def command(trace: Trace) -> str:
 def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
     name = model.name
     return [] if name == "toyworld" else [flag, name]
+
+
+def _partner(trace: Trace) -> str:
+    """The file of the clip's partner; "" where it had none."""
+    views = (second.view for a in trace.answers.values() for second in a.second_views)
+    return next((str(v.extra["file"]) for v in views if "file" in v.extra), "")
 
 
 def _held(trace: Trace) -> WeightsOptions:
@@ -86,6 +94,9 @@ def snippet(trace: Trace) -> str:
         imported = ["from macd_studio.core.objects.reading import read_tracks"]
         made = repr(detector)
         placed = ["    tracks=lambda clip: read_tracks(detector, clip, options.track),"]
+    if partner := _partner(trace):
+        imported.append("from macd_studio.core.media.video import read_clip")
+        placed.append(f"    counterpart=lambda: read_clip({partner!r}, options.video),")
     lines = [
         "from macd_studio.core.backbones import load_backbone",
         *imported,
