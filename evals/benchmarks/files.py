@@ -182,6 +182,12 @@ class FileBenchmark:
         asked = self._clips[item.clip]
         return asked.cluster or str(asked.video)
 
+    def add_clip(self, asked: Asked) -> str:
+        """Makes a clip known that no question is about; its key."""
+        key = _clip_key(self.data, asked)
+        self._clips.setdefault(key, asked)
+        return key
+
     def group(self, item: Item) -> str:
         """The group that a question belongs to, right only as a whole; "" where it has none."""
         return self._groups.get(item.id, "")

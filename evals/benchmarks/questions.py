@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 
 from macd_studio.core.errors import BenchmarkError
@@ -14,7 +16,7 @@ from macd_studio.core.validation import shown
 from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import LETTERS, LONG, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
-from macd_studio.evals.benchmarks.layout import Reader, place, read_table
+from macd_studio.evals.benchmarks.layout import Reader, place, read_table, require_videos
 from macd_studio.evals.benchmarks.truths import (
     numbers_are_yes_and_no,
     read_words,
@@ -28,10 +30,19 @@ NAMES = ("questions.csv", "questions.jsonl")
 REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
 FIELDS = (
     "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "group",
-    "start", "end", "regime",
+    "start", "end", "regime", "counterpart", "removed", "added",
 )  # fmt: skip
 AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."
 AFTER_SEVERAL = "Answer with the letters of all right options, such as AC."
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The partner of a question's clip. key: of that clip; removed, added: see `Questions`."""
+
+    key: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
 
 
 class Questions(FileBenchmark):
@@ -47,8 +58,9 @@ class Questions(FileBenchmark):
     other languages where `words.csv` beside the file gives them; anything else is an open question,
     right by the same words. type: a label to report by, the regime of the question. cluster: what
     belongs together, such as videos of one scene; the video itself without it. group: questions
-    that count as right only together. start, end: seconds, mm:ss or hh:mm:ss. Videos lie beside the
-    file, or where an absolute path says.
+    that count as right only together. counterpart: another clip of the same scene, in which the
+    classes of `removed` are not and those of `added` are, with commas. start, end: seconds, mm:ss
+    or hh:mm:ss. Videos lie beside the file, or where an absolute path says.
     """
 
     name = "questions"
@@ -58,6 +70,7 @@ class Questions(FileBenchmark):
         """See `FileBenchmark.read`."""
         file = _file(data)
         self._unused: dict[str, None] = {}
+        self._partners: dict[str, tuple[Path, tuple[str, ...], tuple[str, ...]]] = {}
         records = read_table(file, REMEDY)
         if not records:
             raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
@@ -72,7 +85,11 @@ class Questions(FileBenchmark):
                 ):
                     raise reader.fail(f"{column!r} is not a column; is {meant[0]!r} meant?")
             self._unused |= dict.fromkeys(c for c in reader.record if c not in FIELDS)
-            yield self._asked(file.parent, reader, number)
+            asked = self._asked(file.parent, reader, number)
+            if partner := reader.text("counterpart", default=""):
+                removed, added = _listed(reader, "removed"), _listed(reader, "added")
+                self._partners[asked.id] = (file.parent / partner, removed, added)
+            yield asked
 
     def _asked(self, root: Path, reader: Reader, number: int) -> Asked:
         options = _options(reader)
@@ -115,6 +132,18 @@ class Questions(FileBenchmark):
         if not letters or len(set(letters)) < len(letters):
             raise reader.fail("an option is right twice, or none is")
         return "choices", "".join(sorted(letters)), options
+
+    @cached_property
+    def counterparts(self) -> dict[str, Counterpart]:
+        """Question → the partner of its clip. Raises BenchmarkError where one is missing."""
+        require_videos(self.data, [video for video, *_ in self._partners.values()])
+        found = {}
+        for asked in self.asked:
+            if asked.id in self._partners:
+                video, removed, added = self._partners[asked.id]
+                key = self.add_clip(replace(asked, video=video))
+                found[asked.id] = Counterpart(key, removed, added)
+        return found
 
     def check_sizes(self) -> list[str]:
         """Open questions, groups of one, and columns that mean nothing here."""
@@ -173,6 +202,11 @@ def _answer(reader: Reader) -> str | list[str]:
     if isinstance(value, list):
         return [str(z).strip() for z in reader.texts("answer")]
     return reader.text("answer")
+
+
+def _listed(reader: Reader, name: str) -> tuple[str, ...]:
+    parts = (p.strip() for p in reader.text(name, default="").split(","))
+    return tuple(p for p in parts if p)
 
 
 def _options(reader: Reader) -> tuple[str, ...]:

@@ -52,6 +52,10 @@ class VidPairHalluc(FileBenchmark):
             for n, (where, record) in enumerate(read_table(path, REMEDY), 1):
                 yield self._asked(split, n, Reader(path, where, record), pair_of)
 
+    def key_of(self, video: str) -> str:
+        """The clip's key, of a video below VIDEOS."""
+        return f"{VIDEOS}/{video}"
+
     def _asked(self, split: str, n: int, one: Reader, pair_of: Mapping[str, str]) -> Asked:
         named = one.text("repo_video_path", "video_path").removeprefix(f"{VIDEOS}/")
         question, answer = one.text("question"), one.text("answer", "gt_answer", "label")
