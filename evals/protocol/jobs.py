@@ -118,7 +118,13 @@ def _elsewhere(job: Job, ids: Sequence[str], out: Path) -> Texts:
     write_json(path, plain)
     words = [str(job.python), "-m", "macd_studio.evals.protocol.jobs", str(path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise OptionError(
+            f"{shown(str(job.python), 200)} cannot be started ({error.strerror})",
+            "Give the python of an environment",
+        ) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise OptionError(

@@ -25,7 +25,7 @@ def scores_markdown(scores: Scores) -> str:
 
 
 def _score_blocks(scores: Scores) -> Iterator[str]:
-    yield f"# {scores['benchmark']}: {scores['accuracy']:.2f} % of {scores['n']} questions"
+    yield f"# {scores['benchmark']}: {_p(scores['accuracy'])} % of {scores['n']} questions"
     yield from _judged(scores)
     yield split_table(scores)
     yield from _official(scores)

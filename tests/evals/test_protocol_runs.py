@@ -23,7 +23,7 @@ SEEDED = json.dumps({"decode": {"search": "sample", "temperature": 3.0, "seed": 
 HOW = {
     "frames": ["--frames", "2"], "size": ["--frame-size", "56"], "template": ["--prompts", "bare"],
     "dtype": ["--dtype", "bfloat16"], "α and β": ["--alpha", "6"], "search": ["--options", SEARCH],
-    "parser": ["--rule", "lmms-eval"], "denominator": ["--over", "answered"],
+    "parser": ["--rule", "strict"], "denominator": ["--over", "answered"],
 }  # fmt: skip
 """Cause → the words that make a run differ by it."""
 
@@ -31,7 +31,7 @@ HOW = {
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    export("video-mme", folder / "data", N)
+    export("eventhallusion", folder / "data", N)
     return folder
 
 
@@ -46,7 +46,7 @@ def run(root):
             done[key] = root / f"run{len(done)}"
             alpha = [] if "--alpha" in words else ["--alpha", "1"]
             frames = [] if "--frames" in words else ["--frames", "4"]
-            code = main(["run", "video-mme", "--data", str(data or root / "data"), "--out",
+            code = main(["run", "eventhallusion", "--data", str(data or root / "data"), "--out",
                          str(done[key]), "--methods", "macd", "--beta", "0.01", *alpha, *frames,
                          *words])  # fmt: skip
             assert code == 0
@@ -108,12 +108,8 @@ def test_a_revision_of_the_processor_is_a_cause(run, root):
 def test_another_annotation_is_a_cause(run, root):
     folder = root / "other-data"
     shutil.copytree(root / "data", folder)
-    path = folder / "video_mme.json"
-    videos = json.loads(path.read_text())
-    for video in videos[: 2 * N]:
-        question = video["questions"][0]
-        question["answer"] = "BCDA"["ABCD".index(question["answer"])]
-    path.write_text(json.dumps(videos))
+    path = folder / "questions" / "entire_questions.json"
+    path.write_text(path.read_text().replace('"No."', '"Yes."'))
     assert check(run(), run(data=folder), "annotation") != 0
 
 
@@ -133,8 +129,9 @@ def test_two_causes_are_told_apart_by_running_again(run, root, capsys):
     out = root / "diff"
     assert main(["diff", str(first), str(second), "--rerun", "99", "--out", str(out)]) == 0
     found = json.loads((out / "diff.json").read_text())["rerun"]
-    assert (found["n"], found["order"]) == (3 * N, ["frames", "template"])
-    assert found["repeated"] == 3 * N
+    n = json.loads((first / "report.json").read_text())["n"]
+    assert (found["n"], found["order"]) == (n, ["frames", "template"])
+    assert found["repeated"] == n
     by_name = {c["cause"]: c for c in found["causes"]}
     frames = accuracy(run("--frames", "2")) - accuracy(first)
     template = accuracy(run("--prompts", "bare")) - accuracy(first)
