@@ -371,17 +371,11 @@ def no_video(context: MethodContext) -> SecondView:
 
 
 def pair(context: MethodContext) -> SecondView:
-    """The clip's partner: the same scene, of which another thing is true.
-
-    It replaces what is seen, by whatever the partner shows there; it is no removal unless nothing
-    stands there.
+    """The clip's partner: the same scene, of which another thing is true. It replaces what is seen,
+    and is a removal only where nothing stands there.
     """
-    partner = context.partner
-    if partner is None:
-        raise NotApplicable("no partner of this clip was given", "Give one by --counterpart FILE")
-    video = context.partner_video()
-    about = {"file": partner.name, "sha256": partner.sha256}
-    record = OtherView("pair", f"the partner clip {partner.name}", extra=about)
+    video, about = context.partner_video()
+    record = OtherView("pair", f"the partner clip {about['file']}", extra=about)
     return SecondView(context.prefill(video), record, video)
 
 

@@ -21,7 +21,7 @@ from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import DecodingViews, decoding_views
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
@@ -70,6 +70,8 @@ GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
 Tracks = tuple[Track, ...] | Callable[[], tuple[Track, ...]] | None
 
+PartnerOf = Callable[[Item], Clip | None]
+
 ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
@@ -89,11 +91,13 @@ def answer_clip(
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
+    partner_of: PartnerOf = lambda item: None,
 ) -> Iterator[Row]:
     """The missing rows of one clip.
 
     tracks: its objects; None where nobody looked for any, because no method depends on them; of a
-    lazy run a call that looks for them.
+    lazy run a call that looks for them. partner_of: gives the partner of a question's clip, asked
+    where a method contrasts with it.
     An answer that fails with a MacdError becomes a row that says so, and so does a method that does
     not apply to the question.
     """
@@ -101,7 +105,7 @@ def answer_clip(
     for want in pending:
         by_item.setdefault(want.item.id, []).append(want)
     for group in by_item.values():
-        yield from _answer_item(group, lm, clip, tracks, options)
+        yield from _answer_item(group, lm, clip, tracks, options, partner_of)
 
 
 def failed(pending: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
@@ -115,6 +119,7 @@ def _answer_item(
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
+    partner_of: PartnerOf,
 ) -> Iterator[Row]:
     item = pending[0].item
     asking: Any = PromptedLM(lm.reading(clip.is_picture), item.before, item.after)
@@ -128,6 +133,11 @@ def _answer_item(
         context = MethodContext(asking, encoded, tracks or (), own)
         for _ in context.think():
             pass
+        if any("pair" in find_method(want.method).views for want in pending):
+            other = partner_of(item)
+            if other is not None:
+                frames = lm.preprocess(other, own.video.fit)
+                context.partner = Partner(other.name, other.sha256, frames)
         context.lm = asking if own.lazy else gathering
     except MacdError as error:
         yield from failed(pending, error)

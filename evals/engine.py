@@ -16,6 +16,7 @@ from macd_studio.core.objects.detect import Detector
 from macd_studio.core.types import Clip
 from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared, Preparing
 
@@ -75,7 +76,16 @@ class Worker:
             tracks: Tracks = ready.tracks_for(item.question)
             if lazy and tracks is None and need_objects(part):
                 tracks = partial(self.preparing.tracks_of, item.clip, clip, item.question)
-            yield from answer_clip(part, self.lm, clip, tracks, self.setting.options)
+            yield from answer_clip(
+                part, self.lm, clip, tracks, self.setting.options, self._partner_of
+            )
+
+    def _partner_of(self, item: Item) -> Clip | None:
+        """Another clip of the same scene, where the benchmark knows one."""
+        benchmark = self.preparing.benchmark
+        find = getattr(benchmark, "partner", None)
+        key = find(item) if find else None
+        return None if key is None else benchmark.clip(key)
 
 
 @lru_cache(maxsize=1)

@@ -140,12 +140,16 @@ class MethodContext:
         """The video as it is, prefilled."""
         return self.base_prefill.state
 
-    def partner_video(self) -> Tensor:
+    def partner_video(self) -> tuple[Tensor, dict[str, str]]:
         """The partner's frames (T, 3, H, W) in the place of the clip's own, normalised alike.
 
-        Raises NotApplicable for a partner whose frames are of another number or size.
+        Also name and hash of its file. Raises NotApplicable where there is no partner, or its
+        frames are of another number or size.
         """
-        assert self.partner is not None
+        if self.partner is None:
+            raise NotApplicable(
+                "no partner of this clip was given", "Give one by --counterpart FILE"
+            )
         own, other = self.encoded.frames.pixels.shape, self.partner.frames.pixels.shape
         if own != other:
             sizes = (f"{z[0]} frames of {z[2]}×{z[1]}" for z in (own, other))
@@ -154,7 +158,8 @@ class MethodContext:
                 "Give a partner of the same length and shape",
             )
         video = normalise(self.partner.frames.pixels, self.encoded.mean, self.encoded.std)
-        return video.to(self.encoded.video)
+        about = {"file": self.partner.name, "sha256": self.partner.sha256}
+        return video.to(self.encoded.video), about
 
     def prefill(self, video: Tensor, prune: Prune | None = None) -> Handle:
         """Another view of the same frames; what it shares with the base is not read again.

@@ -182,6 +182,13 @@ class FileBenchmark:
         asked = self._clips[item.clip]
         return asked.cluster or str(asked.video)
 
+    def partner(self, item: Item) -> str | None:
+        """The key of another clip of the same scene, in which another thing is true.
+
+        None where none is known.
+        """
+        return None
+
     def add_clip(self, asked: Asked) -> str:
         """Makes a clip known that no question is about; its key."""
         key = _clip_key(self.data, asked)
@@ -226,7 +233,10 @@ class FileBenchmark:
         digest.update(json.dumps([self.name, self.published, sampling]).encode())
         for item in self.everything:
             digest.update(json.dumps(asdict(item)).encode())
-        for path in sorted({a.video for a in self.asked if a.video.exists()}):
+            if (partner := self.partner(item)) is not None:
+                digest.update(partner.encode())
+        videos = {a.video for a in (*self.asked, *self._clips.values())}
+        for path in sorted(v for v in videos if v.exists()):
             stat = path.stat()
             digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
         return digest.hexdigest()[:16]

@@ -14,7 +14,7 @@ from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.question import clean_question
 from macd_studio.core.validation import shown
 from macd_studio.core.words import count
-from macd_studio.evals.benchmarks.base import LETTERS, LONG, Kind
+from macd_studio.evals.benchmarks.base import LETTERS, LONG, Item, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table, require_videos
 from macd_studio.evals.benchmarks.truths import (
@@ -144,6 +144,11 @@ class Questions(FileBenchmark):
                 key = self.add_clip(replace(asked, video=video))
                 found[asked.id] = Counterpart(key, removed, added)
         return found
+
+    def partner(self, item: Item) -> str | None:
+        """The clip that the column counterpart names."""
+        found = self.counterparts.get(item.id)
+        return None if found is None else found.key
 
     def check_sizes(self) -> list[str]:
         """Open questions, groups of one, and columns that mean nothing here."""

@@ -8,6 +8,7 @@ TASK/videos. The prompt is that of evaluation_utils.py. A pair is right where bo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from macd_studio.core.errors import BenchmarkError
@@ -68,6 +69,17 @@ class VideoHallucer(FileBenchmark):
                 labels=(("type", pair.text("type", default=task)), ("side", side)),
                 group=f"{task}/{i}",
             )
+
+    def partner(self, item: Item) -> str | None:
+        """The clip of the pair's other question, where both are one question about two clips."""
+        head, _, side = item.id.rpartition("/")
+        other = self._by_id.get(f"{head}/{SIDES[side == SIDES[0]]}")
+        shared = other is not None and other.question == item.question
+        return other.clip if other is not None and shared and item.regime in SHARED_SCENE else None
+
+    @cached_property
+    def _by_id(self) -> dict[str, Item]:
+        return {i.id: i for i in self.everything}
 
     def prompt(self, asked: Asked) -> tuple[str, str]:
         """As in evaluation_utils.py of the authors."""

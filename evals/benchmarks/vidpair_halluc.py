@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from macd_studio.core.errors import BenchmarkError
@@ -52,9 +53,18 @@ class VidPairHalluc(FileBenchmark):
             for n, (where, record) in enumerate(read_table(path, REMEDY), 1):
                 yield self._asked(split, n, Reader(path, where, record), pair_of)
 
-    def key_of(self, video: str) -> str:
-        """The clip's key, of a video below VIDEOS."""
-        return f"{VIDEOS}/{video}"
+    def partner(self, item: Item) -> str | None:
+        """The other clip of its pair."""
+        return self._partner_of.get(item.clip)
+
+    @cached_property
+    def _partner_of(self) -> dict[str, str]:
+        """Clip → the other of its pair, by their keys."""
+        found: dict[str, str] = {}
+        for both in self.partners.values():
+            first, second = (f"{VIDEOS}/{z}" for z in both)
+            found |= {first: second, second: first}
+        return {a: b for a, b in found.items() if b in self._clips}
 
     def _asked(self, split: str, n: int, one: Reader, pair_of: Mapping[str, str]) -> Asked:
         named = one.text("repo_video_path", "video_path").removeprefix(f"{VIDEOS}/")

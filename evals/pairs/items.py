@@ -17,7 +17,7 @@ from macd_studio.core.phrases import noun_phrases
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.questions import Questions
-from macd_studio.evals.benchmarks.videohallucer import SHARED_SCENE, VideoHallucer
+from macd_studio.evals.benchmarks.videohallucer import VideoHallucer
 from macd_studio.evals.benchmarks.vidpair_halluc import BINARY, VidPairHalluc
 
 STAYS, NAMED, OTHER_KIND, NO_PARTNER = (
@@ -120,12 +120,8 @@ def _of_vidpair(benchmark: VidPairHalluc) -> Iterator[PairItem | str]:
     """Questions on yes or no about an object; what the partner shows is what is asked there."""
     asked = [i for i in benchmark.everything if i.regime == BINARY]
     said = {(i.clip, i.question): i.truth for i in asked}
-    partner_of: dict[str, str] = {}
-    for both in benchmark.partners.values():
-        first, second = (benchmark.key_of(z) for z in both)
-        partner_of |= {first: second, second: first}
     for item in benchmark.everything:
-        partner = partner_of.get(item.clip)
+        partner = benchmark.partner(item)
         if item.kind != "yes-no":
             yield OTHER_KIND
         elif partner is None:
@@ -147,7 +143,7 @@ def _of_videohallucer(benchmark: VideoHallucer) -> Iterator[PairItem | str]:
         if side != "basic":
             continue
         other = items[f"{head}/hallucination"]
-        if item.regime not in SHARED_SCENE or other.question != item.question:
+        if benchmark.partner(item) is None:
             yield NO_PARTNER
             continue
         yield PairItem(item, other.clip, (), (), other.truth)

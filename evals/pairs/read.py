@@ -71,7 +71,7 @@ def read_pair(
     context = MethodContext(asking, encoded, tuple(tracks), own)
     context.partner = Partner(partner.name, partner.sha256, lm.preprocess(partner, fit))
     hidden = hidden_tracks(pair, tracks)
-    videos = {CLIP: encoded.video, PARTNER: context.partner_video()}
+    videos = {CLIP: encoded.video, PARTNER: context.partner_video()[0]}
     if hidden:
         masks = context.masks(
             MaskOptions(frame_mask="off", fill=options.mask.fill, fusion="max"), hidden

@@ -107,6 +107,24 @@ def test_own_questions_name_the_partner_of_their_clip(tmp_path):
     assert other.replaced
 
 
+def test_a_run_contrasts_with_the_partner_of_each_clip(tmp_path, toyworld, monkeypatch):
+    """As `--methods pair`; clips without a partner are left out with the reason."""
+    from macd_studio.evals.answer import PendingAnswer, answer_clip
+
+    found, source = drawn(1, 9)
+    (pair,) = found.pairs
+    wanted = [PendingAnswer(pair.item, m, (1.0, 0.1), m) for m in ("baseline", "pair")]
+    clips = source.clip(pair.item.clip), source.clip(pair.partner)
+    with_partner = {r.method: r for r in answer_clip(
+        wanted, toyworld, clips[0], (), RunOptions(), lambda item: clips[1])}  # fmt: skip
+    alone = {r.method: r for r in answer_clip(wanted, toyworld, clips[0], (), RunOptions())}
+    assert not with_partner["pair"].left_out
+    assert with_partner["pair"].margin != with_partner["baseline"].margin
+    assert "no partner of this clip was given" in alone["pair"].left_out
+    assert alone["baseline"].given["by"]["family"] == "qwen2_5_vl"
+    assert "by" not in alone["pair"].given
+
+
 def test_a_set_without_usable_pairs_is_refused(tmp_path):
     with pytest.raises(
         BenchmarkError, match="no pair of questions can be used: 1 because what was"
