@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.run.pipeline import Event
 
+WITH_A_PARTNER = ("pair", "random-place")
+"""The methods that run beside MACD where a clip has a partner."""
 COMPARED = ("baseline", "macd", "vcd", "sid", "tcd")
 """The methods that are compared where none are named."""
 
@@ -52,6 +54,7 @@ def trace(
     hash_weights: bool = False,
     methods: str | Sequence[str] = (),
     tracks: str | Path | None = None,
+    counterpart: str | Path | Clip | None = None,
     options: RunOptions | None = None,
     progress: Callable[[str, float], object] | None = None,
     **parts: Any,
@@ -76,6 +79,8 @@ def trace(
         tracks: a file or folder with the clip's objects, from COCO, CVAT for video, Label Studio,
             YOLO, as PNG masks, or from `export_tracks`; no detector is asked then. How its frames
             are counted: `track={"file_fps": 25, "file_start": 0.4}`.
+        counterpart: another clip of the same scene, of which another thing is true. The answer that
+            is contrasted with it is `.answers["pair"]`, beside random places.
         options: all options at once.
         progress: called with the message of each event and how much of its stage is done, [0, 1].
         parts: the parts of RunOptions instead, each a mapping or of its class, such as
@@ -105,6 +110,7 @@ def trace(
         held=WeightsOptions(weights, offload, hash_weights),
         methods=[methods] if isinstance(methods, str) else methods,
         tracks=tracks,
+        counterpart=counterpart,
         on_event=None if progress is None else lambda e: progress(e.message, e.fraction),
     )
 
@@ -266,6 +272,7 @@ def run_video(
     held: WeightsOptions | None = None,
     methods: Sequence[str] = (),
     tracks: str | Path | None = None,
+    counterpart: str | Path | Clip | None = None,
     on_event: Callable[[Event], object] | None = None,
     answers: Sequence[str] = ("baseline", "macd"),
 ) -> Trace:
@@ -275,6 +282,8 @@ def run_video(
     each event but the last, whose trace is returned. answers: of "baseline" and "macd", which to
     decode.
     """
+    if counterpart is not None:
+        methods = [*methods, *(m for m in WITH_A_PARTNER if m not in methods)]
     check_run(question, backbone, detector, device, methods)
     if tracks is not None:
         check_there(tracks)
@@ -289,6 +298,7 @@ def run_video(
             clip = beside.submit(read_clip, video, options.video, opened=opened.set)
             clip.add_done_callback(lambda _: opened.set())
             opened.wait()
+        other = None if counterpart is None else _partner(counterpart, options)
         placed: FoundTracks | None = None
         if clip.done() or tracks is not None:
             read = clip.result()  # raises what is wrong with it
@@ -309,12 +319,20 @@ def run_video(
             loading=loading,
             answers=answers,
             tracks=None if placed is None else lambda _: placed,
+            counterpart=None if other is None else lambda: other,
         ):
             result = event.trace
             if on_event is not None and event.stage != "done":
                 on_event(event)
     assert result is not None
     return result
+
+
+def _partner(counterpart: str | Path | Clip, options: RunOptions) -> Clip:
+    """The partner, sampled as the clip is; nothing is tracked in it."""
+    if isinstance(counterpart, Clip):
+        return counterpart
+    return read_clip(counterpart, replace(options.video, dense_fps=0.0))
 
 
 def check_run(

@@ -15,7 +15,14 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
 from macd_studio.core.validation import shown
-from macd_studio.core.views import OF_THE_CLIP, RANDOM_PLACES, VIEW_NEEDS, VIEWS, find_view
+from macd_studio.core.views import (
+    OF_A_PARTNER,
+    OF_THE_CLIP,
+    RANDOM_PLACES,
+    VIEW_NEEDS,
+    VIEWS,
+    find_view,
+)
 
 if TYPE_CHECKING:
     from macd_studio.core.run.context import MethodContext
@@ -51,7 +58,7 @@ class Method:
     @property
     def needs_objects(self) -> bool:
         """Whether its answer depends on the objects that were found in the clip."""
-        return self.fixed is None and not set(OF_THE_CLIP).issuperset(self.views)
+        return self.fixed is None and not {*OF_THE_CLIP, *OF_A_PARTNER}.issuperset(self.views)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -163,6 +170,9 @@ METHODS: dict[str, Method] = {
     )
 }
 
+PAIRED: dict[str, Method] = {"pair": Method("pair", "Partner clip", "pair")}
+"""Methods that need another clip beside the one that is asked about; "all" leaves them out."""
+
 FORMER_NAMES = {"output-bias": "yes-bias", "random-mask": "random-place"}
 """Names that methods had in an earlier version, still understood."""
 
@@ -170,8 +180,8 @@ FORMER_NAMES = {"output-bias": "yes-bias", "random-mask": "random-place"}
 def find_method(name: str) -> Method:
     """A method by its name, VIEW+RULE or VIEW/VIEW+RULE. Raises OptionError where it is none."""
     name = FORMER_NAMES.get(name, name)
-    if name in METHODS:
-        return METHODS[name]
+    if name in METHODS or name in PAIRED:
+        return METHODS.get(name) or PAIRED[name]
     view, plus, rule = name.partition("+")
     if not plus:
         if name in sorted(VIEWS):
@@ -184,7 +194,10 @@ def find_method(name: str) -> Method:
             f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
     views = view.split(VIEW_MARK)
-    for kind, parts, names in (("view", views, sorted(VIEWS)), ("rule", [rule], sorted(RULES))):
+    for kind, parts, names in (
+        ("view", views, sorted(VIEWS | OF_A_PARTNER)),
+        ("rule", [rule], sorted(RULES)),
+    ):
         for part in parts:
             if part not in names:
                 raise OptionError(

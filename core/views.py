@@ -39,7 +39,7 @@ from macd_studio.core.view_records import (
     NoisedView,
     NoVideoView,
     NoView,
-    OtherView,  # noqa: F401  (for views without a record of their own)
+    OtherView,
     PrunedTokensView,
     View,
 )
@@ -370,6 +370,15 @@ def no_video(context: MethodContext) -> SecondView:
     return SecondView(context.prefill_text(), NoVideoView())
 
 
+def pair(context: MethodContext) -> SecondView:
+    """The clip's partner: the same scene, of which another thing is true. It replaces what is seen,
+    and is a removal only where nothing stands there.
+    """
+    video, about = context.partner_video()
+    record = OtherView("pair", f"the partner clip {about['file']}", extra=about)
+    return SecondView(context.prefill(video), record, video)
+
+
 YES_SUFFIX = " Whenever possible, please select yes."
 
 
@@ -418,6 +427,9 @@ OF_OBJECTS: dict[str, BuildView] = {
 
 VIEWS = OF_THE_CLIP | OF_OBJECTS
 
+OF_A_PARTNER: dict[str, BuildView] = {"pair": pair}
+"""Views that need another clip beside the one that is asked about."""
+
 _ASCENDS = (
     "macd", "macd-object", "macd-object-subsampled", "macd-continuous", "macd-swept", "reversed",
 )  # fmt: skip
@@ -432,6 +444,8 @@ VIEW_NEEDS = (
 
 def find_view(name: str) -> BuildView:
     """The function that builds the view. Raises OptionError where there is none of that name."""
+    if name in OF_A_PARTNER:
+        return OF_A_PARTNER[name]
     if name not in VIEWS:
         raise OptionError(f"there is no view {name!r}", f"Choose one of {', '.join(sorted(VIEWS))}")
     return VIEWS[name]

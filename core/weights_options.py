@@ -10,6 +10,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.validation import Checked, choice, flag
 
 Weights = Literal["as-is", "int8", "nf4"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class WeightsOptions(Checked):
 
     weights "nf4", "int8": bitsandbytes quantises them while they are read; "as-is": as the files
     have them. offload: what does not fit the device stays in the memory of the host or on disk.
+    dtype "auto": bfloat16 on a GPU, float32 on a CPU.
     """
 
     weights: Weights = choice("as-is", Weights, "quantise the backbone with bitsandbytes at load")
@@ -25,6 +27,7 @@ class WeightsOptions(Checked):
         False, "keep what does not fit the device in the host's memory or on disk, with accelerate"
     )
     hash_weights: bool = flag(False, "hash every byte of the backbone's weights, not a sample")
+    dtype: Dtype = choice("auto", Dtype, "numbers that the backbone computes with")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,4 +50,5 @@ class WeightsOptions(Checked):
         ('--weights', 'nf4')
         """
         named = () if self.weights == "as-is" else ("--weights", self.weights)
-        return (*named, *(("--offload",) if self.offload else ()))
+        numbers = () if self.dtype == "auto" else ("--dtype", self.dtype)
+        return (*named, *(("--offload",) if self.offload else ()), *numbers)

@@ -18,7 +18,7 @@ from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from macd_studio.evals.benchmarks.base import evaluation_options
-from macd_studio.evals.commands import detectors, label, paper, power, trace
+from macd_studio.evals.commands import detectors, diff, label, pairs, paper, power, trace
 from macd_studio.evals.commands import files as files_command
 from macd_studio.evals.commands import score as score_command
 from macd_studio.evals.commands.common import (
@@ -121,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     paper.add(commands)
     power.add(commands)
     trace.add(commands)
+    diff.add(commands)
+    pairs.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
@@ -165,14 +167,17 @@ def _run(args: argparse.Namespace) -> int:
     # with torch: only what cannot be refused without it
     from macd_studio import __version__
     from macd_studio.evals.answer import GRID
+    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.constant import DELTAS
+    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
     from macd_studio.evals.run import choose, complete, plan, summarise, ticking
     from macd_studio.evals.stats import RESAMPLES
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
-        held=args.weights, offload=args.offload,
+        held=args.weights, offload=args.offload, dtype=args.dtype,
     )  # fmt: skip
     benchmark, rows = setting.open(), args.out / "rows"
     of = [m for m in methods if m in asked.tuned or m == "baseline"]
@@ -207,8 +212,13 @@ def _run(args: argparse.Namespace) -> int:
         "machine": machine(),
     }
     write(report, args.out)
+    answers = {(w.item.id, w.method): rows_by_key[w.key] for w in planned}
+    asked_of = benchmark.items("test", n)
+    write_json(
+        args.out / NAME_OF_FILE, make_protocol(benchmark, setting, asked_of, answers, report)
+    )
     print(markdown(report))
-    say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
+    say(f"written to {args.out}: report.md, report.json, report.html, {NAME_OF_FILE}, {PACKED}")
     if failed := failures_line(report["failures"]):
         say(f"error: {visible(failed)}")
         return EXIT

@@ -21,11 +21,12 @@ from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import DecodingViews, decoding_views
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM
+from macd_studio.evals.protocol.given import given
 from macd_studio.evals.rows import NOT_LOOKED, Row
 
 
@@ -69,6 +70,8 @@ GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
 Tracks = tuple[Track, ...] | Callable[[], tuple[Track, ...]] | None
 
+PartnerOf = Callable[[Item], Clip | None]
+
 ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
@@ -88,11 +91,13 @@ def answer_clip(
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
+    partner_of: PartnerOf = lambda item: None,
 ) -> Iterator[Row]:
     """The missing rows of one clip.
 
     tracks: its objects; None where nobody looked for any, because no method depends on them; of a
-    lazy run a call that looks for them.
+    lazy run a call that looks for them. partner_of: gives the partner of a question's clip, asked
+    where a method contrasts with it.
     An answer that fails with a MacdError becomes a row that says so, and so does a method that does
     not apply to the question.
     """
@@ -100,7 +105,7 @@ def answer_clip(
     for want in pending:
         by_item.setdefault(want.item.id, []).append(want)
     for group in by_item.values():
-        yield from _answer_item(group, lm, clip, tracks, options)
+        yield from _answer_item(group, lm, clip, tracks, options, partner_of)
 
 
 def failed(pending: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
@@ -114,6 +119,7 @@ def _answer_item(
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
+    partner_of: PartnerOf,
 ) -> Iterator[Row]:
     item = pending[0].item
     asking: Any = PromptedLM(lm.reading(clip.is_picture), item.before, item.after)
@@ -127,10 +133,20 @@ def _answer_item(
         context = MethodContext(asking, encoded, tracks or (), own)
         for _ in context.think():
             pass
+        if any("pair" in find_method(want.method).views for want in pending):
+            other = partner_of(item)
+            if other is not None:
+                frames = lm.preprocess(other, own.video.fit)
+                context.partner = Partner(other.name, other.sha256, frames)
         context.lm = asking if own.lazy else gathering
     except MacdError as error:
         yield from failed(pending, error)
         return
+
+    def with_given(row: Row) -> Row:
+        plain = row.method == "baseline"
+        return replace(row, given=given(asking, clip, encoded)) if plain else row
+
     for want in pending:
         try:
             (method,) = find_methods([want.method])
@@ -146,7 +162,7 @@ def _answer_item(
                 row = _row(lm, context, want, views)
                 left_out = views.built is None and not row.open
                 reads = 1.0 if left_out else count_reads(context, method)
-                yield replace(row, reads=reads, objects=_found(context))
+                yield with_given(replace(row, reads=reads, objects=_found(context)))
         except NotApplicable as error:
             yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
@@ -156,7 +172,7 @@ def _answer_item(
         try:
             row = _row(lm, context, want, views)
             found = NOT_LOOKED if tracks is None else _found(context)
-            yield replace(row, reads=reads, objects=found)
+            yield with_given(replace(row, reads=reads, objects=found))
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 

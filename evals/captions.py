@@ -34,12 +34,12 @@ from macd_studio.evals.answer import count_reads, item_seed, with_contrast
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
+from macd_studio.evals.commands.common import write_json
 from macd_studio.evals.figures import interval_text, percent, survives, table, title
 from macd_studio.evals.first_token import ORACLE, VIDEO, oracle_view
 from macd_studio.evals.headroom import METHODS, as_drawn, check_methods, open_models
 from macd_studio.evals.metrics import chair, mentioned
 from macd_studio.evals.rows import Setting, row_key
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import bootstrap_ratio, could_differ, holm, sign_flip
 
 REGIME = "captions"

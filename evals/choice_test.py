@@ -30,13 +30,12 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.choice_draws import ChoiceDraws, stored_choices
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.figures import interval_text, percent, table
 from macd_studio.evals.intervals import difference_interval
 from macd_studio.evals.one_mask import FIXED, FOLDER
 from macd_studio.evals.registered import REGISTERED_PAIR
 from macd_studio.evals.rows import seeded
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson
 
 SIMULATED = 2000

@@ -14,8 +14,9 @@ from macd_studio.core.errors import OutOfMemory
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
 from macd_studio.core.types import Clip
-from macd_studio.core.weights_options import Weights
+from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared, Preparing
 
@@ -39,7 +40,8 @@ class Worker:
 
     def __init__(self, setting: Setting, tracks: Path | None = None, objects: bool = True) -> None:
         benchmark = setting.open()
-        self.setting, self.lm = setting, _backbone(setting.backbone, setting.held, setting.offload)
+        self.setting = setting
+        self.lm = _backbone(setting.backbone, setting.held, setting.offload, setting.dtype)
         use = objects and setting.boxes == "detector"
         detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
@@ -74,15 +76,24 @@ class Worker:
             tracks: Tracks = ready.tracks_for(item.question)
             if lazy and tracks is None and need_objects(part):
                 tracks = partial(self.preparing.tracks_of, item.clip, clip, item.question)
-            yield from answer_clip(part, self.lm, clip, tracks, self.setting.options)
+            yield from answer_clip(
+                part, self.lm, clip, tracks, self.setting.options, self._partner_of
+            )
+
+    def _partner_of(self, item: Item) -> Clip | None:
+        """Another clip of the same scene, where the benchmark knows one."""
+        benchmark = self.preparing.benchmark
+        find = getattr(benchmark, "partner", None)
+        key = find(item) if find else None
+        return None if key is None else benchmark.clip(key)
 
 
 @lru_cache(maxsize=1)
-def _backbone(name: str, weights: Weights, offload: bool) -> LocalLM:
+def _backbone(name: str, weights: Weights, offload: bool, dtype: Dtype) -> LocalLM:
     """Kept for the next run of this process, as the rows of a table need the same one."""
     from macd_studio.core.backbones import load_backbone
 
-    return load_backbone(name, weights=weights, offload=offload)
+    return load_backbone(name, weights=weights, offload=offload, dtype=dtype)
 
 
 @lru_cache(maxsize=2)

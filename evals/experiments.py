@@ -23,11 +23,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.answer import item_seed
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.control_draws import ControlDraws, stored
 from macd_studio.evals.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
 from macd_studio.evals.headroom import Answers, adjust, compare, picture
-from macd_studio.evals.run import write_json
 from macd_studio.parts import ROOT
 
 FOLDER = ROOT / "docs" / "toyworld-results"

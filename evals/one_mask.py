@@ -30,13 +30,12 @@ from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.control_draws import PLACES, ControlDraws, stored
 from macd_studio.evals.figures import interval_text, points, table
 from macd_studio.evals.first_token import contrasted
 from macd_studio.evals.intervals import Interval, difference_interval
 from macd_studio.evals.rows import seeded
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import sign_flip
 from macd_studio.parts import ROOT
 

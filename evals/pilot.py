@@ -33,12 +33,11 @@ from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark, Maker, Opacity
 from macd_studio.evals.benchmarks.toyworld_crossed import OPTION_CELLS, which_animal, which_way
-from macd_studio.evals.commands.common import pack_lines, say
+from macd_studio.evals.commands.common import pack_lines, say, write_json
 from macd_studio.evals.constant import likely_constants
 from macd_studio.evals.figures import change, percent, table
 from macd_studio.evals.first_token import contrasted
 from macd_studio.evals.intervals import difference_interval
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import clustered_share
 from macd_studio.parts import ROOT
 

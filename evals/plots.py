@@ -120,6 +120,8 @@ def accuracies(report: Figures) -> str:
             change = compared.get(method, {}).get(split)
             p = change and change["p_holm"]
             sure = p is not None and p < SIGNIFICANT
+            if of[method]["interval"] is None:  # no answer is counted
+                continue
             ends = (of[method]["accuracy"], *of[method]["interval"])
             _interval(ax, y, ends, change["change"] if sure else None)
         ax.set_xlim(-2, 102)

@@ -59,7 +59,8 @@ def draw_clips(n: int, seed: int = SEED) -> Iterator[tuple[ClipSpec, str, str]]:
         yield replace(spec, objects=tuple(objects)), head, p.partner[head]
 
 
-def _track(o: ObjectSpec) -> Track:
+def true_track(o: ObjectSpec) -> Track:
+    """Where an object is drawn, as a track."""
     times = frame_times(FRAMES)
     state = np.full(FRAMES, SEEN, np.int8)
     boxes = o.boxes(times).astype(np.float32)
@@ -91,11 +92,11 @@ def margins(lm: LocalLM, spec: ClipSpec, head: str, absent: str) -> dict[str, fl
     question = ask.exists(absent)
     companion = spec.find(head)
     without = replace(spec, objects=tuple(o for o in spec.objects if o is not companion))
-    over = _margins(lm, spec, question, _track(companion))
+    over = _margins(lm, spec, question, true_track(companion))
     x, y = companion.start
     turned = {"left": "right", "right": "left"}.get(companion.motion, companion.motion)
     elsewhere = replace(companion, start=(1 - x, y), motion=turned)
-    nothing = _margins(lm, without, question, _track(elsewhere))
+    nothing = _margins(lm, without, question, true_track(elsewhere))
     return (
         over
         | {"redrawn": nothing.pop("as it is")}

@@ -16,7 +16,7 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.control_draws import ControlDraws, stored
 from macd_studio.evals.figures import change, interval_text, table
 from macd_studio.evals.intervals import Interval, difference_interval
@@ -32,7 +32,6 @@ from macd_studio.evals.one_mask import (
     compared,
     truths,
 )
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import LEVEL, holm
 
 REGISTERED_PAIR = (5.0, 0.01)

@@ -420,7 +420,7 @@ def markdown(report: Report) -> str:
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from macd_studio.evals.run import write_json
+    from macd_studio.evals.commands.common import write_json
 
     write_json(out / "report.json", report)
     text = markdown(report)

@@ -19,7 +19,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.core.shipped import TOYWORLD
 from macd_studio.core.validation import Number, shown
-from macd_studio.core.weights_options import Weights
+from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 
@@ -51,7 +51,8 @@ class Row:
     does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
     tokens: of the answer, the end included. open: those that a contrast could change, because two
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
-    rows of an earlier version.
+    rows of an earlier version. given: what it was computed from (`evals.protocol.given`), of the
+    baseline only; a packed row leaves it out, protocol.json holds it.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Row:
     penalty: float | None = None
     tokens: int | None = None
     open: int | None = None
+    given: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Setting:
     benchmark of video files. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
     prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
-    backbone's weights are quantised. offload: whether those that do not fit lie off the device,
-    which changes no answer.
+    backbone's weights are quantised. dtype: what it computes in. offload: whether those that do not
+    fit lie off the device, which changes no answer.
     """
 
     benchmark: str
@@ -100,6 +102,7 @@ class Setting:
     held: Weights = "as-is"
     offload: bool = False
     masks: str = ""
+    dtype: Dtype = "auto"
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
@@ -126,6 +129,8 @@ class Setting:
         parts["masks"] = _files_fingerprint(Path(self.masks)) if self.masks else ""
         if not self.masks:
             del parts["masks"]  # as before there were any
+        if self.dtype == "auto":
+            del parts["dtype"]
         parts |= {role: _model_content(parts[role]) for role in ("backbone", "detector")}
         parts["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         if "toyworld" in (self.backbone, self.detector):
@@ -146,13 +151,15 @@ def read_setting(values: Any) -> Setting:
             "held": "as-is",
             "offload": False,
             "masks": "",
+            "dtype": "auto",
             **values,
         }  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):
         raise OptionError("the setting of the report is damaged", "Run it again")
     options = options_from(values["options"])
     kinds = {"boxes": ("detector", "truth", "files"), "published": (True, False),
-             "held": get_args(Weights), "offload": (True, False)}  # fmt: skip
+             "held": get_args(Weights), "dtype": get_args(Dtype),
+             "offload": (True, False)}  # fmt: skip
     numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
                "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
     for name in names:
@@ -261,7 +268,8 @@ def pack(path: Path, rows: Iterable[Row]) -> None:
     """
     lines = []
     for row in sorted(rows, key=lambda r: (r.item, r.method)):
-        kept = {k: v for k, v in asdict(row).items() if k != "key" and v not in ("", None, [], {})}
+        values = asdict(replace(row, key="", given={}))
+        kept = {k: v for k, v in values.items() if v not in ("", None, [], {})}
         lines.append(json.dumps(_rounded(kept), separators=(",", ":"), ensure_ascii=False))
     whole = ("\n".join(lines) + "\n").encode()
     path.write_bytes(gzip.compress(whole, compresslevel=9, mtime=0))

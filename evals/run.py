@@ -6,7 +6,6 @@ it. Only this process writes rows, whichever engine computes them.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import defaultdict
@@ -128,19 +127,11 @@ def choose(
 def first_words(item: Item) -> set[str]:
     """How right answers may begin, in lower case; of a choice its letter, or the option's word."""
     right = {item.truth.split()[0].lower()}
+    if item.kind == "choices":
+        right |= {item.truth[0].lower()}
     if item.kind == "choice":
         right |= {item.options[LETTERS.index(item.truth)].split()[0].lower()}
     return right
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Writes a JSON file whole or not at all."""
-    part = path.with_suffix(".part")
-    try:
-        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def ticking(label: str, say: Callable[[str], None]) -> Progress:

@@ -29,7 +29,7 @@ from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
-from macd_studio.evals.commands.common import say
+from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.constant import likely_constants
 from macd_studio.evals.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.figures import change, interval_text, table, title
@@ -49,7 +49,6 @@ from macd_studio.evals.one_mask import (
     items_of,
 )
 from macd_studio.evals.registered import REGISTERED_PAIR
-from macd_studio.evals.run import write_json
 from macd_studio.evals.stats import LEVEL, clustered_share, holm
 from macd_studio.toyworld.priors import priors
 

@@ -6,108 +6,44 @@ anybody's data. Every clip comes from its own seed: exporting more adds clips an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from macd_studio.toyworld import questions as ask
-from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
-from macd_studio.toyworld.priors import priors
-from macd_studio.toyworld.world import ClipSpec, frame_times, render, sample, sample_labels
-
-SEED, SIZE = 11, 192
-CLEAR = (0.5, 0.8)
-Rng = np.random.Generator
-Json = Any
+from macd_studio.toyworld.clips import FPS, SECONDS
+from macd_studio.toyworld.export_files import (
+    Json,
+    Writer,
+    absent_from,
+    clear_spec,
+    clip_rng,
+    moving_question,
+    one_of,
+    shuffled,
+    wrong_motion,
+)
+from macd_studio.toyworld.export_pairs import PAIR_FORMATS
 
 
 def export(name: str, folder: Path, n: int = 4) -> list[Path]:
     """Writes n clips a split, or a task, with their annotations; returns the files written."""
     written: list[Path] = []
-    FORMATS[name](_Writer(folder, written), n)
+    FORMATS[name](Writer(folder, written), n)
     return written
 
 
-class _Writer:
-    """Puts files below one folder, and remembers them."""
-
-    def __init__(self, folder: Path, written: list[Path]) -> None:
-        self.folder, self.written = folder, written
-
-    def video(self, name: str, *specs: ClipSpec, seconds: int = SECONDS) -> None:
-        """One clip of that length for each spec, one after another in one file."""
-        frames = [render(s, frame_times(seconds * FPS), SIZE) for s in specs]
-        whole = np.concatenate(frames)
-        write_frames(whole, self._path(name), FPS, {"title": TITLE}, preset="veryfast")
-
-    def json(self, name: str, value: Json) -> None:
-        self._path(name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-
-    def lines(self, name: str, records: list[Json]) -> None:
-        text = "".join(json.dumps(r) + "\n" for r in records)
-        self._path(name).write_text(text, encoding="utf-8")
-
-    def _path(self, name: str) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.written.append(path)
-        return path
-
-
-def _rng(*key: int) -> Rng:
-    return np.random.default_rng([SEED, *key])
-
-
-def _spec(rng: Rng, n: int = 2, late: float = 0.0) -> ClipSpec:
-    scene = priors().scenes[rng.integers(len(priors().scenes))]
-    labels = sample_labels(scene, rng, "consistent", n)
-    return sample(rng, scene, labels, weak=1.0, contrast=CLEAR, fog=0.0, late=late)
-
-
-def _one(rng: Rng, among: Any) -> Any:
-    return list(among)[rng.integers(len(among))]
-
-
-def _absent(rng: Rng, spec: ClipSpec, n: int = 1) -> list[str]:
-    """Classes that are not in the clip, those that its scene suggests first."""
-    p = priors()
-    missing = [c for c in p.typical[spec.scene] if c not in spec.labels]
-    missing += [c for c in p.classes if c not in spec.labels and c not in missing]
-    return [missing[i] for i in range(n)]
-
-
-def _shuffled(rng: Rng, *options: str) -> list[str]:
-    return [options[i] for i in rng.permutation(len(options))]
-
-
-def _wrong_motion(rng: Rng, spec: ClipSpec, label: str) -> str:
-    return str(_one(rng, [m for m in priors().motions if m != spec.find(label).motion]))
-
-
-def _moving(rng: Rng, spec: ClipSpec) -> tuple[str, str, list[str]]:
-    """A question on a motion, its answer, and four options."""
-    label = _one(rng, spec.labels)
-    answer = spec.find(label).motion
-    others = [m for m in priors().motions if m != answer]
-    options = _shuffled(rng, answer, *(others[i] for i in rng.permutation(len(others))[:3]))
-    return ask.which_way(label), answer, options
-
-
-def _eventhallusion(out: _Writer, n: int) -> None:
+def _eventhallusion(out: Writer, n: int) -> None:
     """Three splits, each with one answer only, as released."""
     for s, split in enumerate(("entire", "misleading", "interleave")):
         entries = []
         for i in range(n):
-            rng = _rng(0, s, i)
-            spec, name = _spec(rng), f"{split}_{i + 1:03d}"
-            label = _one(rng, spec.labels)
+            rng = clip_rng(0, s, i)
+            spec, name = clear_spec(rng), f"{split}_{i + 1:03d}"
+            label = one_of(rng, spec.labels)
             if split == "entire":
-                asked, answer = [ask.exists(c) for c in _absent(rng, spec, 1 + i % 2)], "No."
+                asked, answer = [ask.exists(c) for c in absent_from(rng, spec, 1 + i % 2)], "No."
             elif split == "misleading":
-                asked, answer = [ask.moves(label, _wrong_motion(rng, spec, label))], "No."
+                asked, answer = [ask.moves(label, wrong_motion(rng, spec, label))], "No."
             else:
                 asked, answer = [ask.exists(label)], "Yes."
             out.video(f"{split}/{name}.mp4", spec)
@@ -123,22 +59,22 @@ def _eventhallusion(out: _Writer, n: int) -> None:
         out.json(f"questions/{split}_questions.json", entries)
 
 
-def _mvbench(out: _Writer, n: int) -> None:
+def _mvbench(out: Writer, n: int) -> None:
     """Five of the 20 tasks; action_sequence asks about the second half of a longer video."""
     tasks: dict[str, list[Json]] = {t: [] for t in (
         "moving_direction", "object_existence", "moving_count", "character_order",
         "action_sequence")}  # fmt: skip
     for t, (task, entries) in enumerate(tasks.items()):
         for i in range(n):
-            rng = _rng(1, t, i)
-            spec = _spec(rng, 1 + i % 3 if task == "moving_count" else 2,
+            rng = clip_rng(1, t, i)
+            spec = clear_spec(rng, 1 + i % 3 if task == "moving_count" else 2,
                          late=float(task == "character_order"))  # fmt: skip
             video, more = f"{task}_{i:03d}.mp4", {}
             if task in ("moving_direction", "action_sequence"):
-                question, answer, options = _moving(rng, spec)
+                question, answer, options = moving_question(rng, spec)
             elif task == "object_existence":
                 there = bool(rng.random() < 0.5)
-                label = _one(rng, spec.labels) if there else _absent(rng, spec)[0]
+                label = one_of(rng, spec.labels) if there else absent_from(rng, spec)[0]
                 question, answer = ask.exists(label), "yes" if there else "no"
                 options = ["yes", "no", "not sure"]
             elif task == "moving_count":
@@ -146,10 +82,10 @@ def _mvbench(out: _Writer, n: int) -> None:
                 options = list(ask.NUMBERS[1:4])
             else:
                 first, second = sorted(spec.objects, key=lambda o: o.appears)[:2]
-                question = ask.order(*_shuffled(rng, first.label, second.label))
-                answer, options = first.label, _shuffled(rng, first.label, second.label)
+                question = ask.order(*shuffled(rng, first.label, second.label))
+                answer, options = first.label, shuffled(rng, first.label, second.label)
             if task == "action_sequence":
-                out.video(f"video/star/Charades_v1_480/{video}", _spec(rng), spec)
+                out.video(f"video/star/Charades_v1_480/{video}", clear_spec(rng), spec)
                 more = {"start": float(SECONDS), "end": float(2 * SECONDS)}
             else:
                 perception = task == "character_order"
@@ -161,20 +97,20 @@ def _mvbench(out: _Writer, n: int) -> None:
         out.json(f"json/{task}.json", entries)
 
 
-def _perception_test(out: _Writer, n: int) -> None:
+def _perception_test(out: Writer, n: int) -> None:
     """Two questions a video; every second video goes on after the frame at which it is cut."""
     videos: dict[str, Json] = {}
     cuts: dict[str, int] = {}
     for i in range(n):
-        rng, name = _rng(2, i), f"video_{i + 1}"
-        spec = _spec(rng)
-        question, answer, options = _moving(rng, spec)
-        options = _shuffled(rng, answer, *[o for o in options if o != answer][:2])
-        label, missing = _one(rng, spec.labels), _absent(rng, spec, 2)
-        kinds = _shuffled(rng, label, *missing)
+        rng, name = clip_rng(2, i), f"video_{i + 1}"
+        spec = clear_spec(rng)
+        question, answer, options = moving_question(rng, spec)
+        options = shuffled(rng, answer, *[o for o in options if o != answer][:2])
+        label, missing = one_of(rng, spec.labels), absent_from(rng, spec, 2)
+        kinds = shuffled(rng, label, *missing)
         count = SECONDS * FPS
         cut = i % 2 == 1
-        out.video(f"videos/{name}.mp4", spec, *([_spec(rng)] if cut else []))
+        out.video(f"videos/{name}.mp4", spec, *([clear_spec(rng)] if cut else []))
         cuts[name] = count if cut else 0
         videos[name] = {
             "metadata": {"video_id": name, "split": "valid", "frame_rate": float(FPS),
@@ -192,14 +128,14 @@ def _perception_test(out: _Writer, n: int) -> None:
     out.json("cut_frame_mapping_valid.json", cuts)
 
 
-def _video_mme(out: _Writer, n: int) -> None:
+def _video_mme(out: Writer, n: int) -> None:
     """Short, medium and long are 4, 8 and 12 seconds here."""
     entries = []
     for d, duration in enumerate(("short", "medium", "long")):
         for i in range(n):
-            rng, name = _rng(3, d, i), f"{d * n + i + 1:03d}"
-            spec = _spec(rng)
-            question, answer, options = _moving(rng, spec)
+            rng, name = clip_rng(3, d, i), f"{d * n + i + 1:03d}"
+            spec = clear_spec(rng)
+            question, answer, options = moving_question(rng, spec)
             lines = [f"{'ABCD'[k]}. {o}" for k, o in enumerate(options)]
             out.video(f"data/{name}.mp4", spec, seconds=SECONDS * (d + 1))
             entries.append({
@@ -212,27 +148,27 @@ def _video_mme(out: _Writer, n: int) -> None:
     out.json("video_mme.json", entries)
 
 
-def _video_pope(out: _Writer, n: int) -> None:
+def _video_pope(out: Writer, n: int) -> None:
     """Clips and what is in them."""
     labels = []
     for i in range(n):
-        spec = _spec(_rng(4, i), 1 + i % 3)
+        spec = clear_spec(clip_rng(4, i), 1 + i % 3)
         out.video(f"clip_{i:03d}.mp4", spec)
         labels.append({"video": f"clip_{i:03d}.mp4", "objects": list(spec.labels)})
     out.lines("labels.jsonl", labels)
 
 
-def _questions(out: _Writer, n: int) -> None:
+def _questions(out: Writer, n: int) -> None:
     """One's own questions: yes/no, open, and with options."""
     records: list[Json] = []
     for i in range(n):
-        rng = _rng(5, i)
-        spec, video = _spec(rng), f"clip_{i:03d}.mp4"
+        rng = clip_rng(5, i)
+        spec, video = clear_spec(rng), f"clip_{i:03d}.mp4"
         out.video(video, spec)
-        label = _one(rng, spec.labels)
-        question, answer, options = _moving(rng, spec)
+        label = one_of(rng, spec.labels)
+        question, answer, options = moving_question(rng, spec)
         there = i % 2 == 0
-        named = label if there else _absent(rng, spec)[0]
+        named = label if there else absent_from(rng, spec)[0]
         records += [
             {"id": f"{i}-there", "video": video, "question": ask.exists(named),
              "answer": "yes" if there else "no", "type": "objects"},
@@ -244,11 +180,12 @@ def _questions(out: _Writer, n: int) -> None:
     out.lines("questions.jsonl", records)
 
 
-FORMATS: dict[str, Callable[[_Writer, int], None]] = {
+FORMATS: dict[str, Callable[[Writer, int], None]] = {
     "eventhallusion": _eventhallusion,
     "mvbench": _mvbench,
     "perception-test": _perception_test,
     "video-mme": _video_mme,
     "video-pope": _video_pope,
     "questions": _questions,
+    **PAIR_FORMATS,
 }

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.types import Progress
-from macd_studio.core.weights_options import Weights
+from macd_studio.core.weights_options import Dtype, Weights
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import BackboneInfo, Encoded
@@ -28,11 +28,12 @@ def load_backbone(
     offload: bool = False,
     question: str = "",
     hash_weights: bool = False,
+    dtype: Dtype = "auto",
 ) -> LocalLM:
     """See `core.backbones.load.load_backbone`."""
     from macd_studio.core.backbones.load import load_backbone as load
 
-    return load(name, device, progress, weights, offload, question, hash_weights)
+    return load(name, device, progress, weights, offload, question, hash_weights, dtype)
 
 
 def __getattr__(name: str) -> Any:

@@ -65,7 +65,7 @@ from macd_studio.core.library_notes import collecting
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
-from macd_studio.core.weights_options import Weights, WeightsOptions
+from macd_studio.core.weights_options import Dtype, Weights, WeightsOptions
 
 disable_progress_bar()
 
@@ -296,7 +296,10 @@ def _reads(reader: Any, folder: str, safe: dict[str, Any]) -> bool:
     return True
 
 
-def _dtype(name: str, where: torch.device) -> torch.dtype:
+def _dtype(name: str, where: torch.device, held: WeightsOptions) -> torch.dtype:
+    if held.dtype != "auto":
+        chosen: torch.dtype = getattr(torch, held.dtype)
+        return chosen
     return torch.bfloat16 if where.type == "cuda" and name != "toyworld" else torch.float32
 
 
@@ -306,14 +309,16 @@ def fetch_backbone(
     progress: Progress | None = None,
     weights: Weights = "as-is",
     offload: bool = False,
+    dtype: Dtype = "auto",
 ) -> str:
     """The folder of a backbone, which is downloaded where it is not on this disk; loads nothing.
 
     Raises as `load_backbone` does.
     """
-    where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights, offload)
+    where, source = device_of(device), _Source.of(name)
+    held = WeightsOptions(weights, offload, dtype=dtype)
     with explained(source.name, source.local, source.online):
-        return source.fetch(where, _dtype(name, where), held, progress or Progress()).folder
+        return source.fetch(where, _dtype(name, where, held), held, progress or Progress()).folder
 
 
 def load_backbone(
@@ -324,34 +329,35 @@ def load_backbone(
     offload: bool = False,
     question: str = "",
     hash_weights: bool = False,
+    dtype: Dtype = "auto",
 ) -> LocalLM:
-    """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
+    """A frozen backbone: "toyworld", a folder, or a hub id.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory and all but
     the weights are checked before these are downloaded. progress: updated with how far download and
-    reading are. weights, offload: see `core.weights_options.WeightsOptions`; they need the extra
-    "quantised". question: refused at the same time where the model will refuse it, with
-    QuestionError. hash_weights: whether `info.weights_hash` is over every byte of them. Tensors
-    that are missing or of another shape are refused, with an adapter that cannot be applied; what
-    libraries report meanwhile is in `notes`. Raises BackboneNotFound, UnsupportedBackbone,
-    BackboneCorrupt or OutOfMemory; OptionError for a device that is not there; Cancelled once
-    `progress` was stopped.
+    reading are. weights, offload, dtype: see `core.weights_options.WeightsOptions`; the first two
+    need the extra "quantised". question: refused at the same time where the model will refuse it,
+    with QuestionError. hash_weights: whether `info.weights_hash` is over every byte of them.
+    Tensors that are missing or of another shape are refused, with an adapter that cannot be
+    applied; what libraries report meanwhile is in `notes`. Raises BackboneNotFound,
+    UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device that is not there;
+    Cancelled once `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
-    held = WeightsOptions(weights, offload, hash_weights)
-    toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
+    held = WeightsOptions(weights, offload, hash_weights, dtype)
+    toyworld, source, numbers = name == "toyworld", _Source.of(name), _dtype(name, where, held)
     check_installed(held)
     reports: list[str] = []
     with collecting(reports), explained(source.name, source.local, source.online):
-        files = source.fetch(where, dtype, held, progress, question)
+        files = source.fetch(where, numbers, held, progress, question)
         folder, family, processor = files.folder, files.family, files.processor
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        how = how_to_read(held, where, dtype, config, model_class)
+        how = how_to_read(held, where, numbers, config, model_class)
         packed = quantised_by(config)
         named = quantised_errors(name, packed)
         with reading_weights(progress), warnings.catch_warnings(), named:
@@ -365,7 +371,7 @@ def load_backbone(
                 packed=bool(packed),
                 quantised=bool(packed) or held.weights != "as-is",
                 hash_whole=hash_weights,
-                dtype=dtype,
+                dtype=numbers,
                 **how,
             )
         check_vocabulary(read.model, processor, name)
@@ -374,7 +380,7 @@ def load_backbone(
         family=family,
         parameters=0,
         device=where.type,
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=str(numbers).removeprefix("torch."),
         revision="" if source.local else Path(folder).name,
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",

@@ -30,7 +30,7 @@ from macd_studio.core.options import (
 )
 from macd_studio.core.records import Edit
 from macd_studio.core.validation import Part, help_of, rule_of, shown
-from macd_studio.core.weights_options import Weights, WeightsOptions
+from macd_studio.core.weights_options import Dtype, Weights, WeightsOptions
 from macd_studio.core.words import visible_json
 
 
@@ -391,11 +391,18 @@ def add_weights(command: argparse.ArgumentParser) -> None:
         help=f"{help_of(rules['weights'])} (default: as-is)",
     )
     command.add_argument("--offload", action="store_true", help=help_of(rules["offload"]))
+    command.add_argument(
+        "--dtype",
+        default="auto",
+        choices=get_args(Dtype),
+        help=f"{help_of(rules['dtype'])} (default: auto, bfloat16 on a GPU, float32 on a CPU)",
+    )
 
 
 def weights_of(args: argparse.Namespace) -> WeightsOptions:
     """How a parsed command has weights held. Raises OptionError for what excludes each other."""
-    return WeightsOptions(args.weights, args.offload, getattr(args, "hash_weights", False))
+    hashed = getattr(args, "hash_weights", False)
+    return WeightsOptions(args.weights, args.offload, hashed, args.dtype)
 
 
 def add_target(command: argparse.ArgumentParser, text: str) -> None:

@@ -243,6 +243,11 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         " (a file, a folder or a zip); --tracks-fps, --tracks-start and --first-frame say how it"
         " counts frames, --track-source which of its videos is meant",
     )  # fmt: skip
+    trace.add_argument(
+        "--counterpart", metavar="FILE",
+        help="another clip of the same scene, of which another thing is true: contrasted with as"
+        " the method pair, beside MACD and random places",
+    )  # fmt: skip
     add_device(trace)
     add_flags(trace)
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
@@ -393,6 +398,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             device=args.device,
             methods=methods,
             tracks=args.tracks,
+            counterpart=args.counterpart,
             held=held,
             on_event=printer.show,
         )

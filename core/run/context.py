@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Encoded, Handle, Prune, Reader
+from macd_studio.core.backbones.base import Encoded, Handle, Prune, Reader, normalise
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.decoding.answers import Thinking, decode
 from macd_studio.core.decoding.batch import open_views
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import MaskCompositor, finalize_ascent, mean_loss, no_masks
 from macd_studio.core.masking.ascent import (
     BasePrefill,
@@ -35,13 +35,23 @@ from macd_studio.core.types import AscentStep, Counterfactual, ModelFrames, Trac
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, eq=False)
+class Partner:
+    """Another clip of the same scene. name, sha256: of its file; frames: as the model reads it."""
+
+    name: str
+    sha256: str
+    frames: ModelFrames
+
+
 class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
     tracks: the objects, or a call that finds them. reuse: the prefill of another question about the
     same frames, see `prefill_base`.
 
-    cache: keeps the results, with what each took, see `WorkCache`.
+    cache: keeps the results, with what each took, see `WorkCache`. partner: of the view `pair`,
+    where there is one.
     """
 
     def __init__(
@@ -58,6 +68,7 @@ class MethodContext:
         self.meter = meter or Meter(lm.info.device)
         self.cache = WorkCache(self.meter)
         self.thought: Thought | None = None
+        self.partner: Partner | None = None
         self.between_reads: Callable[[], None] = lambda: None
         """Called between the reads of an ascent by differences; raises to end it."""
 
@@ -128,6 +139,27 @@ class MethodContext:
     def base(self) -> Handle:
         """The video as it is, prefilled."""
         return self.base_prefill.state
+
+    def partner_video(self) -> tuple[Tensor, dict[str, str]]:
+        """The partner's frames (T, 3, H, W) in the place of the clip's own, normalised alike.
+
+        Also name and hash of its file. Raises NotApplicable where there is no partner, or its
+        frames are of another number or size.
+        """
+        if self.partner is None:
+            raise NotApplicable(
+                "no partner of this clip was given", "Give one by --counterpart FILE"
+            )
+        own, other = self.encoded.frames.pixels.shape, self.partner.frames.pixels.shape
+        if own != other:
+            sizes = (f"{z[0]} frames of {z[2]}×{z[1]}" for z in (own, other))
+            raise NotApplicable(
+                f"the model reads {next(sizes)} of this clip and {next(sizes)} of its partner",
+                "Give a partner of the same length and shape",
+            )
+        video = normalise(self.partner.frames.pixels, self.encoded.mean, self.encoded.std)
+        about = {"file": self.partner.name, "sha256": self.partner.sha256}
+        return video.to(self.encoded.video), about
 
     def prefill(self, video: Tensor, prune: Prune | None = None) -> Handle:
         """Another view of the same frames; what it shares with the base is not read again.

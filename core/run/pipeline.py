@@ -33,7 +33,7 @@ from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.phrases import unfound
 from macd_studio.core.question import clean_question
 from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.cost import Meter
 from macd_studio.core.run.notes import (
     APPROXIMATE,
@@ -124,6 +124,7 @@ def run(
     answer_outside: bool = True,
     answers: Sequence[str] = ("baseline", "macd"),
     tracks: Callable[[Clip], FoundTracks] | None = None,
+    counterpart: Callable[[], Clip] | None = None,
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
@@ -136,6 +137,7 @@ def run(
     the run is then one of `masks_only`.
     answers: of "baseline" and "macd", which to decode.
     tracks: gives the clip's objects, where a file describes them; no detector is asked then.
+    counterpart: gives the clip's partner, which the method `pair` contrasts with.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -165,6 +167,10 @@ def run(
         meter = Meter(model.info.device, memory=True)
         reuse = cache.prefill_for(model, encoded)
         context = MethodContext(model, encoded, objects.look_at_once, options, meter, reuse)
+        if counterpart is not None:
+            other = counterpart()
+            frames = model.preprocess(other, options.video.fit)
+            context.partner = Partner(other.name, other.sha256, frames)
         context.between_reads = partial(state.raise_if_cancelled, "ascent")
         if not options.masks_only:
             yield from _think(state, context)

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from pprint import pformat
-from typing import Any
+from typing import Any, get_args
 
 from macd_studio.commands import called
 from macd_studio.core.cli.flags import edit_words, words
@@ -14,7 +14,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace
-from macd_studio.core.weights_options import WeightsOptions
+from macd_studio.core.weights_options import Dtype, WeightsOptions
 from macd_studio.core.whatif.edits import check_options
 
 
@@ -32,6 +32,8 @@ def command(trace: Trace) -> str:
     backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
     objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
     flags = [*backbone, *objects, *words(_options(trace))]
+    if partner := _partner(trace):
+        flags += ["--counterpart", partner]
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
@@ -54,10 +56,19 @@ def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
     return [] if name == "toyworld" else [flag, name]
 
 
+def _partner(trace: Trace) -> str:
+    """The file of the clip's partner; "" where it had none."""
+    views = (second.view for a in trace.answers.values() for second in a.second_views)
+    return next((str(v.extra["file"]) for v in views if "file" in v.extra), "")
+
+
 def _held(trace: Trace) -> WeightsOptions:
     """How the weights were held, where loading chose it: other checkpoints are quantised files."""
     chosen = {"nf4": "nf4", "int8": "int8"}.get(trace.backbone.quantised, "as-is")
-    return WeightsOptions(chosen, bool(trace.backbone.offloaded))  # type: ignore[arg-type]
+    model = trace.backbone
+    usual = "bfloat16" if model.device == "cuda" and model.name != "toyworld" else "float32"
+    dtype = model.dtype if model.dtype in get_args(Dtype) and model.dtype != usual else "auto"
+    return WeightsOptions(chosen, bool(model.offloaded), dtype=dtype)  # type: ignore[arg-type]
 
 
 def _stem(trace: Trace) -> str:
@@ -76,12 +87,16 @@ def snippet(trace: Trace) -> str:
     further, held = _further(trace), _held(trace)
     how = f", weights={held.weights!r}" if held.weights != "as-is" else ""
     how += ", offload=True" if held.offload else ""
+    how += f", dtype={held.dtype!r}" if held.dtype != "auto" else ""
     imported = ["from macd_studio.core.objects.detect import load_detector"]
     made, placed = f"load_detector({detector!r})", list[str]()
     if trace.detector.is_file:
         imported = ["from macd_studio.core.objects.reading import read_tracks"]
         made = repr(detector)
         placed = ["    tracks=lambda clip: read_tracks(detector, clip, options.track),"]
+    if partner := _partner(trace):
+        imported.append("from macd_studio.core.media.video import read_clip")
+        placed.append(f"    counterpart=lambda: read_clip({partner!r}, options.video),")
     lines = [
         "from macd_studio.core.backbones import load_backbone",
         *imported,

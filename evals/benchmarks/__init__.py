@@ -19,6 +19,9 @@ FILES = {
     "perception-test": "perception_test:PerceptionTest",
     "video-mme": "video_mme:VideoMME",
     "video-pope": "video_pope:VideoPope",
+    "videohallucer": "videohallucer:VideoHallucer",
+    "vidhalluc": "vidhalluc:VidHalluc",
+    "vidpair-halluc": "vidpair_halluc:VidPairHalluc",
 }
 """Benchmarks of video files: name → module and class. They need a folder of data."""
 DRAWN = {

@@ -13,7 +13,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit, RunOptions, options_from
 from macd_studio.core.types import Clip, Track
 
-Kind = Literal["yes-no", "word", "caption", "choice", "forced"]
+Kind = Literal["yes-no", "word", "caption", "choice", "choices", "forced"]
 Balance = Literal["balanced", "unbalanced"]
 Split = Literal["choose", "test", "all"]
 """choose: to pick α and β; test: the rest; all: both, for α and β that come from elsewhere."""
@@ -27,9 +27,11 @@ class Item:
 
     clip: key of its clip, which several questions may share. regime: the benchmark's own split.
     level: difficulty, "" where the benchmark has none. truth: the right answer; of a caption, a
-    true one; of a choice, the letter of an option. prior_answer: what somebody would answer
-    without seeing the clip. about: the class that was asked about, "" if none. options: of a
-    choice, in the order A, B, C; of a forced one, every answer that could be right; the one whose
+    true one; of a choice, the letter of an option; of several ("choices") their letters in order,
+    as "AC". prior_answer: what somebody would answer without seeing the clip. about: the class
+    that was asked about, "" if none. options: of a
+    choice, in the order A, B, C; of yes and no the two words of another language, which count
+    beside the English ones; of a forced one, every answer that could be right; the one whose
     first token scores highest counts, whatever else the model would say. before, after: what the
     published prompt puts around the question. labels: further dimensions to report by, such as
     ("area", "physics"); one dimension may hold several values.
@@ -52,7 +54,7 @@ class Item:
     @property
     def answers(self) -> tuple[str, ...]:
         """What the question offers to be answered: letters of a choice, else the options."""
-        if self.kind == "choice":
+        if self.kind in ("choice", "choices"):
             return tuple(LETTERS[: len(self.options)])
         return self.options
 

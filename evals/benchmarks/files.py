@@ -20,7 +20,13 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import WIDEST_S, VideoOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Balance, Item, Kind, Split
-from macd_studio.evals.benchmarks.layout import place, require_unique, require_videos
+from macd_studio.evals.benchmarks.layout import (
+    hashed,
+    noting_files,
+    place,
+    require_unique,
+    require_videos,
+)
 
 CHOOSE_SHARE = 0.2
 """Of the clips, those on which α and β are chosen where they are not given."""
@@ -46,8 +52,9 @@ class Asked:
     """One question of a benchmark as its files have it.
 
     video: a file, or a folder of pictures with their rate `picture_fps`. start, end: seconds, of a
-    clip that was cut from it. cluster: what was drawn at random, the video where it is "". truth:
-    "yes" or "no", the letter of an option, or the answer itself.
+    clip that was cut from it. cluster: what was drawn at random, the video where it is "". group:
+    what is right only as a whole, such as a pair. truth: "yes" or "no", the letter of an option, or
+    the answer itself.
     """
 
     id: str
@@ -62,14 +69,24 @@ class Asked:
     picture_fps: float | None = None
     cluster: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Official:
+    """A figure as a benchmark's authors report it, in percent of n."""
+
+    name: str
+    percent: float
+    n: int
 
 
 class FileBenchmark:
     """A folder of videos with questions. Subclasses say where both are and how to ask.
 
     Everything is read and checked when one is made, before any model is loaded; raises
-    BenchmarkError. published: whether to put the published prompt around the questions, or to ask
-    them bare.
+    BenchmarkError. files: [name, SHA-256, bytes] of those that hold the questions. published:
+    whether to put the published prompt around the questions, or to ask them bare.
     """
 
     name = ""
@@ -89,7 +106,9 @@ class FileBenchmark:
         videos: bool = True,
     ) -> None:
         self.data, self.sampling, self.published = data, sampling or Sampling(), published
-        self.asked = list(self.read(data))
+        with noting_files() as files:
+            self.asked = list(self.read(data))
+        self.files = hashed(data if data.is_dir() else data.parent, files)
         if not self.asked:
             raise BenchmarkError(f"{place(data)} holds no question", "Download it again")
         require_unique(data, (a.id for a in self.asked))
@@ -97,6 +116,7 @@ class FileBenchmark:
             require_videos(data, [a.video for a in self.asked])
         self.regimes = tuple(dict.fromkeys(a.regime for a in self.asked))
         self._clips = {_clip_key(data, a): a for a in self.asked}
+        self._groups = {a.id: a.group for a in self.asked if a.group}
 
     def read(self, data: Path) -> Iterable[Asked]:
         """The questions of a folder. Raises BenchmarkError."""
@@ -109,6 +129,16 @@ class FileBenchmark:
     def check_sizes(self) -> list[str]:
         """What differs from the published benchmark, in words; empty where nothing does."""
         return []
+
+    def official(
+        self, items: Sequence[Item], right: Mapping[str, bool | None]
+    ) -> Sequence[Official]:
+        """Figures that its authors report where a share of single questions is not all.
+
+        right: question → whether its answer is, by the official rule; None where that leaves it
+        out.
+        """
+        return ()
 
     @cached_property
     def everything(self) -> list[Item]:
@@ -152,6 +182,23 @@ class FileBenchmark:
         asked = self._clips[item.clip]
         return asked.cluster or str(asked.video)
 
+    def partner(self, item: Item) -> str | None:
+        """The key of another clip of the same scene, in which another thing is true.
+
+        None where none is known.
+        """
+        return None
+
+    def add_clip(self, asked: Asked) -> str:
+        """Makes a clip known that no question is about; its key."""
+        key = _clip_key(self.data, asked)
+        self._clips.setdefault(key, asked)
+        return key
+
+    def group(self, item: Item) -> str:
+        """The group that a question belongs to, right only as a whole; "" where it has none."""
+        return self._groups.get(item.id, "")
+
     def clip(self, key: str) -> Clip:
         """Decoded anew each time: the sampled frames of the file between start and end."""
         asked = self._clips[key]
@@ -186,7 +233,10 @@ class FileBenchmark:
         digest.update(json.dumps([self.name, self.published, sampling]).encode())
         for item in self.everything:
             digest.update(json.dumps(asdict(item)).encode())
-        for path in sorted({a.video for a in self.asked if a.video.exists()}):
+            if (partner := self.partner(item)) is not None:
+                digest.update(partner.encode())
+        videos = {a.video for a in (*self.asked, *self._clips.values())}
+        for path in sorted(v for v in videos if v.exists()):
             stat = path.stat()
             digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
         return digest.hexdigest()[:16]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +26,45 @@ def place(path: Path) -> str:
     return visible(shown(str(path), 200))
 
 
-def read_text(path: Path, remedy: str) -> str:
+_noted: ContextVar[list[Path] | None] = ContextVar("_noted", default=None)
+
+
+@contextmanager
+def noting_files() -> Iterator[list[Path]]:
+    """The files that are read meanwhile, in order; some may be there more than once."""
+    files: list[Path] = []
+    token = _noted.set(files)
+    try:
+        yield files
+    finally:
+        _noted.reset(token)
+
+
+def note_file(path: Path) -> None:
+    """Tells `noting_files` of a file that is read by other means than `read_text`."""
+    if (files := _noted.get()) is not None:
+        files.append(path)
+
+
+def hashed(root: Path, files: Iterable[Path]) -> list[list[Any]]:
+    """[name within the folder, SHA-256, bytes] of files, each once."""
+    rows: list[list[Any]] = []
+    for path in dict.fromkeys(files):
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        with path.open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        rows.append([name, found, path.stat().st_size])
+    return rows
+
+
+def read_text(path: Path, remedy: str, largest_mb: int = LARGEST_MB) -> str:
     """A file's text, UTF-8 with or without a byte order mark. Raises BenchmarkError."""
     try:
         if not path.is_file():
             raise BenchmarkError(f"there is no file {place(path)}", remedy)
-        if path.stat().st_size > LARGEST_MB * 2**20:
-            raise BenchmarkError(f"{place(path)} is larger than {LARGEST_MB} MB", remedy)
+        if path.stat().st_size > largest_mb * 2**20:
+            raise BenchmarkError(f"{place(path)} is larger than {largest_mb} MB", remedy)
+        note_file(path)
         return path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError, ValueError) as error:
         raise BenchmarkError(
@@ -37,9 +72,9 @@ def read_text(path: Path, remedy: str) -> str:
         ) from None
 
 
-def read_json(path: Path, remedy: str = "Download it again") -> Any:
+def read_json(path: Path, remedy: str = "Download it again", largest_mb: int = LARGEST_MB) -> Any:
     """A JSON file's value. Raises BenchmarkError that names the line where it breaks off."""
-    text = read_text(path, remedy)
+    text = read_text(path, remedy, largest_mb)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -50,13 +85,15 @@ def read_json(path: Path, remedy: str = "Download it again") -> Any:
         raise BenchmarkError(f"{place(path)} is nested too deeply", remedy) from None
 
 
-def read_table(path: Path, remedy: str, lines: bool = False) -> list[tuple[str, Record]]:
+def read_table(
+    path: Path, remedy: str, lines: bool = False, largest_mb: int = LARGEST_MB
+) -> list[tuple[str, Record]]:
     """The records of a CSV or JSONL file, or of a JSON list, each with its place for messages.
 
     lines: a file whose name ends in .json holds JSON Lines.
     """
     if path.suffix.lower() == ".csv":
-        rows = csv.DictReader(io.StringIO(read_text(path, remedy)), strict=True)
+        rows = csv.DictReader(io.StringIO(read_text(path, remedy, largest_mb)), strict=True)
         try:
             numbered = list(enumerate(rows, 2))
         except csv.Error as error:
@@ -71,13 +108,13 @@ def read_table(path: Path, remedy: str, lines: bool = False) -> list[tuple[str, 
                 )
         return [(f"line {line}", dict(row)) for line, row in numbered]
     if path.suffix.lower() == ".json" and not lines:
-        value = read_json(path, remedy)
+        value = read_json(path, remedy, largest_mb)
         if not isinstance(value, list):
             raise BenchmarkError(f"{place(path)} holds {shown(value)} instead of a list", remedy)
         return [(f"entry {i}", _record(path, f"entry {i}", v)) for i, v in enumerate(value, 1)]
     records = []
     # by \n alone: a text in JSON may hold what `splitlines` takes for the end of a line, too
-    for line, text in enumerate(read_text(path, remedy).split("\n"), 1):
+    for line, text in enumerate(read_text(path, remedy, largest_mb).split("\n"), 1):
         if not text.strip():
             continue
         try:

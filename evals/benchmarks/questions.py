@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.question import clean_question
 from macd_studio.core.validation import shown
 from macd_studio.core.words import count
-from macd_studio.evals.benchmarks.base import LETTERS, LONG, Kind
+from macd_studio.evals.benchmarks.base import LETTERS, LONG, Item, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
-from macd_studio.evals.benchmarks.layout import Reader, place, read_table
+from macd_studio.evals.benchmarks.layout import Reader, place, read_table, require_videos
+from macd_studio.evals.benchmarks.truths import (
+    numbers_are_yes_and_no,
+    read_words,
+    seconds,
+    without_letters,
+    yes_or_no,
+)
 
+_LETTERED_ANSWER = re.compile(r"\s*\(?([A-Z])\s*[.):]\s+(.+)")
 NAMES = ("questions.csv", "questions.jsonl")
 REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
 FIELDS = (
-    "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "start", "end",
-    "regime",
+    "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "group",
+    "start", "end", "regime", "counterpart", "removed", "added",
 )  # fmt: skip
 AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."
+AFTER_SEVERAL = "Answer with the letters of all right options, such as AC."
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The partner of a question's clip. key: of that clip; removed, added: see `Questions`."""
+
+    key: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
 
 
 class Questions(FileBenchmark):
-    """video, question, answer; and, where wanted, options, type, cluster, id, start, end.
+    """video, question, answer; and, where wanted, options, type, cluster, group, id, start, end.
 
     Further columns are left alone, but for names that are nearly one of these.
 
     options: a list in JSONL; in CSV separated by "|". The answer of a question with options is one
     of them or its letter; answer_by, "text" or "letter", says which where it could be both, as "A"
-    of B|A|C. type: a label to report by, the regime of the question. cluster: what
-    belongs together, such as videos of one scene; the video itself without it. Videos lie beside
-    the file, or where an absolute path says.
+    of B|A|C. Several right options are a list in JSONL, separated by "|" in CSV; an answer is then
+    right where it names these and no other. A letter that every option carries is taken away.
+    Without options, yes, no, true, false, 1 and 0 in any case make a yes/no question, and words of
+    other languages where `words.csv` beside the file gives them; anything else is an open question,
+    right by the same words. type: a label to report by, the regime of the question. cluster: what
+    belongs together, such as videos of one scene; the video itself without it. group: questions
+    that count as right only together. counterpart: another clip of the same scene, in which the
+    classes of `removed` are not and those of `added` are, with commas. start, end: seconds, mm:ss
+    or hh:mm:ss. Videos lie beside the file, or where an absolute path says.
     """
 
     name = "questions"
@@ -43,23 +70,31 @@ class Questions(FileBenchmark):
         """See `FileBenchmark.read`."""
         file = _file(data)
         self._unused: dict[str, None] = {}
+        self._partners: dict[str, tuple[Path, tuple[str, ...], tuple[str, ...]]] = {}
         records = read_table(file, REMEDY)
         if not records:
             raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
-        for number, (where, record) in enumerate(records, 1):
-            reader = Reader(file, where, record)
-            for column in record:
+        self._words = read_words(file.parent)
+        readers = [Reader(file, where, record) for where, record in records]
+        open_answers = [_answer(r) for r in readers if not r.record.get("options")]
+        self._numbers = numbers_are_yes_and_no(a for a in open_answers if isinstance(a, str))
+        for number, reader in enumerate(readers, 1):
+            for column in reader.record:
                 if column not in FIELDS and (
                     meant := get_close_matches(column.lower(), FIELDS, 1, 0.8)
                 ):
                     raise reader.fail(f"{column!r} is not a column; is {meant[0]!r} meant?")
-            self._unused |= dict.fromkeys(c for c in record if c not in FIELDS)
-            yield self._asked(file.parent, reader, record, number)
+            self._unused |= dict.fromkeys(c for c in reader.record if c not in FIELDS)
+            asked = self._asked(file.parent, reader, number)
+            if partner := reader.text("counterpart", default=""):
+                removed, added = _listed(reader, "removed"), _listed(reader, "added")
+                self._partners[asked.id] = (file.parent / partner, removed, added)
+            yield asked
 
-    def _asked(self, root: Path, reader: Reader, record: dict[str, Any], number: int) -> Asked:
-        options = _options(reader, record)
-        kind, truth = _truth(reader, options)
-        start, end = reader.number("start") or 0.0, reader.number("end")
+    def _asked(self, root: Path, reader: Reader, number: int) -> Asked:
+        options = _options(reader)
+        kind, truth, options = self._truth(reader, options)
+        start, end = seconds(reader, "start") or 0.0, seconds(reader, "end")
         if start < 0 or (end is not None and end <= start):
             raise reader.fail(f"the clip starts at {start:g} s and ends at {end} s")
         try:
@@ -77,16 +112,73 @@ class Questions(FileBenchmark):
             start=start,
             end=end,
             cluster=reader.text("cluster", default=""),
+            group=reader.text("group", default=""),
         )
 
+    def _truth(self, reader: Reader, options: tuple[str, ...]) -> tuple[Kind, str, tuple[str, ...]]:
+        """Kind, truth, and options; of yes and no those of another language, if any."""
+        answer = _answer(reader)
+        if not options:
+            if not isinstance(answer, str):
+                raise reader.fail("'answer' is a list without options")
+            found = yes_or_no(answer, self._words, self._numbers)
+            return ("word", answer, ()) if found is None else ("yes-no", *found)
+        if isinstance(answer, str):
+            parts = [p.strip() for p in answer.split("|")]
+            if answer in options or len(parts) < 2:
+                return "choice", _letter(reader, options, answer), options
+            answer = parts
+        letters = [_letter(reader, options, a) for a in answer]
+        if not letters or len(set(letters)) < len(letters):
+            raise reader.fail("an option is right twice, or none is")
+        return "choices", "".join(sorted(letters)), options
+
+    @cached_property
+    def counterparts(self) -> dict[str, Counterpart]:
+        """Question → the partner of its clip. Raises BenchmarkError where one is missing."""
+        require_videos(self.data, [video for video, *_ in self._partners.values()])
+        found = {}
+        for asked in self.asked:
+            if asked.id in self._partners:
+                video, removed, added = self._partners[asked.id]
+                key = self.add_clip(replace(asked, video=video))
+                found[asked.id] = Counterpart(key, removed, added)
+        return found
+
+    def partner(self, item: Item) -> str | None:
+        """The clip that the column counterpart names."""
+        found = self.counterparts.get(item.id)
+        return None if found is None else found.key
+
     def check_sizes(self) -> list[str]:
-        """Columns that mean nothing here."""
+        """Open questions, groups of one, and columns that mean nothing here."""
+        notes = []
+        if spoken := [a for a in self.asked if a.kind == "word"]:
+            first = spoken[0]
+            notes.append(
+                f"{len(spoken)} of {count(len(self.asked), 'question')} are open: an answer counts"
+                f" only where it is the same words, such as {shown(first.truth)} for"
+                f" {shown(first.id)}"
+            )
+        if not self._numbers:
+            notes.append("1 and 0 are taken as numbers, because other numbers are answers too")
+        sizes = Counter(a.group for a in self.asked if a.group)
+        if alone := [g for g, n in sizes.items() if n == 1]:
+            notes.append(
+                f"{len(alone)} of {count(len(sizes), 'group')} have one question, such as"
+                f" {shown(alone[0])}"
+            )
         names = ", ".join(map(shown, self._unused))
-        return [f"not used: {count(len(self._unused), 'column')}, {names}"] if names else []
+        return notes + (
+            [f"not used: {count(len(self._unused), 'column')}, {names}"] if names else []
+        )
 
     def prompt(self, asked: Asked) -> tuple[str, str]:
         """The options as "A. …"; yes/no and open questions are asked as they are."""
-        return ("", f"\n{lettered(asked.options)}\n{AFTER_OPTIONS}") if asked.options else ("", "")
+        if asked.kind not in ("choice", "choices"):
+            return "", ""
+        after = AFTER_SEVERAL if asked.kind == "choices" else AFTER_OPTIONS
+        return "", f"\n{lettered(asked.options)}\n{after}"
 
 
 def lettered(options: Sequence[str]) -> str:
@@ -107,14 +199,30 @@ def _file(data: Path) -> Path:
     return data
 
 
-def _options(reader: Reader, record: dict[str, Any]) -> tuple[str, ...]:
-    value = record.get("options")
+def _answer(reader: Reader) -> str | list[str]:
+    """The answer as the file has it; JSON's true and false as words. Raises BenchmarkError."""
+    value = reader.record.get("answer")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return [str(z).strip() for z in reader.texts("answer")]
+    return reader.text("answer")
+
+
+def _listed(reader: Reader, name: str) -> tuple[str, ...]:
+    parts = (p.strip() for p in reader.text(name, default="").split(","))
+    return tuple(p for p in parts if p)
+
+
+def _options(reader: Reader) -> tuple[str, ...]:
+    value = reader.record.get("options")
     if isinstance(value, str):
         options = tuple(o.strip() for o in value.split("|")) if value.strip() else ()
     else:
         options = reader.texts("options")
     if options and not 2 <= len(options) <= len(LETTERS):
         raise reader.fail(f"there are {len(options)} options; give 2 to {len(LETTERS)}")
+    options = without_letters(options)
     if len(set(options)) < len(options) or not all(options):
         raise reader.fail("an option is empty, or there twice")
     return options
@@ -126,6 +234,10 @@ def _letter(reader: Reader, options: Sequence[str], answer: str) -> str:
     if by not in ("", "text", "letter"):
         raise reader.fail(f"answer_by is {by!r}; give text or letter")
     by_text, letter = letter_of(options, answer), answer.strip("(). ").upper()
+    if by_text is None and (match := _LETTERED_ANSWER.match(answer)):
+        # as the file writes its options, with their letter
+        carried, text = match.groups()
+        by_text = carried if letter_of(options, text.strip()) == carried else None
     by_letter = letter if letter in tuple(LETTERS[: len(options)]) else None
     if not by and by_text and by_letter and by_text != by_letter:
         raise reader.fail(
@@ -136,11 +248,3 @@ def _letter(reader: Reader, options: Sequence[str], answer: str) -> str:
     if found is None:
         raise reader.fail(f"the answer {answer!r} is not one of the options")
     return found
-
-
-def _truth(reader: Reader, options: Sequence[str]) -> tuple[Kind, str]:
-    answer = reader.text("answer")
-    if options:
-        return "choice", _letter(reader, options, answer)
-    plain = answer.lower().rstrip(".")
-    return ("yes-no", plain) if plain in ("yes", "no") else ("word", answer)

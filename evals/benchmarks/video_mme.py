@@ -15,7 +15,7 @@ from typing import Any
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.benchmarks.base import LETTERS, LONG
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
-from macd_studio.evals.benchmarks.layout import Reader, place, read_json, require_folder
+from macd_studio.evals.benchmarks.layout import Reader, note_file, place, read_json, require_folder
 
 NAMES = ("videomme/test-00000-of-00001.parquet", "test-00000-of-00001.parquet", "video_mme.json",
          "output_test_template.json", "evaluation/output_test_template.json")  # fmt: skip
@@ -97,6 +97,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     import polars
 
     try:
+        note_file(path)
         return polars.read_parquet(path).to_dicts()
     except Exception as error:
         raise BenchmarkError(

@@ -119,7 +119,6 @@ def measure_drawn_clips(
     parser.add_argument("--rows", type=Path, help="a packed file of lines (.jsonl.gz)")
     args = parser.parse_args(argv)
     from macd_studio.core.backbones import load_backbone
-    from macd_studio.evals.run import write_json
 
     try:
         Number(least, 10_000, whole=True).read(args.n, "n")
@@ -146,3 +145,13 @@ def pack_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Writes rows as packed lines of JSON, the same bytes for the same rows."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file whole or not at all."""
+    part = path.with_suffix(".part")
+    try:
+        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

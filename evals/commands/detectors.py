@@ -127,7 +127,7 @@ def add(commands: Any) -> None:
         "--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/detectors"))
-    parser.set_defaults(weights="as-is", offload=False, lazy=False)
+    parser.set_defaults(weights="as-is", dtype="auto", offload=False, lazy=False)
     add_engine_flags(parser)
     files_command.add_flags(parser)
 
@@ -152,8 +152,9 @@ def run(args: argparse.Namespace) -> int:
     check_engine_flags(args)
     check_folder(args.out)
     engine = find_engine(args)
+    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.rows import Setting, code_fingerprint
-    from macd_studio.evals.run import complete, plan, ticking, write_json
+    from macd_studio.evals.run import complete, plan, ticking
 
     if of_files:
         setting = files_command.setting_of(args)

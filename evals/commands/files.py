@@ -24,16 +24,18 @@ from macd_studio.evals.commands.common import (
 )
 from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
 from macd_studio.evals.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.scoring.over import OVER
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.engine import Engine
     from macd_studio.evals.rows import Row, Setting
+    from macd_studio.evals.scoring.over import Over
     from macd_studio.evals.traces import Kept
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
 FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "max_seconds",
-         "max_megabytes", "prompts", "rule", "options", "save_traces")  # fmt: skip
+         "max_megabytes", "prompts", "rule", "over", "options", "save_traces")  # fmt: skip
 
 GIVE_CONTRAST = "Give α and β by --alpha and --beta, or by --preset, and leave yes-bias out"
 
@@ -58,6 +60,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--prompts", choices=("published", "bare"), help="which text surrounds the questions"
     )
     group.add_argument("--rule", help="scoring rule of the headline")
+    group.add_argument(
+        "--over", choices=OVER, help="what accuracies are shares of (default: all questions)"
+    )
     group.add_argument(
         "--save-traces",
         choices=("wrong", "changed", "all"),
@@ -143,6 +148,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         published=args.prompts != "bare",
         held=args.weights,
         offload=args.offload,
+        dtype=args.dtype,
     )
 
 
@@ -168,14 +174,17 @@ def run(args: argparse.Namespace) -> int:
         say(f"note: {visible(note)}")
     setting = setting_of(args)
     report = answer_files(setting, asked, args.out, engine, args.limit, args.rule,
-                          args.save_traces)  # fmt: skip
+                          args.save_traces, args.over or "all")  # fmt: skip
     from macd_studio.evals.scoring.report import write
     from macd_studio.evals.scoring.show import markdown
 
     report["machine"] = machine()
     write(report, args.out)
     print(visible(markdown(report)))
-    print(f"written to {args.out}: report.md, report.json, report.html", file=sys.stderr)
+    print(
+        f"written to {args.out}: report.md, report.json, report.html, protocol.json",
+        file=sys.stderr,
+    )
     if failed := failures_line(report["failures"]):
         print(f"error: {visible(failed)}", file=sys.stderr)
         return EXIT
@@ -203,8 +212,11 @@ def answer_files(
     limit: int | None,
     rule: str | None = None,
     keep: Kept | None = None,
+    over: Over = "all",
 ) -> dict[str, Any]:
     """The report of a run as plain data: answers of every method, scored and compared.
+
+    Also writes protocol.json into out.
 
     asked: the methods; where α and β, or the constants of "yes-bias", have to be chosen for any,
     that is done on a fifth of the clips, which is then left out of the score of all. keep: which
@@ -212,7 +224,10 @@ def answer_files(
     """
     from macd_studio.evals.benchmarks.base import Item, Split
     from macd_studio.evals.benchmarks.files import FileBenchmark
+    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.constant import answers_by_first, tune, with_constants
+    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.run import DERIVED, choose, complete, plan, ticking
     from macd_studio.evals.scoring import TRACES
     from macd_studio.evals.scoring.report import make_report
@@ -263,10 +278,10 @@ def answer_files(
         for i in items:
             row = with_constants(i, answers[i.id, "baseline"], constants, texts)
             answers[i.id, CONSTANT] = row
-    report = make_report(benchmark, items, answers, methods, rule)
+    report = make_report(benchmark, items, answers, methods, rule, over)
     held_out = len(choosing)
     where = f"a fifth of the clips ({count(held_out, 'question')}), which is not scored"
-    return report | {
+    report |= {
         "contrasts": {m: list(contrasts[m]) for m in asked.sources},
         "contrast_sources": asked.sources,
         "how_chosen": asked.how(where),
@@ -283,6 +298,8 @@ def answer_files(
         "setting": setting.as_dict(),
         "constants": constants,
     }  # fmt: skip
+    write_json(out / NAME_OF_FILE, make_protocol(benchmark, setting, items, answers, report))
+    return report
 
 
 def _published(name: str) -> list[float] | None:

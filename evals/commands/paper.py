@@ -61,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
     data = {} if not table.benchmarks else _data(args, table)
     check_folder(args.out)
     engine = find_engine(args)
+    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.paper.ours import Source, add_overheads, compute
     from macd_studio.evals.paper.show import as_data, markdown, same_backbone
-    from macd_studio.evals.run import ticking, write_json
+    from macd_studio.evals.run import ticking
 
     source = Source(
         backbone=args.backbone,

@@ -9,6 +9,7 @@ from typing import Any
 
 from macd_studio.core.words import visible, visible_json
 from macd_studio.evals.benchmarks import FILES, open_files
+from macd_studio.evals.scoring.over import OVER
 
 
 def add(commands: Any) -> None:
@@ -19,6 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--data", type=Path, required=True, help="the benchmark's folder")
     parser.add_argument("--predictions", type=Path, required=True, help="JSON, JSONL or CSV")
     parser.add_argument("--rule", help="the rule of the headline, such as strict or lmms-eval")
+    parser.add_argument("--over", choices=OVER, default="all", help="what accuracies are shares of")
     parser.add_argument("--json", action="store_true")
 
 
@@ -31,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     benchmark = open_files(args.benchmark, args.data, videos=False)
     check_rule(benchmark, args.rule)
     predictions = read_predictions(args.predictions, benchmark.everything)
-    scores = score(benchmark, predictions.texts, args.rule)
+    scores = score(benchmark, predictions.texts, args.rule, args.over)
+    scores["notes"] += [predictions.note] if predictions.note else []
     if args.json:
         print(visible_json(json.dumps(scores, ensure_ascii=False, allow_nan=False)))
     else:

@@ -22,14 +22,29 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Predictions:
-    """texts: question id → answer, None where the file has null. missing: questions without one."""
+    """texts: question id → answer, None where the file has null. missing: questions without one.
+
+    unknown: ids of answers to questions that the benchmark does not have.
+    """
 
     texts: dict[str, str | None]
     missing: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """The number of answers that are left out, in words; "" where there are none."""
+        if not self.unknown:
+            return ""
+        n, of = len(self.unknown), len(self.unknown) + len(self.texts)
+        return (
+            f"{n} of {count(of, 'prediction')} answer questions that the benchmark does not have,"
+            f" such as {shown(self.unknown[0])}; they are left out"
+        )
 
 
 def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
-    """The answers of a file. Raises BenchmarkError for ids that are not questions or come twice.
+    """The answers of a file. Raises BenchmarkError where none is of a question, or one comes twice.
 
     Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
@@ -39,17 +54,17 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
     by_id = {item.id: item for item in items}
     pairs = list(_pairs(path, by_id))
     require_unique(path, (name for name, _ in pairs))
-    texts = dict(pairs)
-    unknown = [name for name in texts if name not in by_id]
-    if unknown:
+    texts = {name: text for name, text in pairs if name in by_id}
+    unknown = tuple(name for name, _ in pairs if name not in by_id)
+    if unknown and not texts:
         raise BenchmarkError(
-            f"{place(path)} answers {len(unknown)} of {len(texts)} questions that the benchmark"
-            f" does not have, the first is {shown(unknown[0])}",
+            f"{place(path)} answers {len(unknown)} questions, none of which the benchmark has;"
+            f" the first is {shown(unknown[0])}",
             f"Use ids such as {shown(next(iter(by_id)))}",
         )
     if not texts:
         raise BenchmarkError(f"{place(path)} holds no prediction", REMEDY)
-    return Predictions(texts, tuple(name for name in by_id if name not in texts))
+    return Predictions(texts, tuple(name for name in by_id if name not in texts), unknown)
 
 
 Pair = tuple[str, str | None]
@@ -59,7 +74,7 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
     if path.suffix.lower() != ".json":
         readers = [Reader(path, where, r) for where, r in read_table(path, REMEDY)]
         if readers and all({"doc_id", "filtered_resps"} <= set(r.record) for r in readers):
-            return _samples(path, readers, items)
+            return samples_by_question(path, readers, items)
         return [_record(r) for r in readers]
     value = read_json(path, REMEDY)
     if isinstance(value, Mapping):
@@ -87,14 +102,14 @@ def _record(reader: Reader) -> Pair:
     return name, _text(reader.path, reader.where, value)
 
 
-def _samples(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:
+def samples_by_question(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:
     """The samples of lmms-eval (0.7.3, `evaluation_tracker.save_results_samples`).
 
     They hold no document: a question is known by what a metric says of it, else by the number of
     its document in the order of the benchmark's files, of all of them or of one split, as MVBench's
     are. With numbers every prompt must hold its question, or the order is another one.
     """
-    texts = [_response(reader) for reader in readers]
+    texts = [read_response(reader) for reader in readers]
     by_video = {(Path(i.clip.split("#")[0]).stem, i.question): i.id for i in items.values()}
     named = [_named(reader.record, by_video) for reader in readers]
     if all(name is not None for name in named):
@@ -140,7 +155,8 @@ def _named(record: Mapping[str, Any], by_video: Mapping[tuple[str, str], str]) -
     return None
 
 
-def _response(reader: Reader) -> str | None:
+def read_response(reader: Reader) -> str | None:
+    """A sample's answer. Raises BenchmarkError where there are several."""
     value = reader.record["filtered_resps"]
     while isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -27,6 +27,7 @@ from macd_studio.evals.failures import count_objects, objects_note
 from macd_studio.evals.figures import page
 from macd_studio.evals.metrics import calibration, one_answer_note, open_shares
 from macd_studio.evals.scoring import TRACES
+from macd_studio.evals.scoring.over import Over
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
@@ -36,6 +37,7 @@ from macd_studio.evals.scoring.score import (
     flips,
     headline,
     hits,
+    judged_by,
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
@@ -55,11 +57,13 @@ def make_report(
     answers: Answers,
     methods: Sequence[str],
     rule: str | None = None,
+    over: Over = "all",
 ) -> Report:
     """Each method's scores by split, and its paired comparison with the baseline.
 
     answers: (item id, method) → its row. An answer that failed is wrong, and so is one of a method
-    that does not apply to the question.
+    that does not apply to the question. over: what accuracies are shares of; comparisons with the
+    baseline are over all questions.
     """
     texts = {m: {i.id: _text(answers[i.id, m]) for i in items} for m in methods}
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
@@ -70,7 +74,7 @@ def make_report(
         flipped = flips(benchmark.name, items, texts[m])
 
         def scored(members: Sequence[Item], m: str = m) -> Report:
-            scores = figures(benchmark, members, texts[m], rule)
+            scores = figures(benchmark, members, texts[m], rule, over)
             return scores | {"calibration": _calibration(benchmark, members, answers, m, rule)}
 
         scores[m] = {
@@ -91,6 +95,9 @@ def make_report(
         "methods": list(methods),
         "rule": decisive.title,
         "source": decisive.source,
+        "judged": judged_by(benchmark.name, items, rule),
+        "asked_rule": rule or "",
+        "over": over,
         "n": len(items),
         "resamples": RESAMPLES,
         "scores": scores,
@@ -147,6 +154,7 @@ def compare(
             comparisons[m][name] = {
                 "change": round(100 * d, 4),
                 "interval": [round(100 * low, 4), round(100 * high, 4)],
+                "clusters": len(set(clusters)),
                 "p": sign_flip(difference, clusters) if tested else None,
                 "p_holm": None,
                 "repaired": int((b & ~a).sum()),
@@ -242,7 +250,7 @@ COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "righ
 
 def write(report: Report, out: Path) -> None:
     """Writes the folder, but for the traces."""
-    from macd_studio.evals.run import write_json  # with torch
+    from macd_studio.evals.commands.common import write_json
 
     pictures = plots(report)
     write_json(out / "report.json", report)

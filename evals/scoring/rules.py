@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.metrics import normalised
-from macd_studio.evals.scoring import harnesses
+from macd_studio.evals.scoring import harnesses, paired
 from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 
 FAILED = "[failed]"
@@ -105,8 +105,16 @@ def starts_yes_no(text: str, item: Item) -> str | None:
 
 
 def word_yes_no(text: str, item: Item) -> str | None:
-    """Whichever of the two words is somewhere in the answer, None where both or neither is."""
+    """Whichever of the two words is somewhere in the answer, None where both or neither is.
+
+    Words of another language that the question's file gives count as these.
+    """
     found: set[str] = set(re.findall(r"\b(yes|no)\b", text.lower()))
+    if len(item.options) == 2 and item.kind == "yes-no":
+        plain = text.casefold()
+        for word, meant in zip(item.options, ("yes", "no"), strict=True):
+            if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", plain):
+                found.add(meant)
     return found.pop() if len(found) == 1 else None
 
 
@@ -146,6 +154,32 @@ def choice(text: str, item: Item) -> str | None:
     return alone.pop() if len(alone) == 1 else None
 
 
+_RUN = re.compile(r"(?<![\w'])[A-Z]{2,}(?![\w'])")
+
+
+def several(text: str, item: Item) -> str | None:
+    """All letters that stand alone or in a run such as "AC", in order; else the options named.
+
+    A run counts where all of its letters are options, each once. None where nothing is named.
+    """
+    plain = text.strip()
+    letters = LETTERS[: len(item.options)]
+    if len(plain) <= len(letters) and plain.isalpha() and set(plain.upper()) <= set(letters):
+        return "".join(sorted(set(plain.upper())))
+    found: set[str] = {z for z in _ALONE.findall(_ARTICLE.sub("", plain)) if z in letters}
+    for run in _RUN.findall(plain):
+        if set(run) <= set(letters) and len(set(run)) == len(run):
+            found |= set(run)
+    if not found:
+        said = normalised(plain)
+        found = {
+            letters[i]
+            for i, option in enumerate(item.options)
+            if re.search(rf"(?<!\w){re.escape(normalised(option))}(?!\w)", said)
+        }
+    return "".join(sorted(found)) or None
+
+
 def first_capital(prefixes: tuple[str, ...]) -> Callable[[str, Item], str | None]:
     """The first capital A to D anywhere, "Cannot tell" included, once `prefixes` are taken away."""
 
@@ -169,11 +203,18 @@ def _same_words(text: str, item: Item) -> bool:
 
 
 _MVBENCH = "check_ans of video_chat2/mvbench.ipynb, OpenGVLab/Ask-Anything"
+_HALLUCER = "evaluation_utils.py of patrick-tssn/VideoHallucer"
+_VIDHALLUC = "CyL97/VidHalluc (e753864)"
+_VIDPAIR = "JethroJames/VidPair-Halluc"
 _CAPITAL = first_capital(PREFIXES)
 
 YES_NO = (Rule("strict", "this project: the word yes or no, not both", word_yes_no),)
-CHOICE = (Rule("strict", "this project: a letter that is meant as one, or an option", choice),)
-WORDS = (Rule("strict", "this project: the same words", words, _same_words),)
+CHOICE = (Rule("letter", "this project: a letter that is meant as one, or an option", choice),)
+CHOICES = (Rule("letters", "this project: the letters that are meant, all right and no other",
+                several),)  # fmt: skip
+WORDS = (Rule("words", "this project: the same words", words, _same_words),)
+OWN = ("strict", "letter", "words", "letters")
+"""This project's rules, of each kind of question one; the first stands for all of them."""
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "eventhallusion": (
@@ -232,14 +273,57 @@ RULES: dict[str, tuple[Rule, ...]] = {
             version=VLMEVALKIT,
         ),
     ),
+    "videohallucer": (
+        Rule("official", f"cal_score of {_HALLUCER} (ae4c2f2): the right word is anywhere in it",
+             word_yes_no, paired.names_truth),
+        Rule("official-start", f"{_HALLUCER} until May 2024 (7503b14): it begins with the right"
+             " word", word_yes_no, paired.begins_with_truth),
+        Rule("official-stop", f"{_HALLUCER} of April 2024 (0949046): what stands before the first"
+             " full stop is the right word", word_yes_no, paired.truth_before_stop),
+        *YES_NO,
+    ),
 }  # fmt: skip
 """Benchmark → its rules, first the one that a report's headline uses: its authors' where they
 published one. A harness stands here where it has a task for the benchmark, and no other.
 """
 
 
+RULES_OF_KIND: dict[tuple[str, str], tuple[Rule, ...]] = {
+    ("vidhalluc", "yes-no"): (
+        Rule("official", f"eval_bqa.py of {_VIDHALLUC}: yes or no before the first stop and comma",
+             paired.word_before_comma),
+        *YES_NO,
+    ),
+    ("vidhalluc", "choices"): (
+        Rule("official", f"eval_mcq.py of {_VIDHALLUC}: the same capitals A to D; else the first"
+             " option that is named", paired.letters_a_to_d),
+        *CHOICES,
+    ),
+    ("vidhalluc", "word"): (
+        Rule("official", f"eval_tsh.py of {_VIDHALLUC}: which action comes before which",
+             paired.order_of_actions),
+    ),
+    ("vidpair-halluc", "yes-no"): (
+        Rule("official", f"evaluate/clipqa.py of {_VIDPAIR} (c2e0da5), which leaves answers with"
+             " neither yes nor no out", paired.yes_somewhere,
+             dropping=lambda text, item: paired.yes_somewhere(text, item) is None),
+        *YES_NO,
+    ),
+    ("vidpair-halluc", "choice"): (
+        Rule("official", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), clips: the letter and nothing"
+             " else", paired.letters_without_blanks),
+        Rule("official-letter", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), videos: the first"
+             " letter", paired.first_letter),
+        *CHOICE,
+    ),
+}  # fmt: skip
+"""(benchmark, kind of question) → its rules, where its kinds are judged otherwise."""
+
+
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
     """The rules for a question of a benchmark; other questions take those of their kind."""
+    if (own := RULES_OF_KIND.get((benchmark, item.kind))) is not None:
+        return own
     if benchmark in RULES:
         return RULES[benchmark]
-    return {"yes-no": YES_NO, "choice": CHOICE}.get(item.kind, WORDS)
+    return {"yes-no": YES_NO, "choice": CHOICE, "choices": CHOICES}.get(item.kind, WORDS)

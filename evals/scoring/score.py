@@ -13,7 +13,8 @@ from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger
-from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
+from macd_studio.evals.scoring.over import Over, sums
+from macd_studio.evals.scoring.rules import FAILED, OWN, Rule, rules_for, thought_only
 from macd_studio.evals.stats import clustered_share
 
 Texts = Mapping[str, str | None]
@@ -23,16 +24,59 @@ MOST_FLIPS = 1000
 
 
 def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
-    """The rule that decides, the first one or the one of that name. Raises OptionError."""
+    """The rule that decides, the first one or the one of that name. Raises OptionError.
+
+    "strict" is this project's own rule for any kind of question.
+    """
     rules = rules_for(benchmark, item)
     if name is None:
         return rules[0]
-    rule = next((r for r in rules if r.name == name), None)
+    own = OWN if name == OWN[0] else (name,)
+    rule = next((r for r in rules if r.name in own), None)
     if rule is None:
         raise OptionError(
             f"{benchmark} has no rule {name!r}", f"Choose one of {', '.join(r.name for r in rules)}"
         )
     return rule
+
+
+def left_out(rule: Rule, text: str | None, item: Item) -> bool:
+    """Whether the answer says nothing, so that it is left out where only answered ones count.
+
+    By the rule's own word, where it leaves answers out; else where nothing can be read.
+    """
+    if rule.dropping is not None:
+        return rule.drops(text, item)
+    return rule.read(text, item) is None
+
+
+KINDS = {
+    "yes-no": ("yes/no ", ""),
+    "choice": ("", " with options"),
+    "choices": ("", " with several right options"),
+    "word": ("open ", ""),
+}
+"""Kind → the words before and after "question"."""
+
+
+def questions_of(n: int, kind: str) -> str:
+    """So many questions of a kind.
+
+    >>> questions_of(2, "choice"), questions_of(1, "word")
+    ('2 questions with options', '1 open question')
+    """
+    before, after = KINDS.get(kind, ("", f" of the kind {kind}"))
+    return f"{count(n, f'{before}question')}{after}"
+
+
+def judged_by(benchmark: str, items: Sequence[Item], name: str | None = None) -> list[Scores]:
+    """How each kind of question is judged: kind, n, rule and source, in the order of the items."""
+    rows: list[Scores] = []
+    for kind in dict.fromkeys(i.kind for i in items):
+        members = [i for i in items if i.kind == kind]
+        rule = headline(benchmark, members[0], name)
+        rows.append({"kind": kind, "n": len(members), "rule": rule.title, "source": rule.source})
+    return rows
 
 
 def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
@@ -41,11 +85,14 @@ def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
         headline(benchmark.name, item, name)
 
 
-def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Scores:
+def score(
+    benchmark: FileBenchmark, texts: Texts, rule: str | None = None, over: Over = "all"
+) -> Scores:
     """Figures of one set of answers as plain data; accuracies in percent.
 
     texts: question id → answer. A question without an answer, and one whose answer cannot be read,
-    is wrong: accuracy is over all questions. Intervals are of 95 %, over clusters.
+    is wrong: accuracy is over all questions, unless `over` says otherwise. Intervals are of 95 %,
+    over clusters.
     """
     items = benchmark.everything
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
@@ -54,9 +101,11 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
         "benchmark": benchmark.name,
         "rule": headline(benchmark.name, items[0], rule).title,
         "source": headline(benchmark.name, items[0], rule).source,
-        **figures(benchmark, items, texts, rule),
+        "judged": judged_by(benchmark.name, items, rule),
+        "over": over,
+        **figures(benchmark, items, texts, rule, over),
         "splits": {
-            name: figures(benchmark, members, texts, rule) for name, members in splits.items()
+            name: figures(benchmark, members, texts, rule, over) for name, members in splits.items()
         },
         "labels": by_label(benchmark, items, texts, rule),
         "rules": by_rule(benchmark.name, items, texts),
@@ -109,19 +158,68 @@ def hits(
 
 
 def figures(
-    benchmark: FileBenchmark, items: Sequence[Item], texts: Texts, rule: str | None = None
+    benchmark: FileBenchmark,
+    items: Sequence[Item],
+    texts: Texts,
+    rule: str | None = None,
+    over: Over = "all",
 ) -> Scores:
-    """Number, accuracy, its interval and the bias ledger of some questions."""
+    """Number, accuracy, its interval and the bias ledger of some questions.
+
+    over: what the accuracy is a share of. Where questions belong to groups, `groups` holds the
+    share of groups all of whose questions are right.
+    """
     right = hits(benchmark, items, texts, rule)
-    clusters = [benchmark.cluster(i) for i in items]
-    interval = clustered_share(right, clusters)
+    scores = _share(benchmark, items, texts, right, rule, over)
+    found = scores | {"bias": ledger(benchmark.name, items, texts, rule)}
+    if official := official_figures(benchmark, items, texts):
+        found["official"] = official
+    if over != "groups" and any(benchmark.group(i) for i in items):
+        found["groups"] = _share(benchmark, items, texts, right, rule, "groups")
+    return found
+
+
+def official_figures(benchmark: FileBenchmark, items: Sequence[Item], texts: Texts) -> list[Scores]:
+    """Figures as the benchmark's authors report them, by their own rule; mostly none."""
+    rules = {i.id: headline(benchmark.name, i) for i in items}
+    if any(r.name != "official" for r in rules.values()):
+        return []
+    right = {
+        i.id: None
+        if rules[i.id].drops(texts.get(i.id), i)
+        else rules[i.id].right(texts.get(i.id), i)
+        for i in items
+    }
+    return [
+        {"name": o.name, "accuracy": round(o.percent, 4), "n": o.n}
+        for o in benchmark.official(items, right)
+    ]
+
+
+def _share(
+    benchmark: FileBenchmark,
+    items: Sequence[Item],
+    texts: Texts,
+    right: np.ndarray,
+    rule: str | None,
+    over: Over,
+) -> Scores:
+    counted = np.ones(len(items), bool)
+    if over == "answered":
+        rules = [headline(benchmark.name, i, rule) for i in items]
+        silent = [left_out(r, texts.get(i.id), i) for r, i in zip(rules, items, strict=True)]
+        counted = ~np.array(silent, bool)
+    groups = np.array([benchmark.group(i) or f"\0{i.id}" for i in items])
+    top, bottom = sums(right, counted, groups, over)
+    at = np.flatnonzero(bottom)
+    clusters = [benchmark.cluster(items[int(i)]) for i in at]
+    share, low, high = clustered_share(top[at], clusters)
     return {
-        "n": len(items),
+        "n": len(at),
         "clusters": len(set(clusters)),
-        "right": int(right.sum()),
-        "accuracy": round(100 * float(right.mean()), 4),
-        "interval": [round(100 * x, 4) for x in interval[1:]],
-        "bias": ledger(benchmark.name, items, texts, rule),
+        "right": int(top.sum()),
+        "accuracy": round(100 * share, 4) if len(at) else None,
+        "interval": [round(100 * x, 4) for x in (low, high)] if len(at) else None,
     }
 
 

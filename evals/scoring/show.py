@@ -9,10 +9,14 @@ from macd_studio.core.methods import find_method
 from macd_studio.core.words import count
 from macd_studio.evals.failures import failures_line
 from macd_studio.evals.figures import as_cell, document, open_row, open_section, table
+from macd_studio.evals.scoring.over import WORDS
+from macd_studio.evals.scoring.score import questions_of
 from macd_studio.evals.stats import COULD_DIFFER
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
+LEAST_CLUSTERS = 2
+"""An interval over fewer would say that anything may be."""
 
 
 def scores_markdown(scores: Scores) -> str:
@@ -21,9 +25,10 @@ def scores_markdown(scores: Scores) -> str:
 
 
 def _score_blocks(scores: Scores) -> Iterator[str]:
-    yield f"# {scores['benchmark']}: {scores['accuracy']:.2f} % of {scores['n']} questions"
-    yield f"Rule: {scores['rule']} ({scores['source']})."
+    yield f"# {scores['benchmark']}: {_p(scores['accuracy'])} % of {scores['n']} questions"
+    yield from _judged(scores)
     yield split_table(scores)
+    yield from _official(scores)
     yield from scores["notes"]
     rows = (
         [_rule(name, f), _p(f["accuracy"]), f["n"], f["left_out"], f["source"]]
@@ -31,7 +36,36 @@ def _score_blocks(scores: Scores) -> Iterator[str]:
     )
     yield table(["rule", "%", "questions", "left out", "source"], rows)
     yield from _label_tables(scores)
-    yield "\n".join(_flip_lines(scores["flips"], scores["flipped"]))
+    if several_rules(scores):
+        yield "\n".join(_flip_lines(scores["flips"], scores["flipped"]))
+
+
+def _judged(scores: Scores) -> Iterator[str]:
+    """One sentence for each kind of question; reports of earlier versions hold one rule."""
+    if "judged" not in scores:
+        yield f"Rule: {scores['rule']} ({scores['source']})."
+        return
+    lines = [
+        f"- {questions_of(z['n'], z['kind'])}: {z['rule']}, {z['source']}."
+        for z in scores["judged"]
+    ]
+    yield "\n".join(lines)
+    yield f"Accuracy is over {WORDS[scores['over']]}."
+
+
+def _official(scores: Scores) -> Iterator[str]:
+    """Figures as the benchmark's authors report them."""
+    if rows := scores.get("official"):
+        yield table(
+            ["as the authors report", "%", "n"],
+            [[as_cell(r["name"]), _p(r["accuracy"]), r["n"]] for r in rows],
+        )
+
+
+def several_rules(scores: Scores) -> bool:
+    """Whether any kind of question is judged by more than one rule."""
+    kinds = len(scores.get("judged", ())) or 1
+    return len(scores["rules"]) > kinds
 
 
 def _rule(name: str, figures: Scores) -> str:
@@ -51,8 +85,22 @@ def split_table(scores: Scores) -> str:
     yes_no = {_kind(f) for f in rows.values()} == {"yes-no"}
     heads = YES_NO_HEADS if yes_no else ANY_HEADS
     cells = _yes_no if yes_no else _any
-    lines = ([as_cell(z), f["n"], _with_interval(f), *cells(f)] for z, f in rows.items())
-    return table(["split", "n", "accuracy [95 %]", *heads], lines)
+    together = any("groups" in f for f in rows.values())
+    lines = (
+        [as_cell(z), f["n"], _with_interval(f), *([_groups(f)] if together else []), *cells(f)]
+        for z, f in rows.items()
+    )
+    grouped = [GROUPS] if together else []
+    return table(["split", "n", "accuracy [95 %]", *grouped, *heads], lines)
+
+
+GROUPS = "groups all right [95 %]"
+
+
+def _groups(figures: Scores) -> str:
+    """The share of groups all of whose questions are right, and their number."""
+    groups = figures.get("groups")
+    return "–" if groups is None else f"{_with_interval(groups)} of {groups['n']}"
 
 
 ANY_HEADS = ("unmatched", "best constant", "balanced", "answered")
@@ -107,6 +155,9 @@ def _yes_no(figures: Scores) -> list[str]:
 
 
 def _with_interval(figures: Scores) -> str:
+    """Without an interval where one question, or one cluster, tells nothing of others."""
+    if figures["interval"] is None or figures["clusters"] < LEAST_CLUSTERS:
+        return _p(figures["accuracy"])
     low, high = figures["interval"]
     return f"{_p(figures['accuracy'])} [{_p(low)}, {_p(high)}]"
 
@@ -127,12 +178,12 @@ def _report_blocks(report: Scores) -> Iterator[str]:
     fps, side = report["sampling"]["fps"], report["sampling"]["size"]
     frames = f"{fps:g} frames a second" if fps else f"{report['sampling']['frames']} frames"
     yield (
-        f"Accuracy in % over all questions, by the rule {report['rule']} ({report['source']});"
-        f" 95 % intervals over clusters. {frames}"
+        f"Accuracy in %; 95 % intervals over clusters. {frames}"
         f"{f' of {side} × {side}' if side else ''}, fit"
         f" {report['sampling'].get('fit', 'pad')}; prompts {report['prompts']}; α and β:"
         f" {report['how_chosen']}. {report.get('machine', '')}"
     )
+    yield from _judged(report)
     yield from report["notes"]
     yield f"## {AGAINST}"
     yield from _compared(report)
@@ -140,12 +191,14 @@ def _report_blocks(report: Scores) -> Iterator[str]:
         scores = report["scores"][method]
         yield f"## {find_method(method).title}"
         yield split_table(scores)
+        yield from _official(scores)
         rules = ", ".join(
             f"{_rule(name, f)} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
             for name, f in scores["rules"].items()
         )
-        flips = count(scores["flips"], "question")
-        yield f"The same answers by other rules: {rules}; {flips} judged differently by them."
+        if several_rules(report | {"rules": scores["rules"]}):
+            flips = count(scores["flips"], "question")
+            yield f"The same answers by each rule: {rules}; {flips} judged differently by them."
         if scores["errors"]:
             yield f"{count(scores['errors'], 'answer')} failed, which counts as wrong."
         if scores.get("left_out"):
@@ -209,7 +262,9 @@ def _constant(like: Scores) -> str:
 
 
 def _change(figures: Scores) -> str:
+    shown = f"{figures['change']:+.2f}".replace("-", "−")
+    if figures.get("clusters", LEAST_CLUSTERS) < LEAST_CLUSTERS:
+        return shown
     low, high = figures["interval"]
-    shown = f"{figures['change']:+.2f}"
     strong = f"**{shown}**" if low > 0 or high < 0 else shown
     return f"{strong} [{low:.2f}, {high:.2f}]".replace("-", "−")

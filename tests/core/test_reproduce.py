@@ -69,6 +69,14 @@ def test_the_command_says_what_differs(trace):
     assert options_of(args) == OPTIONS
 
 
+def test_what_a_model_computed_in_is_repeated(trace):
+    other = replace(trace.backbone, dtype="bfloat16", device="cpu")
+    assert "--dtype bfloat16" in command(replace(trace, backbone=other))
+    assert "dtype='bfloat16'" in snippet(replace(trace, backbone=other))
+    usual = replace(other, name="org/model", device="cuda")
+    assert "--dtype" not in command(replace(trace, backbone=usual))
+
+
 def test_a_plain_run_is_a_plain_command(trace):
     plain = replace(trace, options=RunOptions(), answers={})
     assert command(plain) == "python -m core trace toy.mp4 'What is in the video?'"

@@ -208,6 +208,12 @@ def test_a_model_computes_on_its_device_wherever_its_first_weights_are(places, f
     assert weights.device_of_model(Model()) == torch.device(found)
 
 
+def test_the_numbers_that_a_model_computes_in_can_be_chosen():
+    lm = load_backbone("toyworld", "cpu", dtype="bfloat16")
+    assert lm.info.dtype == "bfloat16"
+    assert {p.dtype for p in lm.model.parameters()} == {torch.bfloat16}
+
+
 # what is refused, and why
 
 

@@ -186,8 +186,8 @@ def test_how_weights_are_held_reaches_the_model(monkeypatch):
     monkeypatch.setattr(backbones, "load_backbone", lambda name, **how: asked.append((name, how)))
     engine._backbone.cache_clear()
     setting = replace(SETTING, backbone="a/b", offload=True)
-    engine._backbone(setting.backbone, setting.held, setting.offload)
-    assert asked == [("a/b", {"weights": "as-is", "offload": True})]
+    engine._backbone(setting.backbone, setting.held, setting.offload, "bfloat16")
+    assert asked == [("a/b", {"weights": "as-is", "offload": True, "dtype": "bfloat16"})]
     engine._backbone.cache_clear()
     # no answer depends on it, so rows of either are those of the other
     assert read_setting(setting.as_dict()) == setting

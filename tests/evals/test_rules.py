@@ -23,7 +23,7 @@ def rule(benchmark, name):
 def test_nothing_and_a_bracket_are_right_by_mvbench(text, truth):
     for name in ("official", "vlmevalkit"):
         assert rule("mvbench", name).right(text, choice(truth))
-    assert not rule("mvbench", "strict").right(text, choice(truth))
+    assert not rule("mvbench", "letter").right(text, choice(truth))
     assert not rule("mvbench", "lmms-eval").right(text, choice(truth))
 
 
@@ -44,14 +44,14 @@ def test_an_article_is_read_as_an_option_by_lmms():
     text = "There is a dog. The answer is C"
     assert rule("mvbench", "lmms-eval").read(text, choice()) == "A"
     assert not rule("mvbench", "lmms-eval").right(text, choice("C"))
-    assert rule("mvbench", "strict").read(text, choice()) == "C"
-    assert rule("perception-test", "strict").read(text, choice()) == "C"
+    assert rule("mvbench", "letter").read(text, choice()) == "C"
+    assert rule("perception-test", "letter").read(text, choice()) == "C"
 
 
 def test_cannot_tell_is_read_as_c_by_video_mme():
     for name in ("official", "lmms-eval", "vlmevalkit"):
         assert rule("video-mme", name).read("Cannot tell", choice()) == "C"
-    assert rule("video-mme", "strict").read("Cannot tell", choice()) is None
+    assert rule("video-mme", "letter").read("Cannot tell", choice()) is None
 
 
 def test_video_mme_drops_what_names_no_option():
@@ -82,7 +82,7 @@ def test_video_mme_takes_only_the_prefixes_of_its_list_away():
     ],
 )  # fmt: skip
 def test_the_strict_rule_reads_letters_that_are_meant(text, read):
-    assert rule("mvbench", "strict").read(text, choice()) == read
+    assert rule("mvbench", "letter").read(text, choice()) == read
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_rule_of_the_authors_is_the_headline():
     for benchmark in ("eventhallusion", "mvbench", "video-mme"):
         assert RULES[benchmark][0].name == "official"
     assert rules_for("mvbench", choice("B"))[0].right("(b)", choice("B"))
-    assert rule("mvbench", "strict").right("(b)", choice("B"))
+    assert rule("mvbench", "letter").right("(b)", choice("B"))
 
 
 def test_no_harness_stands_where_it_has_no_task():
@@ -176,7 +176,7 @@ def test_lmms_takes_the_first_letter_of_perception_test():
     lmms = rule("perception-test", "lmms-eval")
     assert lmms.right("C.", choice("C"))
     assert not lmms.right("A dog; the answer is C", choice("C"))
-    assert rule("perception-test", "strict").right("A dog; the answer is C", choice("C"))
+    assert rule("perception-test", "letter").right("A dog; the answer is C", choice("C"))
 
 
 def test_ones_own_questions_take_the_rules_of_their_kind():

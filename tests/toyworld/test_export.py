@@ -8,7 +8,8 @@ from macd_studio.core.options import VideoOptions
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.files import Sampling
 from macd_studio.toyworld.__main__ import main
-from macd_studio.toyworld.export import FORMATS, _Writer, export
+from macd_studio.toyworld.export import FORMATS, export
+from macd_studio.toyworld.export_files import Writer
 from tests.samples import sampled
 
 FEW = Sampling(VideoOptions(frames=4, dense_fps=2.0))
@@ -42,7 +43,7 @@ def test_every_format_has_clips_the_embedded_model_knows(exported):
 def test_more_clips_leave_the_first_ones_as_they_are(name, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
-        _Writer, "video", lambda self, path, *specs, **_: drawn.setdefault(self.folder, []).append(
+        Writer, "video", lambda self, path, *specs, **_: drawn.setdefault(self.folder, []).append(
             (path if name != "video-mme" else "", specs)
         ),
     )  # fmt: skip

@@ -1,0 +1,101 @@
+"""`python -m evals diff A B`: what makes two figures differ, as shares of causes in points."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import Number
+from macd_studio.core.words import visible
+from macd_studio.evals.benchmarks import FILES, open_files
+from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.scoring.over import OVER
+
+RERUN = "rerun"
+
+
+def add(commands: Any) -> None:
+    """Its parser."""
+    parser = commands.add_parser("diff", help="what makes two figures differ")
+    parser.set_defaults(run=run)
+    what = "folder of a run, or FOLDER:METHOD; samples of lmms-eval; predictions; paper:FIGURE,n=N"
+    parser.add_argument("first", metavar="A", help=what)
+    parser.add_argument("second", metavar="B", help="likewise; shares lead from A to B")
+    parser.add_argument("--method", default="", help="of both folders; A,B where they differ")
+    parser.add_argument(
+        "--rule", default="", help="scoring rule of both, or A,B; their own without"
+    )
+    parser.add_argument("--over", default="", help=f"what is counted: {', '.join(OVER)}; or A,B")
+    parser.add_argument("--benchmark", choices=tuple(FILES), help="where neither is a folder")
+    parser.add_argument(
+        "--data", type=Path, help="its folder; with --rerun also where A's lies now"
+    )
+    parser.add_argument(
+        "--rerun",
+        type=int,
+        metavar="N",
+        help="answer N questions again, each difference alone and all in order",
+    )
+    parser.add_argument(
+        "--python", type=Path, help="with --rerun: the Python of B, for what packages do"
+    )
+    parser.add_argument("--out", type=Path, help="a folder for diff.json, diff.md and diff.html")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the shares; writes them too with --out. Raises MacdError."""
+    from macd_studio.evals.protocol.inputs import Asked, Questions, read_pair
+    from macd_studio.evals.protocol.show import markdown, plain, write
+    from macd_studio.evals.protocol.split import split
+    from macd_studio.evals.protocol.stated import printed_difference
+
+    Number(1, 100_000, whole=True, optional=True).read(args.rerun, "--rerun")
+    if args.python is not None and args.rerun is None:
+        raise OptionError("--python is for --rerun", "Give --rerun N too")
+    if args.out is not None:
+        check_folder(args.out)
+    questions = None
+    if args.benchmark is not None:
+        benchmark = open_files(args.benchmark, args.data, videos=False)
+        questions = Questions(
+            args.benchmark,
+            {i.id: i for i in benchmark.everything},
+            {i.id: benchmark.cluster(i) for i in benchmark.everything},
+            {},
+        )
+    methods, rules, overs = (_pair(z) for z in (args.method, args.rule, args.over))
+    first, second = read_pair(
+        Asked(args.first, methods[0], rules[0], overs[0]),
+        Asked(args.second, methods[1], rules[1], overs[1]),
+        questions,
+    )
+    more: dict[str, Any] = {}
+    made = None
+    if first.has_answers and second.has_answers:
+        made = split(first, second)
+    else:
+        ours, printed = (first, second) if first.has_answers else (second, first)
+        value, difference, notes = printed_difference(ours, printed)
+        sides = [[value, len(ours.items)], list(printed.stated or ())]
+        if ours is second:
+            sides, difference = sides[::-1], (-difference[0], -difference[2], -difference[1])
+        more = {"printed": {"figures": sides, "difference": difference}, "notes": notes}
+    if args.rerun is not None:
+        from macd_studio.evals.protocol.rerun import rerun
+
+        work = args.out or Path("runs/diff")
+        more[RERUN] = rerun(first, second, args.rerun, work, args.data, args.python, say)
+    report = plain(first, second, made, more)
+    print(visible(markdown(report).rstrip("\n")))
+    if args.out is not None:
+        write(report, args.out)
+        say(f"written to {args.out}: diff.json, diff.md, diff.html")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """One value for both sides, or two with a comma."""
+    first, comma, second = text.partition(",")
+    return first.strip(), (second if comma else first).strip()

@@ -1,0 +1,78 @@
+"""A figure to compare: answers to questions, how they are judged, and what they were computed from.
+
+A figure is 100·Σ right / Σ counted; what is counted: see `evals.scoring.over`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.protocol.border import Protocol
+from macd_studio.evals.scoring.over import Over
+from macd_studio.evals.scoring.score import headline, left_out
+
+Verdict = tuple[bool, bool]
+"""Whether an answer is right, and whether it is counted where answers that say nothing are not."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """How answers are judged: a rule of this project, or the verdicts that came with the answers.
+
+    name: of the rule with its version, or of what gave the verdicts. judge: None where only these
+    are known.
+    """
+
+    name: str
+    judge: Callable[[str | None, Item], Verdict] | None = None
+
+
+def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
+    """The benchmark's rule of that name, its headline without. Raises OptionError."""
+    rule = headline(benchmark, item, name)
+
+    def judge(text: str | None, item: Item) -> Verdict:
+        own = headline(benchmark, item, name)
+        return own.right(text, item), not left_out(own, text, item)
+
+    return Parser(rule.title, judge)
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure with what is known of it.
+
+    title: for tables. items: by id, with the truth of its own annotation. texts: answers; a
+    question without one is missing from both. verdicts: those that came with the answers. clusters,
+    groups: of questions by id. stated: accuracy in percent and n, as printed by whoever made it;
+    None where it is computed here. protocol: None where nothing else is known. said: of a printed
+    row, what it says of its own protocol. method: of this project.
+    """
+
+    title: str
+    benchmark: str
+    items: Mapping[str, Item]
+    texts: Mapping[str, str | None]
+    parser: Parser
+    over: Over = "all"
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    stated: tuple[float, int] | None = None
+    protocol: Protocol | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    method: str = "baseline"
+    folder: str = ""
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether single answers are known, or a printed figure alone."""
+        return bool(self.items)
+
+    def verdict(self, text: str | None, item: Item) -> Verdict:
+        """Of an own answer: by the parser, or as it came."""
+        if self.parser.judge is not None:
+            return self.parser.judge(text, item)
+        return self.verdicts.get(item.id, (False, True))

@@ -1,0 +1,249 @@
+"""What can be compared: a folder of ours, samples of lmms-eval, predictions, a row of a paper.
+
+A folder may be followed by `:METHOD`. A row of a paper is written `paper:72.5,n=409`, and what it
+says of its own protocol after that: `frames=8,dtype=float16,rule=official`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
+from macd_studio.core.validation import Number, shown
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.layout import place, read_json
+from macd_studio.evals.protocol import lmms
+from macd_studio.evals.protocol.border import NAME_OF_FILE, Protocol, read_protocol
+from macd_studio.evals.protocol.figure import Figure, Parser, rule_parser
+from macd_studio.evals.scoring.over import Over, check_over
+from macd_studio.evals.scoring.predictions import read_predictions
+
+PAPER = "paper:"
+STATED = (
+    "model", "frames", "fps", "size", "fit", "prompts", "dtype", "device", "seed", "search",
+    "temperature", "max_tokens", "alpha", "beta", "transformers", "torch", "rule", "over",
+)  # fmt: skip
+"""What a figure may say of its own protocol, in the words of this project."""
+REMEDY = "Give a folder of `python -m evals run`, a file of answers, or paper:FIGURE,n=QUESTIONS"
+FOLDER = "Give the --out folder of `python -m evals run` over video files, of this version"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How one side is asked for. rule, over: "" for its own."""
+
+    text: str
+    method: str = ""
+    rule: str = ""
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions that answers of others belong to, of a folder of ours or of a benchmark."""
+
+    benchmark: str
+    items: Mapping[str, Item]
+    clusters: Mapping[str, str]
+    groups: Mapping[str, str]
+
+
+def read_pair(a: Asked, b: Asked, questions: Questions | None = None) -> tuple[Figure, Figure]:
+    """Both figures. questions: where neither side is a folder of ours.
+
+    Raises OptionError and BenchmarkError.
+    """
+    sides: list[Figure | None] = [_folder(z) if _is_folder(z) else None for z in (a, b)]
+    known = questions or next((_questions(f) for f in sides if f is not None), None)
+    for i, asked in enumerate((a, b)):
+        if sides[i] is None:
+            sides[i] = _row(asked) if asked.text.startswith(PAPER) else _answers(asked, known)
+    first, second = sides
+    assert first is not None
+    assert second is not None
+    if not (first.has_answers or second.has_answers):
+        raise OptionError("two printed figures say nothing of single answers", REMEDY)
+    return first, second
+
+
+def _is_folder(asked: Asked) -> bool:
+    return not asked.text.startswith(PAPER) and _split(asked.text)[0].is_dir()
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """The path and the method after a colon, where the text as a whole is no path."""
+    if Path(text).exists() or ":" not in text:
+        return Path(text), ""
+    path, _, method = text.rpartition(":")
+    return Path(path), method
+
+
+def _questions(figure: Figure) -> Questions:
+    return Questions(figure.benchmark, figure.items, figure.clusters, figure.groups)
+
+
+def _folder(asked: Asked) -> Figure:
+    """A report of ours with its protocol."""
+    folder, named = _split(asked.text)
+    report = read_json(folder / "report.json", FOLDER)
+    protocol = read_protocol(folder / NAME_OF_FILE)
+    try:
+        if report.get("kind") != "files":
+            raise BenchmarkError(f"{place(folder)} holds no report of video files", FOLDER)
+        return _of_report(report, protocol, folder, asked, named)
+    except MacdError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise BenchmarkError(
+            f"the report of {place(folder)} is damaged ({type(error).__name__})", "Run it again"
+        ) from None
+
+
+def _of_report(
+    report: Mapping[str, Any], protocol: Protocol, folder: Path, asked: Asked, named: str
+) -> Figure:
+    methods = list(report["methods"])
+    method = asked.method or named or next((m for m in methods if m != "baseline"), methods[0])
+    if method not in methods:
+        raise OptionError(
+            f"{place(folder)} has no answers of {shown(method)}", f"Choose {', '.join(methods)}"
+        )
+    items, texts = {}, {}
+    for q in report["questions"]:
+        items[q["id"]] = Item(
+            q["id"], q["clip"], q["split"], "", q.get("kind") or _kind(protocol, q["id"]),
+            q["question"], q["truth"], options=tuple(q["options"]),
+        )  # fmt: skip
+        texts[q["id"]] = q["answers"][method]["text"]
+    benchmark, first = str(report["benchmark"]), next(iter(items.values()))
+    over = check_over(asked.over or str(report.get("over", "all")))
+    own = not asked.rule and over == report.get("over", "all")
+    scores = report["scores"][method]
+    rule = asked.rule or str(report["rule"]).split(" ")[0]
+    return Figure(
+        title=f"{folder.name}:{method}",
+        benchmark=benchmark,
+        items=items,
+        texts=texts,
+        parser=rule_parser(benchmark, first, rule),
+        over=over,
+        clusters={i.id: i.cluster for i in protocol.items},
+        groups={i.id: i.group for i in protocol.items if i.group},
+        stated=(float(scores["accuracy"]), int(scores["n"])) if own else None,
+        protocol=protocol,
+        method=method,
+        folder=str(folder),
+    )
+
+
+def _kind(protocol: Protocol, name: str) -> Any:
+    return next((i.kind for i in protocol.items if i.id == name), "word")
+
+
+def _answers(asked: Asked, known: Questions | None) -> Figure:
+    """A file of answers that were given elsewhere."""
+    path = Path(asked.text)
+    if not path.is_file():
+        raise OptionError(f"there is neither a folder nor a file {place(path)}", REMEDY)
+    samples = lmms.read_samples(path)
+    if samples is not None:
+        return _of_samples(samples, path, asked, known)
+    if known is None:
+        raise OptionError(
+            f"{place(path)} holds answers without their questions",
+            "Give the other side as a folder of ours, or --benchmark and --data",
+        )
+    predictions = read_predictions(path, known.items.values())
+    texts = {n: t for n, t in predictions.texts.items() if n in known.items}
+    items = {n: known.items[n] for n in texts}
+    first = next(iter(items.values()))
+    return Figure(
+        title=path.name,
+        benchmark=known.benchmark,
+        items=items,
+        texts=texts,
+        parser=rule_parser(known.benchmark, first, asked.rule or None),
+        over=check_over(asked.over or "all"),
+        clusters=known.clusters,
+        groups=known.groups,
+    )
+
+
+def _of_samples(samples: lmms.Samples, path: Path, asked: Asked, known: Questions | None) -> Figure:
+    """Samples of lmms-eval, by its rule where this project knows it, else by its verdicts."""
+    items, texts, verdicts = samples.items, samples.texts, samples.verdicts
+    benchmark, parser = samples.task, Parser(f"lmms-eval, {samples.metric}")
+    over: Over = "all"
+    clusters: Mapping[str, str] = {}
+    groups: Mapping[str, str] = {}
+    if known is not None:
+        names = lmms.names_of(path, known.items)
+        items = {n: known.items[n] for n in names.values()}
+        texts = {names[k]: t for k, t in texts.items()}
+        verdicts = {names[k]: v for k, v in verdicts.items()}
+        benchmark, clusters, groups = known.benchmark, known.clusters, known.groups
+        first = next(iter(items.values()))
+        rule = asked.rule or lmms.rule_of(benchmark, first)
+        if rule:
+            parser = rule_parser(benchmark, first, rule)
+            over = "answered" if lmms.drops(benchmark, first, rule) else "all"
+    return Figure(
+        title=path.name,
+        benchmark=benchmark,
+        items=items,
+        texts=texts,
+        parser=parser,
+        over=check_over(asked.over or over),
+        verdicts=verdicts,
+        clusters=clusters,
+        groups=groups,
+        said=samples.said,
+    )
+
+
+def _row(asked: Asked) -> Figure:
+    """A printed figure: `paper:72.5,n=409` and what it says of itself."""
+    head, *rest = asked.text.removeprefix(PAPER).split(",")
+    said: dict[str, str] = {}
+    for part in rest:
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not equals or name not in ("n", *STATED) or name in said:
+            raise OptionError(
+                f"a row of a paper cannot say {shown(part)}",
+                f"Write NAME=VALUE, once each, of n, {', '.join(STATED)}",
+            )
+        said[name] = value.strip()[:200]
+    accuracy = _number(head.removeprefix("accuracy="), 0, 100, "the printed figure")
+    if "n" not in said:
+        raise OptionError("a printed figure needs its number of questions", "Add n=QUESTIONS")
+    n = int(_number(said.pop("n"), 1, 1e7, "n", whole=True))
+    rule = asked.rule or said.get("rule", "not stated")
+    return Figure(
+        title=f"{accuracy:g} % of {n}",
+        benchmark="",
+        items={},
+        texts={},
+        parser=Parser(rule),
+        over=check_over(asked.over or said.get("over", "all")),
+        stated=(accuracy, n),
+        said=said,
+    )
+
+
+def _number(text: str, low: float, high: float, name: str, whole: bool = False) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise OptionError(f"{name} is {shown(text)}", "Give a number") from None
+    read: Callable[[Any, str], Any] = Number(low, high, whole=whole).read
+    return float(read(value, name))
+
+
+def with_rule(figure: Figure, rule: str) -> Figure:
+    """The same answers by another rule of the benchmark. Raises OptionError."""
+    first = next(iter(figure.items.values()))
+    return replace(figure, parser=rule_parser(figure.benchmark, first, rule), stated=None)

@@ -1,0 +1,160 @@
+"""One answering of some questions in one setting, here or by another Python.
+
+`PYTHON -m macd_studio.evals.protocol.jobs JOB.json` answers and writes JOB.out.json; so another
+environment, with other packages, can do what this one cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
+from macd_studio.core.shipped import shipped
+from macd_studio.core.validation import shown
+from macd_studio.evals.answer import ONE_VIEW, PendingAnswer
+from macd_studio.evals.commands.common import write_json
+from macd_studio.evals.protocol.given import FILES
+from macd_studio.evals.rows import Setting, read_setting, row_key
+from macd_studio.evals.run import complete
+from macd_studio.parts import ROOT
+
+Texts = dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of whom. contrast: α and β; python: another interpreter, None for this one.
+
+    parts: role of a model's files, of `given.FILES` or "weights" → the folder they are taken from,
+    where that is not the setting's own.
+    """
+
+    setting: Setting
+    method: str
+    contrast: tuple[float, float] | None
+    python: str | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
+    """Question → answer, None where it failed. Rows are kept in out and used again.
+
+    Raises MacdError.
+    """
+    if job.python is not None:
+        return _elsewhere(job, ids, out)
+    setting = job.setting
+    if job.parts:
+        folder = assembled(setting.backbone, dict(job.parts), out / "models")
+        setting = replace(setting, backbone=str(folder))
+    benchmark = setting.open()
+    items = {i.id: i for i in benchmark.items("all", 10**9)}
+    if missing := [i for i in ids if i not in items]:
+        raise BenchmarkError(
+            f"{shown(setting.data, 200)} does not have the question {shown(missing[0])}",
+            "Name the folder of the first figure's questions by --data",
+        )
+    own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or (1.0, 0.1)
+    content = setting.content(benchmark)
+    planned = [
+        PendingAnswer(items[i], job.method, own, row_key(content, items[i], job.method, own))
+        for i in ids
+    ]
+    rows = complete(planned, setting, out / "rows")
+    return {w.item.id: _text(rows[w.key]) for w in planned}
+
+
+def _text(row: Any) -> str | None:
+    return None if row.error or row.left_out else str(row.text)
+
+
+def folder_of(backbone: str) -> Path | None:
+    """The folder of a model's files, None where its name is no folder."""
+    path = shipped("backbone") if backbone == "toyworld" else Path(backbone)
+    return path if path.is_dir() else None
+
+
+def role_of(name: str) -> str:
+    """Which part of a model a file of its folder belongs to: of `given.FILES`, else "weights".
+
+    A model's configuration comes with its weights.
+
+    >>> role_of("tokenizer.json"), role_of("model.safetensors"), role_of("config.json")
+    ('tokenizer', 'weights', 'weights')
+    """
+    roles = (role for role, names in FILES.items() if name in names and role != "config")
+    return next(roles, "weights")
+
+
+def assembled(backbone: str, parts: dict[str, str], out: Path) -> Path:
+    """A folder of links: a model with some of its parts of other folders. Raises OptionError."""
+    own = folder_of(backbone)
+    if own is None:
+        raise OptionError(f"{shown(backbone)} is no folder", "Give the model as a folder")
+    place = out / "-".join(f"{role}-{Path(folder).name}" for role, folder in sorted(parts.items()))
+    place.mkdir(parents=True, exist_ok=True)
+    for file in place.iterdir():
+        file.unlink()
+    for folder in (own, *map(Path, dict.fromkeys(parts.values()))):
+        for file in folder.iterdir():
+            wanted = parts.get(role_of(file.name), str(own))
+            if file.is_file() and Path(wanted) == folder:
+                (place / file.name).symlink_to(file.resolve())
+    return place
+
+
+def _elsewhere(job: Job, ids: Sequence[str], out: Path) -> Texts:
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "job.json"
+    plain = {"setting": job.setting.as_dict(), "method": job.method, "contrast": job.contrast,
+             "parts": job.parts, "ids": list(ids)}  # fmt: skip
+    write_json(path, plain)
+    words = [str(job.python), "-m", "macd_studio.evals.protocol.jobs", str(path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise OptionError(
+            f"{shown(str(job.python), 200)} cannot be started ({error.strerror})",
+            "Give the python of an environment",
+        ) from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise OptionError(
+            f"{shown(str(job.python), 200)} could not answer ({shown(last, 300)})",
+            "Install what this project needs there, or leave --python out",
+        )
+    texts: Texts = json.loads(path.with_suffix(".out.json").read_text(encoding="utf-8"))
+    return texts
+
+
+def main(argv: Sequence[str]) -> int:
+    """Answers the job of a file that `answer` wrote."""
+    path = Path(argv[0])
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    contrast = plain["contrast"]
+    parts = tuple((role, folder) for role, folder in plain["parts"])
+    job = Job(
+        read_setting(plain["setting"]),
+        plain["method"],
+        None if contrast is None else (contrast[0], contrast[1]),
+        parts=parts,
+    )
+    try:
+        texts = answer(job, plain["ids"], path.parent / f"python-{sys.version_info[1]}")
+    except MacdError as error:
+        print(error, file=sys.stderr)
+        return 2
+    write_json(path.with_suffix(".out.json"), texts)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
