@@ -65,7 +65,12 @@ class ScoreRule(ABC):
 
     @property
     def needs_every_logit(self) -> bool:
-        """Whether it takes a sum over the vocabulary, or the size of a logit itself."""
+        """Whether it takes a sum over the vocabulary."""
+        return False
+
+    @property
+    def needs_raw_logits(self) -> bool:
+        """Whether the zero of the logits counts, which log-probabilities have lost."""
         return False
 
     @property
@@ -146,7 +151,7 @@ class Linear(LinearContrast, ScoreRule):
         return self.contrast if type(self) is Linear else None
 
     @property
-    def needs_every_logit(self) -> bool:
+    def needs_raw_logits(self) -> bool:
         """The cut by raw logits: log-probabilities have another zero."""
         return self.contrast.head == "raw"
 
@@ -176,6 +181,11 @@ class MeanViews(ScoreRule):
     def create(cls, setting: Setting) -> Self:
         """α, β and cut of the run."""
         return cls(setting.contrast)
+
+    @property
+    def needs_raw_logits(self) -> bool:
+        """See `Linear.needs_raw_logits`."""
+        return self.contrast.head == "raw"
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The same weights for every token."""

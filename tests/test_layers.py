@@ -105,6 +105,7 @@ WITHOUT_TORCH = {
     "phrases",
     "description",
     "weights_options",
+    "remote_address",
     "traces.archive",
     "traces.bundle",
     "traces.codec",

@@ -231,7 +231,10 @@ _READ = [one.title for one in FORMATS.values()]
 def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("video", metavar="VIDEO")
     trace.add_argument("question", metavar="QUESTION")
-    trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
+    trace.add_argument(
+        "--backbone", default="toyworld",
+        help="toyworld, a folder, a hub id, or a vLLM server: vllm:http://HOST:PORT[/MODEL]",
+    )  # fmt: skip
     trace.add_argument(
         "--detector",
         default="toyworld",
@@ -288,11 +291,11 @@ def _edit(args: argparse.Namespace) -> Trace:
         if edit.kind == "point":
             check_segmenter(edit.segmenter)
     contrast = _contrast(args, trace, edits)
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import open_backbone
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    lm = load_backbone(backbone, args.device, **asdict(held))
+    lm = open_backbone(backbone, args.device, **asdict(held))
     bench = Workbench(trace, lm)
     for edit in edits:
         tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")

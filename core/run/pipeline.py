@@ -401,7 +401,7 @@ def _load(
     run.timed("load", began)
     began = time.monotonic()
     reports = list(model.notes)
-    model = model.reading(clip.is_picture)
+    model = model.reading(clip.is_picture).stopping_when(run.cancelled)
     with collecting(reports):
         encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     run.warnings += [*encoded.notes, *reports]
@@ -436,6 +436,7 @@ def _record(model: Reader, prompt: str, mean: tuple[float, ...], picture: bool) 
         values["adapter"] = AdapterRecord(**asdict(model.info.adapter))
     optional = (
         "quantised", "held_bytes", "offloaded", "lacks", "device_name", "weights_hash", "adapter",
+        "server", "log_p_error",
     )  # fmt: skip
     absent = frozenset(n for n in optional if not values[n])
     return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)
