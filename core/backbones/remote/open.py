@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import httpx
-
 from macd_studio.core.backbones.remote.client import CONCURRENCY, Client
 from macd_studio.core.backbones.remote.files import load_files
 from macd_studio.core.backbones.remote.probe import choose_model, probe
@@ -21,19 +19,20 @@ def open_server(
     progress: Progress | None = None,
     question: str = "",
     concurrency: int = CONCURRENCY,
-    transport: httpx.BaseTransport | None = None,
+    connect: Connect | None = None,
 ) -> RemoteReader:
     """A reader of the model at `vllm:http://HOST:PORT[/MODEL]`, once it was probed.
 
     The key is read from MACD_VLLM_KEY. Tokenizer and processor come from MACD_VLLM_FILES, a folder
     or hub id, or from where the server says that its model is. progress: told what is done.
     question: refused where the model will refuse it. concurrency: requests under way at once.
+    connect: another way to make the client.
     Raises RemoteError where the server cannot be used, with the reason, BackboneNotFound for a
     wrong address, and what `load_backbone` raises for files that are missing.
     """
     progress, address = progress or Progress(), read_address(name)
     progress.begin(f"Asking {address.url}")
-    client = Client(address, key(), concurrency, transport)
+    client = connect(address) if connect else Client(address, key(), concurrency)
     client = client.stopping_when(lambda: progress.stopped)
     model, origin, length = choose_model(client.get("/v1/models"), address.model)
     lm = load_files(files() or origin, name)

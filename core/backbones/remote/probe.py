@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.files import FilesLM
@@ -55,7 +56,8 @@ class Server:
     pixels. most: log-probabilities a token, WHOLE for all, of a `vocabulary` that is 0 elsewhere.
     chosen: whether tokens may be named. question: how the prompt's log-probabilities are had.
     alone, among: the largest change of a log-probability near the likeliest when a view is read
-    again, alone and beside others.
+    again, alone and beside others. rounding: the same where pixels are dithered by a step of 8
+    bits, 0 in the exact way.
     """
 
     url: str
@@ -69,12 +71,13 @@ class Server:
     question: Question
     alone: float
     among: float
+    rounding: float = 0.0
     lacking: tuple[Lacking, ...] = ()
 
     @property
     def error(self) -> float:
         """ε, the error that each log-probability is taken to have, nats."""
-        return max(LEAST_ERROR, TIMES_NOISE * max(self.alone, self.among))
+        return max(LEAST_ERROR, TIMES_NOISE * max(self.alone, self.among, self.rounding))
 
     @property
     def title(self) -> str:
@@ -87,12 +90,13 @@ class Server:
         most = "of every token" if self.most == WHOLE else f"of the {self.most} likeliest tokens"
         chosen = " and of named ones" if self.chosen else ""
         loss = "the question's loss can be read" if self.question else "no loss of the question"
+        rounded = "" if self.exact else f", and by {self.rounding:.1e} when pixels are rounded"
         told = [
             f"{self.url}: vLLM {self.version}, model {self.model}",
             f"views are read {way}; prompts and frames are those made here",
             f"log-probabilities {most}{chosen}; {loss}",
             f"read again, log-probabilities change by {self.alone:.1e} alone and {self.among:.1e}"
-            f" beside others, so {self.error:.1e} is taken as their error",
+            f" beside others{rounded}, so {self.error:.1e} is taken as their error",
         ]
         return [*told, *(f"not here: {one.what} ({one.option})" for one in self.lacking)]
 
@@ -162,9 +166,10 @@ def probe(client: Client, lm: FilesLM, model: str, length: int) -> tuple[Server,
     if isinstance(way, CommonWay):
         _check_frames(way, encoded)
     alone, among = _noise(way, lm, view, most)
+    rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, most)
     found = Server(
         client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
-        vocabulary, chosen, question, alone, among, tuple(lacking),
+        vocabulary, chosen, question, alone, among, rounding, tuple(lacking),
     )  # fmt: skip
     return found, way
 
@@ -196,6 +201,9 @@ def _refused(error: RemoteError) -> RemoteError:
     text = error.cause.lower()
     if "trust" in text or "mm_processor_kwargs" in text or "media_io_kwargs" in text:
         remedy = "Start it with --trust-request-mm-kwargs, so that it leaves frames as they are"
+        return RemoteError(error.cause, remedy, error.status)
+    if "logprobs" in text:
+        remedy = "It gives no log-probabilities: start it with --max-logprobs -1"
         return RemoteError(error.cause, remedy, error.status)
     if "video" in text or "multimodal" in text or "multi-modal" in text:
         remedy = "Serve a model that reads video, with --limit-mm-per-prompt '{\"video\":1}'"
@@ -300,6 +308,21 @@ def _noise(way: Way, lm: FilesLM, view: View, most: int) -> tuple[float, float]:
     asked = [way.row(other, (), wanted) for other in [*others[:4], view, *others[4:]]]
     answers = way.client.all(asked)
     return alone, _change(first, way.read_row(view, (), answers[4]))
+
+
+def _rounding(way: Way, view: View, most: int) -> float:
+    """The largest change where every value is dithered by a step of 8 bits, up or down or not."""
+    assert view.encoded is not None
+    assert view.video is not None
+    encoded, video, wanted = view.encoded, view.video, Wanted(most if most != WHOLE else 20)
+    generator, step = torch.Generator().manual_seed(0), 1 / 255 / encoded.std[:, None, None]
+    views = [view]
+    for _ in range(REPEATS):
+        moved = torch.randint(-1, 2, video.shape, generator=generator)
+        views.append(View(encoded, video + step * moved, view.prompt, view.text))
+    answers = way.client.all([way.row(one, (), wanted) for one in views])
+    first, *rest = (way.read_row(v, (), a) for v, a in zip(views, answers, strict=True))
+    return max(_change(first, other) for other in rest)
 
 
 def _change(first: Said, again: Said) -> float:

@@ -68,14 +68,14 @@ class View:
     text: str
 
     @cached_property
-    def _made(self) -> list[Any]:
-        return []
+    def _made(self) -> dict[str, Any]:
+        return {}
 
-    def sent(self, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once."""
-        if not self._made:
-            self._made.append(make())
-        return self._made[0]
+    def sent(self, way: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for each way."""
+        if way not in self._made:
+            self._made[way] = make()
+        return self._made[way]
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class ExactWay(Way):
             "sampling_params": {**SAMPLING, "max_tokens": 1, "detokenize": False, **more},
         }
         if view.encoded is not None:
-            body["features"] = view.sent(lambda: self._pixels(view))
+            body["features"] = view.sent("exact", lambda: self._pixels(view))
         return Asked("/inference/v1/generate", body)
 
     def row(self, view: View, tokens: Sequence[int], wanted: Wanted) -> Asked:
@@ -277,7 +277,7 @@ class CommonWay(Way):
 
     def row(self, view: View, tokens: Sequence[int], wanted: Wanted) -> Asked:
         """See `Way.row`: the answer so far is a message that the model goes on with."""
-        body = dict(view.sent(lambda: self.chat(view)))
+        body = dict(view.sent("common", lambda: self.chat(view)))
         written = [*self._thought(view), *tokens]
         if written:
             text = str(self.lm.tokenizer.decode(written, skip_special_tokens=False))
@@ -314,7 +314,7 @@ class CommonWay(Way):
 
     def question(self, view: View, at: Sequence[int], how: Question) -> Asked:
         """See `Way.question`: of the whole prompt."""
-        body = dict(view.sent(lambda: self.chat(view)))
+        body = dict(view.sent("common", lambda: self.chat(view)))
         more = {"prompt_logprobs": 0, "return_token_ids": True, "logprobs": True, "top_logprobs": 1}
         return Asked("/v1/chat/completions", body | more | {"return_tokens_as_token_ids": True})
 
