@@ -43,13 +43,15 @@ class ScoreRule(ABC):
 
     name: in `RULES`, and in METHOD names. title: for tables. second_views: how many second views it
     must be given; with more or fewer it is refused. at_most: the largest number where it takes
-    several. Its docstring names the source.
+    several. moves_with_views: whether its weights follow from the views' values. Its docstring
+    names the source.
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     second_views: ClassVar[int] = 1
     at_most: ClassVar[int | None] = None
+    moves_with_views: ClassVar[bool] = False
 
     @classmethod
     def takes(cls, second_views: int) -> bool:
@@ -232,6 +234,7 @@ class Code(ScoreRule):
 
     name = "code"
     title = "CODE"
+    moves_with_views = True
     power: float
 
     @classmethod
@@ -260,6 +263,7 @@ class Only(ScoreRule):
 
     name = "only"
     title = "ONLY's switch"
+    moves_with_views = True
     threshold: float
     beta: float
 
@@ -381,6 +385,7 @@ class Olm(ScoreRule):
 
     name = "olm"
     title = "Output-layer rule"
+    moves_with_views = True
     second_views = 0
     yes: tuple[int, ...]
     no: tuple[int, ...]

@@ -89,6 +89,7 @@ WITHOUT_TORCH = {
     "masking.random_masks",
     "masking.controls",
     "methods",
+    "decoding.certificate",
     "decoding.contrast",
     "decoding.steps",
     "figures",
