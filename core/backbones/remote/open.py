@@ -20,13 +20,14 @@ def open_server(
     question: str = "",
     concurrency: int = CONCURRENCY,
     connect: Connect | None = None,
+    exact: bool = True,
 ) -> RemoteReader:
     """A reader of the model at `vllm:http://HOST:PORT[/MODEL]`, once it was probed.
 
     The key is read from MACD_VLLM_KEY. Tokenizer and processor come from MACD_VLLM_FILES, a folder
     or hub id, or from where the server says that its model is. progress: told what is done.
     question: refused where the model will refuse it. concurrency: requests under way at once.
-    connect: another way to make the client.
+    connect: another way to make the client. exact: False asks by chat, whatever the server can.
     Raises RemoteError where the server cannot be used, with the reason, BackboneNotFound for a
     wrong address, and what `load_backbone` raises for files that are missing.
     """
@@ -39,5 +40,5 @@ def open_server(
     if question:
         lm.refuse_control_tokens(question)
     progress.begin(f"Trying what {address.url} can do")
-    server, way = probe(client, lm, model, length)
+    server, way = probe(client, lm, model, length, exact)
     return RemoteReader(lm, way.over(client.stopping_when(lambda: False)), server)

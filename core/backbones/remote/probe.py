@@ -153,11 +153,16 @@ def whole_view(encoded: RemoteEncoded) -> View:
     return View(encoded, encoded.video, tuple(encoded.input_ids[0].tolist()), encoded.text)
 
 
-def probe(client: Client, lm: FilesLM, model: str, length: int) -> tuple[Server, Way]:
-    """Asks a server what it can do. Raises RemoteError where it cannot be used, with the reason."""
+def probe(
+    client: Client, lm: FilesLM, model: str, length: int, exact: bool = True
+) -> tuple[Server, Way]:
+    """Asks a server what it can do. Raises RemoteError where it cannot be used, with the reason.
+
+    exact: whether the exact way is tried.
+    """
     encoded = encode(lm, drawn_clip())
     view, lacking = whole_view(encoded), list[Lacking]()
-    way = _way(client, lm, model, view, lacking)
+    way = _way(client, lm, model, view, lacking) if exact else CommonWay(client, model, lm)
     most, vocabulary = _most(way, view, lacking)
     chosen = _chosen(way, view, most)
     if not chosen:
