@@ -15,6 +15,7 @@
 # make mcp    install beside, then serve the page with tools for MCP clients (docs/mcp.md)
 # make mcp-check  use every tool of that server with the official client
 # make vllm   install vLLM for the CPU beside, then serve the embedded model with it (docs/remote.md)
+# make vllm-check  hold a real vLLM on this CPU against the same weights in this process
 # make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
@@ -36,7 +37,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check vllm mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check vllm vllm-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -75,6 +76,11 @@ vllm: $(VLLM)/.ready
 	$(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
 	  --max-model-len 2048 --max-logprobs -1 --trust-request-mm-kwargs --enable-scale-out \
 	  --limit-mm-per-prompt '{"video":1,"image":0}' $(ARGS)
+
+# starts a vLLM on this CPU; half an hour on two idle cores. ARGS="--record" writes what the tests
+# play again, ARGS="--questions 20" is a short one, ARGS="--url vllm:http://HOST:PORT" asks another
+vllm-check: $(VLLM)/.ready $(VENV)/.ready-dev
+	$(call VERIFIED,vllm-check) $(BIN)/python -m bench.vllm_check $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev

@@ -1,5 +1,5 @@
 """`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`,
-`export` or `plan`.
+`export`, `plan` or `probe`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.allocator import own_process
-from macd_studio.core.cli import choices, evidence, render
+from macd_studio.core.cli import choices, evidence, render, server
 from macd_studio.core.cli.flags import (
     add_device,
     add_edit_flags,
@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command == "plan":
             _plan(args)
+        elif args.command == "probe":
+            server.probe(args)
         elif args.command == "export":
             _export(args)
         elif args.command == "render":
@@ -163,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_render(commands)
     _add_export(commands)
     _add_plan(commands)
+    server.add_probe(commands)
     for command in commands.choices.values():
         command.add_argument(
             "--verbose", action="store_true", help="show where an error rose, as Python prints it"
