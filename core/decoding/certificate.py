@@ -87,6 +87,17 @@ def certificates(trace: Trace, answer: Answer) -> tuple[Certificate, ...]:
     return tuple(certify(step, answer, error, search) for step in answer.tokens)
 
 
+def least_beta(trace: Trace, answer: Answer) -> float:
+    """The least β for which every token that passes the cut is stored; 0 where the rows are whole.
+
+    Of a server that tells of the likeliest tokens only.
+    """
+    if not trace.backbone.log_p_error or "rows" not in trace.backbone.lacks:
+        return 0.0
+    floors = [step.floor - float(np.max(step.base)) for step in answer.tokens if step.others]
+    return float(np.exp(min(0.0, max(floors, default=-np.inf))))
+
+
 def count_certified(trace: Trace, answer: Answer) -> tuple[int, int] | None:
     """How many tokens of an answer are certified, and of how many; None without a server."""
     found = certificates(trace, answer)
