@@ -51,7 +51,8 @@ class Row:
     does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
     tokens: of the answer, the end included. open: those that a contrast could change, because two
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
-    rows of an earlier version.
+    rows of an earlier version. certified: tokens that are certified, see
+    `core.decoding.certificate`; None where no server was asked.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Row:
     penalty: float | None = None
     tokens: int | None = None
     open: int | None = None
+    certified: int | None = None
 
 
 @dataclass(frozen=True)
