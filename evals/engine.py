@@ -14,6 +14,7 @@ from macd_studio.core.backbones.base import Reader
 from macd_studio.core.errors import OutOfMemory, RemoteError
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
+from macd_studio.core.remote_address import is_remote
 from macd_studio.core.types import Clip
 from macd_studio.core.weights_options import Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
@@ -89,11 +90,11 @@ class Worker:
 @lru_cache(maxsize=1)
 def _backbone(name: str, weights: Weights, offload: bool, requests: int = 1) -> Reader:
     """Kept for the next run of this process, as the rows of a table need the same one."""
-    from macd_studio.core.backbones import open_backbone
-    from macd_studio.core.backbones.remote.client import CONCURRENCY
+    from macd_studio.core.backbones import load_backbone, open_backbone
 
-    most = max(CONCURRENCY, requests)
-    return open_backbone(name, weights=weights, offload=offload, concurrency=most)
+    if not is_remote(name):
+        return load_backbone(name, weights=weights, offload=offload)
+    return open_backbone(name, weights=weights, offload=offload, concurrency=max(16, requests))
 
 
 @lru_cache(maxsize=2)

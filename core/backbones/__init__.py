@@ -3,6 +3,8 @@
 transformers is imported when a model is loaded, not before.
 """
 
+from typing import Any
+
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Reader
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.errors import OptionError
@@ -52,7 +54,12 @@ def open_backbone(
     business then: raises OptionError for `weights`, `offload` and `hash_weights`.
     """
     if not is_remote(name):
-        return load_backbone(name, device, progress, weights, offload, question, hash_weights)
+        held: dict[str, Any] = {
+            "weights": weights,
+            "offload": offload,
+            "hash_weights": hash_weights,
+        }
+        return load_backbone(name, device, progress, question=question, **held)
     if weights != "as-is" or offload or hash_weights:
         raise OptionError(
             "how weights are held, and their hash, is the business of the server that holds them",
