@@ -14,6 +14,8 @@
 # make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
 # make mcp    install beside, then serve the page with tools for MCP clients (docs/mcp.md)
 # make mcp-check  use every tool of that server with the official client
+# make vllm   install vLLM for the CPU beside, then serve the embedded model with it (docs/remote.md)
+# make vllm-check  hold a real vLLM on this CPU against the same weights in this process
 # make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
@@ -26,6 +28,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 MCP := .venv-mcp
+VLLM := .venv-vllm
 PYTHON ?= python3
 ARGS ?=
 # more than the cores: the browser's tests wait for the page much of their time
@@ -34,7 +37,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check vllm vllm-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -61,6 +64,23 @@ mcp: $(MCP)/.ready
 # about a minute
 mcp-check: $(MCP)/.ready-dev $(VENV)/.ready-dev
 	$(call VERIFIED,mcp-check) $(MCP)/bin/python -m pytest tests/security/test_mcp.py tests/macd_ui/test_mcp.py $(ARGS)
+
+# SERVE=folder for another model, PORT=8001 for another port. 6 GB, Linux; it starts in about a minute.
+# Without TORCHDYNAMO_DISABLE the first request compiles C++ for minutes.
+SERVE ?= $(CURDIR)/assets/toyworld/backbone
+PORT ?= 8000
+vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
+vllm: export TORCHDYNAMO_DISABLE ?= 1
+vllm: export VLLM_NO_USAGE_STATS ?= 1
+vllm: $(VLLM)/.ready
+	$(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
+	  --max-model-len 2048 --max-logprobs -1 --trust-request-mm-kwargs --enable-scale-out \
+	  --limit-mm-per-prompt '{"video":1,"image":0}' $(ARGS)
+
+# starts a vLLM on this CPU; half an hour on two idle cores. ARGS="--record" writes what the tests
+# play again, ARGS="--questions 20" is a short one, ARGS="--url vllm:http://HOST:PORT" asks another
+vllm-check: $(VLLM)/.ready $(VENV)/.ready-dev
+	$(call VERIFIED,vllm-check) $(BIN)/python -m bench.vllm_check $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev
@@ -204,9 +224,13 @@ $(MCP)/.ready-dev: $(MCP)/.ready
 	$(MCP)/bin/pip install --quiet -c constraints.txt pytest pytest-timeout pytest-xdist hypothesis
 	touch $@
 
+$(VLLM)/.ready: locks/vllm.txt scripts/vllm.sh $(VENV)/.ready
+	scripts/vllm.sh $(VLLM) $(VENV)/bin/uv $(PYTHON)
+	touch $@
+
 # after a change of requirements*.txt or constraints*.txt; asks PyPI for the hashes
 lock: $(VENV)/.ready
 	scripts/lock.sh
 
 clean:
-	rm -rf $(VENV) $(MCP) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MCP) $(VLLM) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,13 +22,14 @@ from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
 from macd_studio.core.question import clean_question
+from macd_studio.core.remote_address import is_remote, read_address
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown
 from macd_studio.core.weights_options import Weights, WeightsOptions
 from macd_studio.core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import LocalLM
+    from macd_studio.core.backbones import Reader
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.run.pipeline import Event
 
@@ -46,7 +47,7 @@ def trace(
     /,
     question: str,
     *,
-    backbone: str | Path | LocalLM = "toyworld",
+    backbone: str | Path | Reader = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
@@ -68,8 +69,9 @@ def trace(
         video: a file, or a Clip that was read already. By position, as `video={...}` is a part
             of the options.
         question: about the clip, as plain text.
-        backbone: "toyworld" (embedded), a folder or a hub id; or a model that
-            `core.backbones.load_backbone` gave, which is then not loaded again.
+        backbone: "toyworld" (embedded), a folder, a hub id, or the address of a vLLM server,
+            `vllm:http://HOST:PORT[/MODEL]`; or a model that `core.backbones.open_backbone`
+            gave, which is then not loaded again.
         detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
         weights, offload: how a backbone given by name is held, see
@@ -146,7 +148,7 @@ def evidence(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | LocalLM = "toyworld",
+    backbone: str | Path | Reader = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -185,7 +187,7 @@ def enough(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | LocalLM = "toyworld",
+    backbone: str | Path | Reader = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -224,7 +226,7 @@ def choices(
     trace: Trace,
     /,
     *,
-    backbone: str | Path | LocalLM = "toyworld",
+    backbone: str | Path | Reader = "toyworld",
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -253,7 +255,7 @@ def choices(
     return bench.trace
 
 
-def _check_measurable(trace: Trace, backbone: str | Path | LocalLM, device: str) -> None:
+def _check_measurable(trace: Trace, backbone: str | Path | Reader, device: str) -> None:
     """Raises a MacdError for what can be refused before torch is imported."""
     check_changeable(trace)
     check_device(device)
@@ -266,7 +268,7 @@ def run_video(
     question: str,
     options: RunOptions,
     *,
-    backbone: str | Path | LocalLM = "toyworld",
+    backbone: str | Path | Reader = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
     held: WeightsOptions | None = None,
@@ -337,7 +339,7 @@ def _partner(counterpart: str | Path | Clip, options: RunOptions) -> Clip:
 
 def check_run(
     question: str,
-    backbone: str | Path | LocalLM,
+    backbone: str | Path | Reader,
     detector: str | Path | Detector,
     device: str,
     methods: Sequence[str],
@@ -359,8 +361,11 @@ def check_device(name: str) -> None:
 
 
 def check_backbone(name: str) -> None:
-    """Raises BackboneNotFound for a name that is neither a folder nor a possible hub id."""
+    """Raises BackboneNotFound for a name that is no folder, possible hub id or server's address."""
     if name == "toyworld" or os.path.isdir(name):
+        return
+    if is_remote(name):
+        read_address(name)
         return
     if not _HUB_ID.fullmatch(name):
         raise BackboneNotFound(
@@ -369,17 +374,17 @@ def check_backbone(name: str) -> None:
 
 
 def _backbone(
-    named: str | Path | LocalLM,
+    named: str | Path | Reader,
     device: str,
     loading: Progress,
     held: WeightsOptions,
     question: str = "",
-) -> LocalLM:
-    from macd_studio.core.backbones import load_backbone
+) -> Reader:
+    from macd_studio.core.backbones import open_backbone
 
     if not isinstance(named, str | Path):
         return named
-    return load_backbone(str(named), device, loading, question=question, **asdict(held))
+    return open_backbone(str(named), device, loading, question=question, **asdict(held))
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:

@@ -20,6 +20,7 @@ MacdError
 │   ├── BackboneNotFound       no such folder, or the hub cannot be reached
 │   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
 │   ├── BackboneCorrupt        weights incomplete, or not those that were shipped
+│   ├── RemoteError            the server that holds it fails, or cannot be believed
 │   └── OutOfMemory            the device cannot hold model and clip
 ├── PlatformError              neither Linux nor macOS
 ├── NumericalError             NaN or infinity in a loss, a gradient or logits
@@ -136,6 +137,20 @@ class UnsupportedBackbone(BackboneError):
 
 class BackboneCorrupt(BackboneError):
     """Weights incomplete, or not those that were shipped."""
+
+
+class RemoteError(BackboneError):
+    """The server that holds it fails, or cannot be believed.
+
+    status: of its answer in HTTP, 0 where it gave none.
+    """
+
+    def __init__(self, cause: str, remedy: str, status: int = 0) -> None:
+        super().__init__(cause, remedy)
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[MacdError], Any]:
+        return type(self), (self.cause, self.remedy, self.status)
 
 
 class OutOfMemory(BackboneError):

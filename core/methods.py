@@ -78,7 +78,8 @@ class Method:
     def rule_for(self, context: MethodContext) -> ScoreRule:
         """Its rule as the options have it. Raises NotApplicable, see `ScoreRule.create`.
 
-        Also where the rule needs every token's logit and the model's reader gives some.
+        Also where the rule needs what the model's reader does not give: every token's logit, or raw
+        logits.
         """
         rule = find_rule(self.rule).create(
             Setting(
@@ -91,6 +92,8 @@ class Method:
         )
         if rule.needs_every_logit:
             context.lm.need("rows")
+        if rule.needs_raw_logits:
+            context.lm.need("logits")
         return rule
 
     @property

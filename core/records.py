@@ -41,6 +41,7 @@ CAPABILITIES = {
     "lens": "what its layers hold cannot be read out",
     "times": "it is not told when a frame was taken",
     "rows": "it does not give the logit of every token",
+    "logits": "it gives log-probabilities, which have lost the zero of the logits",
     "maps": "what a token rests on cannot be mapped",
     "batch": "its views are decoded one after another",
     "images": "a picture is handed to it as a video of one frame",
@@ -169,6 +170,13 @@ class BackboneRecord(Record):
         Maybe(RecordOf(AdapterRecord)),
         "what was applied over its weights; missing where nothing was",
         None,
+    )
+    server: str = stored(LINE, "what held the model in another process; missing elsewhere", "")
+    log_p_error: float = stored(
+        Number(0.0, 1e3),
+        "how far each log-probability that the server gave is taken to be off, nats; certificates"
+        " rest on it; missing where no server was asked",
+        0.0,
     )
     device_name: str = stored(LINE, "of the GPU, missing where none was used", "")
     lacks: tuple[str, ...] = stored(

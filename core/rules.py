@@ -43,13 +43,15 @@ class ScoreRule(ABC):
 
     name: in `RULES`, and in METHOD names. title: for tables. second_views: how many second views it
     must be given; with more or fewer it is refused. at_most: the largest number where it takes
-    several. Its docstring names the source.
+    several. moves_with_views: whether its weights follow from the views' values. Its docstring
+    names the source.
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     second_views: ClassVar[int] = 1
     at_most: ClassVar[int | None] = None
+    moves_with_views: ClassVar[bool] = False
 
     @classmethod
     def takes(cls, second_views: int) -> bool:
@@ -65,7 +67,12 @@ class ScoreRule(ABC):
 
     @property
     def needs_every_logit(self) -> bool:
-        """Whether it takes a sum over the vocabulary, or the size of a logit itself."""
+        """Whether it takes a sum over the vocabulary."""
+        return False
+
+    @property
+    def needs_raw_logits(self) -> bool:
+        """Whether the zero of the logits counts, which log-probabilities have lost."""
         return False
 
     @property
@@ -146,7 +153,7 @@ class Linear(LinearContrast, ScoreRule):
         return self.contrast if type(self) is Linear else None
 
     @property
-    def needs_every_logit(self) -> bool:
+    def needs_raw_logits(self) -> bool:
         """The cut by raw logits: log-probabilities have another zero."""
         return self.contrast.head == "raw"
 
@@ -176,6 +183,11 @@ class MeanViews(ScoreRule):
     def create(cls, setting: Setting) -> Self:
         """α, β and cut of the run."""
         return cls(setting.contrast)
+
+    @property
+    def needs_raw_logits(self) -> bool:
+        """See `Linear.needs_raw_logits`."""
+        return self.contrast.head == "raw"
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The same weights for every token."""
@@ -222,6 +234,7 @@ class Code(ScoreRule):
 
     name = "code"
     title = "CODE"
+    moves_with_views = True
     power: float
 
     @classmethod
@@ -250,6 +263,7 @@ class Only(ScoreRule):
 
     name = "only"
     title = "ONLY's switch"
+    moves_with_views = True
     threshold: float
     beta: float
 
@@ -371,6 +385,7 @@ class Olm(ScoreRule):
 
     name = "olm"
     title = "Output-layer rule"
+    moves_with_views = True
     second_views = 0
     yes: tuple[int, ...]
     no: tuple[int, ...]

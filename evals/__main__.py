@@ -26,6 +26,7 @@ from macd_studio.evals.commands.common import (
     check_engine_flags,
     check_folder,
     find_engine,
+    for_reader,
     machine,
     say,
 )
@@ -156,7 +157,8 @@ def _run(args: argparse.Namespace) -> int:
         regimes = len(find_benchmark(args.benchmark).regimes)
         n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
     default = QUICK_METHODS if args.quick else DEFAULT_METHODS
-    options = evaluation_options({"decode": {"max_tokens": 24}, "lazy": args.lazy})
+    values = {"decode": {"max_tokens": 24}, "lazy": args.lazy}
+    options = for_reader(evaluation_options(values), args.backbone)
     asked = read_contrasts(
         args.methods, ["baseline", CONSTANT], default, args.alpha, args.beta, args.preset, options
     )

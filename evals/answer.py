@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.backbones.local import LocalLM
+from macd_studio.core.backbones.base import Reader
 from macd_studio.core.decoding.answers import find_answer
+from macd_studio.core.decoding.certificate import certify
 from macd_studio.core.decoding.contrast import score
-from macd_studio.core.errors import MacdError, NotApplicable
+from macd_studio.core.errors import MacdError, NotApplicable, RemoteError
 from macd_studio.core.macd import Head, above, cut_floor, weighted
 from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
@@ -30,7 +31,7 @@ from macd_studio.evals.protocol.given import given
 from macd_studio.evals.rows import NOT_LOOKED, Row
 
 
-def only_options(lm: LocalLM, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
+def only_options(lm: Reader, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
     """The first token's step with the options' tokens as its only candidates.
 
     An option that is not among the stored candidates is less likely than all of them, and cannot
@@ -87,7 +88,7 @@ class PendingAnswer:
 
 def answer_clip(
     pending: list[PendingAnswer],
-    lm: LocalLM,
+    lm: Reader,
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
@@ -115,7 +116,7 @@ def failed(pending: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
 
 def _answer_item(
     pending: list[PendingAnswer],
-    lm: LocalLM,
+    lm: Reader,
     clip: Clip,
     tracks: Tracks,
     options: RunOptions,
@@ -123,7 +124,8 @@ def _answer_item(
 ) -> Iterator[Row]:
     item = pending[0].item
     asking: Any = PromptedLM(lm.reading(clip.is_picture), item.before, item.after)
-    gathering: Any = GatheringLM(asking)
+    local = not lm.info.server  # views of a server are read when they are asked about
+    gathering: Any = GatheringLM(asking) if local else asking
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
@@ -139,6 +141,8 @@ def _answer_item(
                 frames = lm.preprocess(other, own.video.fit)
                 context.partner = Partner(other.name, other.sha256, frames)
         context.lm = asking if own.lazy else gathering
+    except RemoteError:
+        raise  # of the server, not of the question
     except MacdError as error:
         yield from failed(pending, error)
         return
@@ -163,16 +167,23 @@ def _answer_item(
                 left_out = views.built is None and not row.open
                 reads = 1.0 if left_out else count_reads(context, method)
                 yield with_given(replace(row, reads=reads, objects=_found(context)))
+        except RemoteError:
+            raise
         except NotApplicable as error:
             yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
-    resolved = gathering.resolve([views for _, views, _ in ready])
+    waiting = [views for _, views, _ in ready]
+    resolved = gathering.resolve(waiting) if local else waiting
     for (want, _, reads), views in zip(ready, resolved, strict=True):
         try:
             row = _row(lm, context, want, views)
             found = NOT_LOOKED if tracks is None else _found(context)
             yield with_given(replace(row, reads=reads, objects=found))
+        except RemoteError:
+            raise
+        except NotApplicable as error:  # such as a cut that a server's short rows do not reach
+            yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 
@@ -189,7 +200,7 @@ def open_tokens(answer: Answer, rule: ScoreRule) -> int | None:
     return sum(not rule.decides(step.base) for step in answer.tokens)
 
 
-def _row(lm: LocalLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
+def _row(lm: Reader, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     """In a lazy run without what needs the second views' logits, where there are any."""
     answer = find_answer(
         lm, want.method, views.base, views.for_search, views.rule, context.options.decode
@@ -217,7 +228,16 @@ def _row(lm: LocalLM, context: MethodContext, want: PendingAnswer, views: Decodi
         tokens=len(answer.tokens),
         open=None if want.item.kind == "forced" else open_tokens(answer, views.rule),
         penalty=None if lm.info.repetition_penalty == 1.0 else lm.info.repetition_penalty,
+        certified=_certified(lm, answer, context.options.decode.search),
     )
+
+
+def _certified(lm: Reader, answer: Answer, search: str) -> int | None:
+    """How many tokens are the same for every error of a server's log-probabilities."""
+    error = lm.info.log_p_error
+    if not error:
+        return None
+    return sum(certify(step, answer, error, search) == "certified" for step in answer.tokens)
 
 
 ASCENT_READS, SECOND_VIEW_READS = 2.0, 1.0
@@ -313,19 +333,17 @@ def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
     return [first.texts[i].strip() for i in picks]
 
 
-def _margin(lm: LocalLM, first: TokenStep | None, answer: Answer) -> float | None:
+def _margin(lm: Reader, first: TokenStep | None, answer: Answer) -> float | None:
     yes, no = (_score(lm, words, first, answer) for words in WORDS)
     return None if yes is None or no is None else yes - no
 
 
-def _letters(
-    lm: LocalLM, item: Item, first: TokenStep | None, answer: Answer
-) -> list[float | None]:
+def _letters(lm: Reader, item: Item, first: TokenStep | None, answer: Answer) -> list[float | None]:
     return [_score(lm, (LETTERS[i],), first, answer) for i in range(len(item.options))]
 
 
 def _score(
-    lm: LocalLM, words: tuple[str, ...], first: TokenStep | None, answer: Answer
+    lm: Reader, words: tuple[str, ...], first: TokenStep | None, answer: Answer
 ) -> float | None:
     """The largest score of the words' first tokens, without the cut; None where none was kept."""
     if first is None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import OutOfMemory
+from macd_studio.core.backbones.base import Reader
+from macd_studio.core.errors import OutOfMemory, RemoteError
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
+from macd_studio.core.remote_address import is_remote
 from macd_studio.core.types import Clip
 from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
@@ -36,12 +38,20 @@ class Worker:
     """A backbone and a detector, loaded once, that answer one clip after another.
 
     objects: whether any clip's questions depend on its objects; no detector is loaded otherwise.
+    requests: how many a server that holds the backbone is sent at once, at least.
     """
 
-    def __init__(self, setting: Setting, tracks: Path | None = None, objects: bool = True) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        tracks: Path | None = None,
+        objects: bool = True,
+        requests: int = 1,
+    ) -> None:
         benchmark = setting.open()
         self.setting = setting
-        self.lm = _backbone(setting.backbone, setting.held, setting.offload, setting.dtype)
+        held = setting.held, setting.offload, setting.dtype
+        self.lm = _backbone(setting.backbone, *held, requests)
         use = objects and setting.boxes == "detector"
         detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
@@ -89,11 +99,17 @@ class Worker:
 
 
 @lru_cache(maxsize=1)
-def _backbone(name: str, weights: Weights, offload: bool, dtype: Dtype) -> LocalLM:
+def _backbone(
+    name: str, weights: Weights, offload: bool, dtype: Dtype = "auto", requests: int = 1
+) -> Reader:
     """Kept for the next run of this process, as the rows of a table need the same one."""
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import load_backbone, open_backbone
 
-    return load_backbone(name, weights=weights, offload=offload, dtype=dtype)
+    if not is_remote(name):
+        return load_backbone(name, weights=weights, offload=offload, dtype=dtype)
+    return open_backbone(
+        name, weights=weights, offload=offload, dtype=dtype, concurrency=max(16, requests)
+    )
 
 
 @lru_cache(maxsize=2)
@@ -120,6 +136,55 @@ def in_process(groups: list[Group], setting: Setting, tracks: Path) -> Iterator[
     ahead = worker.preparing.ahead(clip_of(g) for g in groups)
     for group, prepared in zip(groups, ahead, strict=True):
         yield from worker.answer(group, prepared)
+
+
+def side_by_side(clips: int) -> Engine:
+    """As many clips at once in threads of this process, for a backbone that a server holds.
+
+    Clips are read, and objects looked for, one after another. A server that fails for good ends the
+    run: rows that are there are kept, and the next run goes on.
+    """
+
+    def engine(groups: list[Group], setting: Setting, tracks: Path) -> Iterator[Row]:
+        worker = Worker(setting, tracks, any(map(need_objects, groups)), clips)
+        ahead = worker.preparing.ahead(clip_of(g) for g in groups)
+        under_way: set[Future[Finished]] = set()
+        with ThreadPoolExecutor(clips) as pool:
+            for group, prepared in zip(groups, ahead, strict=True):
+                under_way.add(pool.submit(_finished, worker, group, prepared))
+                if len(under_way) >= clips:
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    yield from _rows_of(done, under_way)
+            yield from _rows_of(under_way)
+
+    return engine
+
+
+Finished = tuple[list[Row], RemoteError | None]
+"""A clip's rows, and why there are no more of them."""
+
+
+def _finished(worker: Worker, group: Group, prepared: Prepared) -> Finished:
+    rows: list[Row] = []
+    try:
+        rows.extend(worker.answer(group, prepared))
+    except RemoteError as error:
+        return rows, error
+    return rows, None
+
+
+def _rows_of(
+    done: Iterable[Future[Finished]], others: Iterable[Future[Finished]] = ()
+) -> Iterator[Row]:
+    """The rows of some clips; where one failed the others' too, and then its error is raised."""
+    found = [one.result() for one in done]
+    if any(error for _, error in found):
+        found += [one.result() for one in others]
+    for rows, _ in found:
+        yield from rows
+    for _, error in found:
+        if error is not None:
+            raise error
 
 
 def find_engine(name: str, workers: int, **how: Any) -> Engine:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Encoded, Prune
+from macd_studio.core.backbones.base import Encoded, Prune, Reader
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import Fit
 from macd_studio.core.run.order import DecodingViews
@@ -22,7 +22,7 @@ class PromptedLM:
     Views that encode the question again, on fewer or smaller frames, ask in the same prompt.
     """
 
-    def __init__(self, lm: LocalLM, before: str, after: str) -> None:
+    def __init__(self, lm: Reader, before: str, after: str) -> None:
         self._lm, self._before, self._after = lm, before, after
 
     def __getattr__(self, name: str) -> Any:

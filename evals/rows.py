@@ -51,8 +51,10 @@ class Row:
     does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
     tokens: of the answer, the end included. open: those that a contrast could change, because two
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
-    rows of an earlier version. given: what it was computed from (`evals.protocol.given`), of the
-    baseline only; a packed row leaves it out, protocol.json holds it.
+    rows of an earlier version. certified: tokens that are certified, see
+    `core.decoding.certificate`; None where no server was asked. given: what it was computed from
+    (`evals.protocol.given`), of the baseline only; a packed row leaves it out, protocol.json holds
+    it.
     """
 
     key: str
@@ -74,6 +76,7 @@ class Row:
     penalty: float | None = None
     tokens: int | None = None
     open: int | None = None
+    certified: int | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
 

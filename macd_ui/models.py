@@ -6,7 +6,7 @@ import importlib.util
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
+from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.recent import Recent
+from macd_studio.core.remote_address import is_remote
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Clip, Progress
 from macd_studio.core.weights_options import Weights
@@ -24,7 +26,7 @@ from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from macd_studio.core.backbones import LocalLM
+    from macd_studio.core.backbones import LocalLM, Reader
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.objects.segment import Segmenter
 
@@ -208,27 +210,40 @@ class Models:
     """Loaded models, the same for all sessions; safe to share between threads.
 
     Of each kind the MAX_LOADED stay that were used last. weights: how real backbones are quantised;
-    offload: whether what does not fit the device lies off it.
+    offload: whether what does not fit the device lies off it. named: the backbones that the page
+    was started with; one that another server holds is asked only where it is among them.
     """
 
-    def __init__(self, weights: Weights = "as-is", offload: bool = False) -> None:
-        self.weights, self.offload = weights, offload
+    def __init__(
+        self, weights: Weights = "as-is", offload: bool = False, named: Sequence[str] = ()
+    ) -> None:
+        self.weights, self.offload, self._named = weights, offload, tuple(named)
         kinds = ("backbone", "detector", "segmenter")
         self._loaded: dict[str, Recent[str, Any]] = {kind: Recent(MAX_LOADED) for kind in kinds}
         self._loading = threading.Lock()
 
-    def backbone(self, name: str, progress: Progress | None = None) -> LocalLM:
-        """A loaded backbone; progress: updated while it loads."""
+    def backbone(self, name: str, progress: Progress | None = None) -> Reader:
+        """A loaded backbone; progress: updated while it loads.
 
-        def load() -> LocalLM:
-            from macd_studio.core.backbones import load_backbone
+        Raises OptionError for a server that was not named at the start, whoever names it here.
+        """
+        if is_remote(name) and name not in self._named:
+            raise OptionError(
+                f"this page does not ask the server {name[:80]!r}",
+                "Name it when the page is started: --backbone vllm:http://HOST:PORT",
+            )
+
+        def load() -> Reader:
+            from macd_studio.core.backbones import load_backbone, open_backbone
 
             if name == EMBEDDED:
                 return load_backbone(name, progress=progress)
+            if is_remote(name):
+                return open_backbone(name, progress=progress)
             held: dict[str, Any] = {"weights": self.weights, "offload": self.offload}
             return load_backbone(name, progress=progress, **held)
 
-        lm: LocalLM = self.get(("backbone", name), load)
+        lm: Reader = self.get(("backbone", name), load)
         return lm
 
     def detector(self, name: str, progress: Progress | None = None) -> Detector:

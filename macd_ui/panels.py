@@ -16,6 +16,7 @@ from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
 from macd_studio.core.phrases import noun_phrases
+from macd_studio.core.remote_address import is_remote
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number, Text
@@ -189,7 +190,7 @@ class AskPanel:
             names = ("fusion", "levels", "strengths", "swept", "low_memory")
             widgets |= {n: widget(n) for n in names}
             widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
-            backbone, detector = _listed(settings) if settings.public else _free()
+            backbone, detector = _listed(settings) if settings.public else _free(settings)
             tracks = gr.File(
                 label=sentences.TRACKS,
                 file_types=[".json", ".xml", ".zip", ".png", ".txt"],
@@ -322,10 +323,14 @@ def widget_of(setting: Setting, value: Any, info: str | None = None) -> gr.compo
             return gr.Checkbox(value, label=setting.label, info=info)
 
 
-def _free() -> tuple[gr.Dropdown, gr.Textbox]:
+def _free(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Textbox]:
     """Backbone and detector of a private page: any that can be loaded."""
     backbone = gr.Dropdown(
-        [(sentences.EMBEDDED_MODEL, EMBEDDED), *((m.label, m.hub_id) for m in CATALOGUE)],
+        [
+            (sentences.EMBEDDED_MODEL, EMBEDDED),
+            *((name, name) for name in settings.backbones if is_remote(name)),
+            *((m.label, m.hub_id) for m in CATALOGUE),
+        ],
         value=EMBEDDED,
         allow_custom_value=True,
         label=sentences.BACKBONE,

@@ -24,6 +24,7 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.remote_address import is_remote, read_address
 from macd_studio.core.shipped import EMBEDDED
 from macd_studio.core.weights_options import Weights, WeightsOptions
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
@@ -177,7 +178,15 @@ class ServerSettings:
         return is_loopback(name) or name in self.hosts
 
     def check_models(self, backbone: str, detector: str) -> None:
-        """Raises OptionError for a model that visitors may not choose; nothing is opened for it."""
+        """Raises OptionError for a model that visitors may not choose; nothing is opened for it.
+
+        A server that holds a backbone is asked only where it was named at the start.
+        """
+        if is_remote(backbone) and backbone not in self.backbones:
+            raise OptionError(
+                f"this page does not ask the server {backbone[:80]!r}",
+                "Name it when the page is started: --backbone vllm:http://HOST:PORT",
+            )
         if not self.public:
             return
         for kind, name, offered in (
@@ -388,6 +397,8 @@ def read_settings(
     same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
             "gallery_dataset", "results", "mcp", "weights", "max_megabytes",
             "offload")  # fmt: skip
+    for name in filter(is_remote, args.backbone):
+        read_address(name)
     return ServerSettings(
         **{name: getattr(args, name) for name in same},
         space=space,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
@@ -30,6 +30,7 @@ from macd_studio.macd_ui.storage import ServerFolder, Uploads
 from macd_studio.macd_ui.traces import MAX_OPENING, MemoryBudget
 
 if TYPE_CHECKING:
+    from macd_studio.core.backbones import LocalLM
     from macd_studio.ratings.web import StudySite
 
 GRACE_S = 60.0
@@ -61,7 +62,7 @@ class Store:
         self.folder = ServerFolder()
         self.uploads = Uploads(self.folder.path / "uploads", grace_s)
         self.sessions = Sessions(self.settings, grace_s, self.stop, self._release)
-        self.models = Models(self.settings.weights, self.settings.offload)
+        self.models = Models(self.settings.weights, self.settings.offload, self.settings.backbones)
         self.estimator, self.stats = Estimator(), ServerStats()
         self.device_queue = JobQueue()
         self.admission_queue = JobQueue(capacity=NEAR + 1)
@@ -235,7 +236,7 @@ class Store:
                 with self.device_queue.enter(is_run=False) as ticket:
                     while not ticket.wait(1.0):
                         pass
-                    try_out(lm, detector)
+                    try_out(cast("LocalLM", lm), detector)
                 # else each collection would walk all that the libraries hold, which any request
                 # with many values can bring about; it stays as long as the process does
                 gc.collect()

@@ -18,10 +18,14 @@ lock() {
         -c "$versions" "$@" -o "locks/$name.txt"
 }
 
-rm -f locks/*.txt
+for name in run dev mcp uv headless; do rm -f "locks/$name.txt"; done
 lock run constraints.txt requirements.txt
 lock dev constraints.txt requirements-dev.txt
 lock mcp "$merged" requirements-mcp.txt
 grep '^uv==' constraints.txt | lock uv constraints.txt --no-deps -
 sed -n 's/^opencv-python==/opencv-python-headless==/p' constraints.txt |
     lock headless constraints.txt --no-deps -
+# an environment of its own, whose versions stay what its lock file says while they fit
+"$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+    --default-index https://pypi.org/simple --custom-compile-command "make lock" \
+    --override overrides-vllm.txt requirements-vllm.txt -o locks/vllm.txt

@@ -53,6 +53,16 @@ CHECKS: dict[str, tuple[str, ...]] = {
     **{f"test-all PART={part}": (*ALL, *BUILD) for part in PARTS},
     "space-check": (*ALL, "bench/space.py", "bench/space_check.py", "bench/space_pages.py"),
     "mcp-check": (*ALL, "requirements-mcp.txt", "constraints-mcp.txt", "locks/mcp.txt"),
+    "vllm-check": (
+        "core",
+        "assets",
+        "evals",
+        "requirements-vllm.txt",
+        "overrides-vllm.txt",
+        "locks/vllm.txt",
+        "bench/vllm.py",
+        "bench/vllm_check.py",
+    ),
     "test-matrix": ("core", "toyworld", "requirements.txt", "scripts/matrix.py", "tests/core"),
     "test-pythons": (*ALL, *BUILD),
 }

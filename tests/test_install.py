@@ -110,7 +110,9 @@ def requirements(name):
 
 
 def pins(*names):
-    lines = [z for name in names for z in (ROOT / name).read_text().split()]
+    lines = [
+        z for name in names for z in (ROOT / name).read_text().splitlines() if not z.startswith("#")
+    ]
     return {canonicalize_name(n): v for n, v in (z.split("==") for z in lines)}
 
 
@@ -118,6 +120,7 @@ LOCKS = {
     "run": ("requirements.txt", ["constraints.txt"]),
     "dev": ("requirements-dev.txt", ["constraints.txt"]),
     "mcp": ("requirements-mcp.txt", ["constraints.txt", "constraints-mcp.txt"]),
+    "vllm": ("requirements-vllm.txt", ["overrides-vllm.txt"]),
 }
 
 

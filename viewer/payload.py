@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.decoding.certificate import least_beta
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import KINDS
@@ -24,7 +25,7 @@ from macd_studio.core.objects.registry import named
 from macd_studio.core.phrases import noun_phrases, unfound
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.rules import CUT_BY_VIDEO
+from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import device_of, memory_of, weights_of
 from macd_studio.core.truth import OUTSIDE, is_right
@@ -183,6 +184,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
         "lazy": trace.options.lazy,
         "decode": {name: getattr(trace.options.decode, name) for name in _DECODE},
         "unavailable": unavailable(trace),
+        "log_p_error": trace.backbone.log_p_error,
         "took": _took(trace),
         "undetected": list(undetected(trace)),
         "skipped": [
@@ -354,6 +356,8 @@ def _answer(
         ],
         "title": title_of(answer.method),
         "locks": answer.rule in CUT_BY_VIDEO,
+        "moves": answer.rule not in RULES or RULES[answer.rule].moves_with_views,
+        "least_beta": 0.0 if trace is None else least_beta(trace, answer),
         "tokens": [
             as_row(t, True)
             | {

@@ -36,7 +36,9 @@ class BackboneInfo:
     repetition_penalty: of its generation config, taken after the contrast; 1 changes nothing.
     quantised: how its weights are packed, empty where they are not; held_bytes: what they take
     then. offloaded: the places that hold them where that is not the device alone. weights_hash: see
-    `core.checkpoint.files.weights_hash`. adapter: what was applied over the weights.
+    `core.checkpoint.files.weights_hash`. adapter: what was applied over the weights. server: what
+    holds the model where another process does, and log_p_error how far each log-probability that it
+    gives may be off, nats; empty and 0 elsewhere.
     """
 
     name: str
@@ -55,6 +57,8 @@ class BackboneInfo:
     offloaded: str = ""
     weights_hash: str = ""
     adapter: Adapter | None = None
+    server: str = ""
+    log_p_error: float = 0.0
 
     @property
     def weight_bytes(self) -> int:
@@ -203,6 +207,13 @@ class Reader(ABC):
 
     def reading(self, picture: bool) -> Reader:
         """What reads such clips: another way for pictures where the model has one, else itself."""
+        return self
+
+    def stopping_when(self, cancelled: Callable[[], bool]) -> Reader:
+        """What reads the same, and raises Cancelled soon after `cancelled` gives True.
+
+        Itself where nothing that it does is waited for long.
+        """
         return self
 
     @abstractmethod

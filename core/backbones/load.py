@@ -221,7 +221,7 @@ class _Source:
     def _look_over(self, folder: str, question: str) -> Any:
         """The processor of a folder, which needs no weights. Raises what `load_backbone` does."""
         check_generation(folder, self.name)
-        processor = _read_processor(folder, self.name)
+        processor = read_processor(folder, self.name)
         if question:
             refuse_controls(processor, question)
         return processor
@@ -257,7 +257,7 @@ class _Source:
             check_adapter(found, (), self.name, True, BackboneCorrupt)
 
 
-def _read_processor(folder: str, name: str) -> Any:
+def read_processor(folder: str, name: str) -> Any:
     """The processor of a folder. Raises UnsupportedBackbone, with what of it is missing."""
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:

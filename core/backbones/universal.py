@@ -54,7 +54,7 @@ VISION_TOKENS = ("video_token_id", "image_token_id", "video_token_index", "image
 class UniversalVLM(ProcessorLM):
     """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
 
-    capabilities = frozenset({"gradient", "rows", "maps", "batch"})
+    capabilities = frozenset({"gradient", "rows", "logits", "maps", "batch"})
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it

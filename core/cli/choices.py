@@ -41,11 +41,11 @@ def run_choices(
     trace: Trace, backbone: str, device: str, held: WeightsOptions, controls: bool
 ) -> Trace:
     """Loads the model and reads the subsets; progress goes to stderr. controls: compared too."""
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import open_backbone
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    bench = Workbench(trace, load_backbone(backbone, device, **asdict(held)))
+    bench = Workbench(trace, open_backbone(backbone, device, **asdict(held)))
     if trace.choice_map is None or not controls:
         for event in bench.choice_events():
             if event.stage != "done":

@@ -102,11 +102,11 @@ def run_evidence(
     trace: Trace, options: EvidenceOptions, backbone: str, device: str, held: WeightsOptions
 ) -> Trace:
     """Loads the model and measures; progress goes to stderr."""
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import open_backbone
     from macd_studio.core.evidence.run import add_evidence as measure
 
     tell(f"  load    {backbone}")
-    lm = load_backbone(backbone, device, **asdict(held))
+    lm = open_backbone(backbone, device, **asdict(held))
     tell(f"  measure {', '.join(options.chosen_kinds)}")
     return measure(trace, lm, options)
 
@@ -187,12 +187,12 @@ def run_enough(
     trace: Trace, options: EnoughOptions, backbone: str, device: str, held: WeightsOptions
 ) -> Trace:
     """Loads the model and searches; progress goes to stderr."""
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import open_backbone
     from macd_studio.core.evidence.enough import enough_events
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    bench = Workbench(trace, load_backbone(backbone, device, **asdict(held)))
+    bench = Workbench(trace, open_backbone(backbone, device, **asdict(held)))
     for event in enough_events(bench, options):
         if event.stage != "done":
             tell(f"  search  {event.message}")

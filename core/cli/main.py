@@ -1,5 +1,5 @@
 """`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`,
-`export` or `plan`.
+`export`, `plan` or `probe`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.allocator import own_process
-from macd_studio.core.cli import choices, evidence, render
+from macd_studio.core.cli import choices, evidence, render, server
 from macd_studio.core.cli.flags import (
     add_device,
     add_edit_flags,
@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command == "plan":
             _plan(args)
+        elif args.command == "probe":
+            server.probe(args)
         elif args.command == "export":
             _export(args)
         elif args.command == "render":
@@ -163,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_render(commands)
     _add_export(commands)
     _add_plan(commands)
+    server.add_probe(commands)
     for command in commands.choices.values():
         command.add_argument(
             "--verbose", action="store_true", help="show where an error rose, as Python prints it"
@@ -231,7 +234,10 @@ _READ = [one.title for one in FORMATS.values()]
 def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("video", metavar="VIDEO")
     trace.add_argument("question", metavar="QUESTION")
-    trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
+    trace.add_argument(
+        "--backbone", default="toyworld",
+        help="toyworld, a folder, a hub id, or a vLLM server: vllm:http://HOST:PORT[/MODEL]",
+    )  # fmt: skip
     trace.add_argument(
         "--detector",
         default="toyworld",
@@ -293,11 +299,11 @@ def _edit(args: argparse.Namespace) -> Trace:
         if edit.kind == "point":
             check_segmenter(edit.segmenter)
     contrast = _contrast(args, trace, edits)
-    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.backbones import open_backbone
     from macd_studio.core.whatif.workbench import Workbench
 
     tell(f"  load    {backbone}")
-    lm = load_backbone(backbone, args.device, **asdict(held))
+    lm = open_backbone(backbone, args.device, **asdict(held))
     bench = Workbench(trace, lm)
     for edit in edits:
         tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")

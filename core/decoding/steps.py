@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from macd_studio.core.backbones.base import Reader
 
 
+NEAR = 0.05
+"""How far below the cut the candidates of a server's row reach, nats."""
+
+
 def make_token_step(
     token_text: Callable[[int], str],
     index: int,
@@ -35,9 +39,9 @@ def make_token_step(
     rows that do not hold the whole vocabulary every token is kept. repeats: (C,).
     """
     if base.ids is None:
-        at = kept_candidates(
-            [base.values, *(z.values for z in others)], keep, weights.floor, token, repeats
-        )
+        # of a server's row also those that may pass the cut within its error, for certificates
+        near = weights.floor - (0.0 if base.log_z is None else NEAR)
+        at = kept_candidates([base.values, *(z.values for z in others)], keep, near, token, repeats)
         ids, floor = at, floor_of(base.values, at)
     else:
         at = np.argsort(-base.values, kind="stable")

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from macd_studio.core.backbones.base import Reader
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.steps import answer
@@ -51,7 +51,7 @@ VISIBLE = 0.02
 """Weight that a piece must reach somewhere: soft masks have no edge."""
 
 
-def add_enough(trace: Trace, lm: LocalLM, options: EnoughOptions | None = None) -> Trace:
+def add_enough(trace: Trace, lm: Reader, options: EnoughOptions | None = None) -> Trace:
     """The trace with what is enough for one token; see `enough_events` for the errors."""
     bench = Workbench(trace, lm)
     for _ in enough_events(bench, options or EnoughOptions()):

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from macd_studio.core.backbones.base import Reader
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError, OptionError
 from macd_studio.core.evidence.case import EvidenceCase
@@ -35,7 +36,7 @@ from macd_studio.core.whatif.workbench import Workbench
 
 
 def add_evidence(
-    trace: Trace, lm: LocalLM, options: EvidenceOptions | None = None, join: bool = False
+    trace: Trace, lm: Reader, options: EvidenceOptions | None = None, join: bool = False
 ) -> Trace:
     """The trace with one token's evidence more; that of the same token is replaced.
 

@@ -18,7 +18,7 @@ import torch
 from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.decoding.answers import BLANKS
-from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
+from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory, RemoteError
 from macd_studio.core.library_notes import collecting, collecting_from
 from macd_studio.core.machine import peak_memory_mb, versions
 from macd_studio.core.masking.measured import measured_counterfactual
@@ -104,6 +104,14 @@ class _Run:
         spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
         self.update_trace(timings_ms=spent, peak_memory_mb=peak_memory_mb())
 
+    def end_early(self) -> None:
+        """Says where the run ended, unless that was said."""
+        trace = self.trace
+        stage = "decode" if trace.answers or trace.counterfactual is not None else "ascent"
+        self.update_trace(
+            status=f"stopped: {stage}" if trace.status == "complete" else trace.status
+        )
+
     def raise_if_cancelled(self, stage: str) -> None:
         if self.cancelled():
             self.update_trace(status=f"stopped: {stage}")
@@ -139,7 +147,8 @@ def run(
     tracks: gives the clip's objects, where a file describes them; no detector is asked then.
     counterpart: gives the clip's partner, which the method `pair` contrasts with.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
-    trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
+    trace with status "stopped: STAGE". So it does where a server fails after it answered something,
+    with its reason among the warnings. Raises a MacdError for everything that can be explained.
     """
     options = options or RunOptions()
     options.check_runnable()
@@ -186,7 +195,12 @@ def run(
         if not context.ascends and not options.masks_only:
             state.update_trace(counterfactual=measured_counterfactual(context))
     except Cancelled:
-        pass
+        state.end_early()
+    except RemoteError as error:
+        if not state.trace.answers:
+            raise
+        state.warnings.append(str(error))  # what was answered before the server failed is kept
+        state.end_early()
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
             "the device ran out of memory",
@@ -407,7 +421,7 @@ def _load(
     run.timed("load", began)
     began = time.monotonic()
     reports = list(model.notes)
-    model = model.reading(clip.is_picture)
+    model = model.reading(clip.is_picture).stopping_when(run.cancelled)
     with collecting(reports):
         encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     run.warnings += [*encoded.notes, *reports]
@@ -442,6 +456,7 @@ def _record(model: Reader, prompt: str, mean: tuple[float, ...], picture: bool) 
         values["adapter"] = AdapterRecord(**asdict(model.info.adapter))
     optional = (
         "quantised", "held_bytes", "offloaded", "lacks", "device_name", "weights_hash", "adapter",
+        "server", "log_p_error",
     )  # fmt: skip
     absent = frozenset(n for n in optional if not values[n])
     return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)

@@ -5,12 +5,14 @@ The JSON's schema is documented in docs/json-schema.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from macd_studio.core.cli.flags import edit_words
+from macd_studio.core.decoding.certificate import Certificate, certificates, count_certified
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
@@ -70,7 +72,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "enough": [evidence.enough_as_json(one, trace) for one in trace.enough],
         "answers": {
-            name: _answer(a) | {"constant": _constant(trace, a)}
+            name: _answer(a, certificates(trace, a)) | {"constant": _constant(trace, a)}
             for name, a in trace.answers.items()
         },
         "options": options_as_dict(trace),
@@ -156,10 +158,14 @@ def _occlusion(trace: Trace) -> dict[str, Any] | None:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer, found: Sequence[Certificate]) -> dict[str, Any]:
+    tokens = [_token(t, answer) for t in answer.tokens]
+    if found:
+        named = zip(tokens, found, strict=True)
+        tokens = [token | {"certificate": certificate} for token, certificate in named]
     return as_row(answer, without=("method",)) | {
         "second_views": [second.view.as_dict() for second in answer.second_views],
-        "tokens": [_token(t, answer) for t in answer.tokens],
+        "tokens": tokens,
     }
 
 
@@ -201,6 +207,7 @@ def as_text(trace: Trace) -> str:
     for name, answer in trace.answers.items():
         lines += _thought_lines(f"Thought of {name}", answer.thought)
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
+    lines += _certified_lines(trace)
     lines += _constant_lines(trace)
     lines += ["", *_object_lines(trace), *_frame_lines(trace), *_edit_lines(trace)]
     losses = _losses(trace)
@@ -227,6 +234,16 @@ def _thought_lines(title: str, thought: Thought | None) -> list[str]:
         return []
     cut = "" if thought.closed else ", cut"
     return [f"{title:<10} {count(len(thought.tokens), 'token')} before the answer{cut}"]
+
+
+def _certified_lines(trace: Trace) -> list[str]:
+    """How many tokens are the same for every error of a server's log-probabilities."""
+    parts = []
+    for name, answer in trace.answers.items():
+        if (counted := count_certified(trace, answer)) is not None:
+            parts.append(f"{name} {counted[0]} of {counted[1]}")
+    error = f"tokens, for every error up to {trace.backbone.log_p_error:g} nats"
+    return [f"{'Certified':<10} {', '.join(parts)} {error}"] if parts else []
 
 
 def _constant_lines(trace: Trace) -> list[str]:
@@ -259,6 +276,8 @@ def device_of(trace: Trace) -> str:
     name = f" ({made.device_name})" if made.device_name else ""
     packed = f", weights packed as {made.quantised}" if made.quantised else ""
     away = f", weights on {made.offloaded}" if made.offloaded else ""
+    if made.server:
+        return made.server
     return f"{made.device}{name}, {made.dtype}{packed}{away}"
 
 
@@ -316,6 +335,7 @@ def as_table(trace: Trace) -> str:
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
     lines += [f"{name:<24}does not apply: {why}" for name, why in trace.skipped.items()]
+    lines += _certified_lines(trace)
     lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
     lines += _edit_lines(trace)
     lines += [f"Note: {w}" for w in trace.warnings]

@@ -8,11 +8,14 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.options import RunOptions
+from macd_studio.core.remote_address import is_remote
 from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 
@@ -21,26 +24,53 @@ if TYPE_CHECKING:
     from macd_studio.evals.engine import Engine
 
 
+SIDE_BY_SIDE = 4
+"""Clips that are worked on at once where a server holds the backbone."""
+
+
 def add_engine_flags(parser: argparse.ArgumentParser) -> None:
-    """--engine, --workers, --address, --gpus-per-worker."""
+    """--engine, --workers, --address, --gpus-per-worker, --concurrency."""
     parser.add_argument(
         "--engine", choices=("process", "ray"), help="ray where several workers are wanted"
     )
     parser.add_argument("--workers", type=int, default=1, help="more than one run on Ray")
     parser.add_argument("--address", help="of a running Ray cluster, or auto")
     parser.add_argument("--gpus-per-worker", type=float, help="GPUs of each worker on Ray")
+    parser.add_argument(
+        "--concurrency", type=int, metavar="N",
+        help=f"clips that are worked on at once where a server holds the backbone, which batches"
+        f" their requests (default: {SIDE_BY_SIDE})",
+    )  # fmt: skip
 
 
 def check_engine_flags(args: argparse.Namespace) -> None:
     """Raises OptionError for flags that do not fit together; imports no torch."""
     Number(0, 1024, whole=True).read(args.workers, "workers")
     Number(0, 64, optional=True).read(args.gpus_per_worker, "gpus-per-worker")
+    Number(1, 256, whole=True, optional=True).read(args.concurrency, "concurrency")
+    remote = is_remote(str(getattr(args, "backbone", "")))
+    if args.concurrency and not remote:
+        raise OptionError(
+            "--concurrency needs a backbone that a server holds",
+            "Name one, vllm:http://HOST:PORT, or take --workers",
+        )
+    if remote and on_ray(args):
+        raise OptionError(
+            "Ray is for models that are loaded here", "Take --concurrency for a server's"
+        )
     if args.engine == "process":
         extra = {"workers": args.workers > 1, "address": args.address, "gpus-per-worker":
                  args.gpus_per_worker}  # fmt: skip
         for name, value in extra.items():
             if value:
                 raise OptionError(f"--{name} needs Ray", "Give --engine ray, or leave it out")
+
+
+def for_reader(options: RunOptions, backbone: str) -> RunOptions:
+    """The options for a backbone: of a server, which gives no gradient, slopes by differences."""
+    if not is_remote(backbone) or options.ascent.gradient != "exact":
+        return options
+    return replace(options, ascent=replace(options.ascent, gradient="difference"))
 
 
 def on_ray(args: argparse.Namespace) -> bool:
@@ -54,6 +84,10 @@ def on_ray(args: argparse.Namespace) -> bool:
 def find_engine(args: argparse.Namespace) -> Engine | None:
     """The engine; None for one worker in this process. Raises OptionError without Ray."""
     check_engine_flags(args)
+    if is_remote(str(getattr(args, "backbone", ""))):
+        from macd_studio.evals.engine import side_by_side
+
+        return side_by_side(args.concurrency or SIDE_BY_SIDE)
     if not on_ray(args):
         return None
     from macd_studio.evals.ray_engine import import_ray, ray_engine

@@ -19,6 +19,7 @@ from macd_studio.evals.commands.common import (
     check_engine_flags,
     check_folder,
     find_engine,
+    for_reader,
     machine,
     say,
 )
@@ -103,7 +104,7 @@ def run_options(args: argparse.Namespace, benchmark: type[FileBenchmark]) -> Run
     Raises OptionError.
     """
     values = _json_options(args.options)
-    options = evaluation_options(values, benchmark.limits)
+    options = for_reader(evaluation_options(values, benchmark.limits), args.backbone)
     options = replace(options, lazy=getattr(args, "lazy", False) or options.lazy)
     if "max_tokens" not in values.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=benchmark.max_tokens))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core.decoding.certificate import certify
 from macd_studio.core.decoding.contrast import (
     flip_points,
     floor_of,
@@ -266,3 +267,65 @@ def sentences_of_controls() -> Case:
             assert claims(text, report.index is not None) == facts(report), (text, report)
 
     return Case([asdict(r) for r in given], "(all) => all.map(controlText)", compare)
+
+
+CERTIFIED = """({ steps, asked, error }) => asked.map(([i, alpha, beta, head, moves, search]) =>
+  certify(steps[i], { alpha, beta, head, moves }, error, search))"""
+
+
+@case
+def certificates_of_tokens() -> Case:
+    """Under every α and β, of whole and of short rows; near ties, biases, penalties, searches."""
+    error = 1 / 32
+    rows = [logits(seed) for seed in range(8)]
+    for base, other in rows[:4]:  # two that hardly differ in either view
+        best = np.argsort(-base)[:2]
+        base[best[1]], other[best[1]] = base[best[0]] - error, other[best[0]] - error
+    steps = [a_step(*r, keep=3 if i % 2 else VOCABULARY) for i, r in enumerate(rows)]
+    steps += [a_step(rows[0][0]), a_step(*rows[1], repeats=a_penalty(1))]
+    weights = StepWeights(2.0, (-0.5,), float(rows[2][0].max()) - 1.0)
+    steps += [
+        a_step(*rows[2], weights=weights),
+        a_step(*rows[2], weights=replace(weights, bias=((int(steps[2].candidates[1]), 0.5),))),
+    ]
+    few = [  # base and second view of three tokens, of which no other comes near
+        ((0, -0.3, -5), (0, -3, -30)),  # the third would win, and does not pass β = 0.5
+        ((0, np.log(0.5) + error / 2, -9), (0, -9, -9)),  # the second wins, near the cut
+        ((0, -error, -9), (-5, 0, -9)),  # near ties that the second view tells apart
+        ((-error, 0, -9), (0, -5, -9)),
+    ]
+    for pair in few:
+        base, other = np.full((2, VOCABULARY), -20.0)
+        base[:3], other[:3] = pair
+        steps.append(a_step(base, other))
+    one = replace(weights, floor=float(rows[5][0].max()) - 1e-3, bias=((3, 0.5),))
+    steps += [a_step(rows[0][0], keep=1), a_step(*rows[5], weights=one)]
+    asked = [
+        [i, alpha, beta, head, moves, search]
+        for i in range(len(steps))
+        for alpha, beta in product((0, 0.5, 3), (0, 0.01, 0.1, 0.5, 1))
+        for head, moves, search in (
+            ("probability", False, "greedy"), ("probability", False, "sample"),
+            ("raw", False, "greedy"), ("probability", True, "greedy"),
+        )
+    ]  # fmt: skip
+
+    def compare(found: Any) -> None:
+        seen = set()
+        for told, (i, alpha, beta, head, moves, search) in zip(found, asked, strict=True):
+            step = steps[i]
+            linear = StepWeights(1 + alpha, (-alpha,), cut_floor(step.base, beta, head))
+            others = step.others or (step.base,)
+            scores = weighted(step.base, others, step.weights or linear, step.candidates)
+            chosen = int(penalised(scores, step.repeats).argmax())
+            chosen = chosen if step.others else int(step.base.argmax())
+            own = certify(
+                replace(step, token=int(step.candidates[chosen])),
+                Answer("macd", "x", (), True, alpha, beta, head, "code" if moves else "linear"),
+                error, search,
+            )  # fmt: skip
+            assert told == own, (i, alpha, beta, head, moves, search)
+            seen.add(own)
+        assert seen == {"certified", "close", "head", "rule", "search"}
+
+    return Case({"steps": sent_steps(steps), "asked": asked, "error": error}, CERTIFIED, compare)

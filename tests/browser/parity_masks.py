@@ -40,7 +40,7 @@ from macd_studio.viewer import JS, payload
 ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "happened.js"))
 SCRIPTS = (
     "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "unionSlopes", "rescore",
-    "flipPoints", "flipRow", "unpackBits", "controlText", "signed",
+    "flipPoints", "flipRow", "unpackBits", "controlText", "signed", "certify",
 )  # fmt: skip
 HEIGHT, WIDTH = 18, 24
 

@@ -95,7 +95,7 @@ def test_its_evidence_is_measured_and_its_masks_are_not_trained_again(blind, tmp
 
 def test_occlusion_is_measured_without_a_gradient(toy_mp4, toy_detector):
     lm = universal("llava_onevision")
-    lm.capabilities = frozenset({"rows", "maps", "batch"})
+    lm.capabilities = frozenset({"rows", "logits", "maps", "batch"})
     trace = macd.trace(toy_mp4, QUESTION, backbone=lm, detector=toy_detector,
                        video={"frames": 4}, **SHORT)  # fmt: skip
     assert trace.backbone.lacks == ("gradient", "reuse", "prune", "attention", "lens", "times")

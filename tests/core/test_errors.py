@@ -11,7 +11,8 @@ TREE = [
     "BackboneCorrupt BackboneError BackboneNotFound BenchmarkError BlindGradient Cancelled",
     "CorruptVideo",
     "DecodeLimit DetectorError MacdError NoVideoStream NotAVideo NotApplicable NumericalError",
-    "OptionError OutOfMemory PlatformError QuestionError SeveralVideos TraceError TracksError",
+    "OptionError OutOfMemory PlatformError QuestionError RemoteError SeveralVideos TraceError",
+    "TracksError",
     "UnsupportedBackbone VideoError VideoNotFound VideoTooLarge VideoTooLong VideoTooSmall",
 ]
 

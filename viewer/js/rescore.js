@@ -1,7 +1,7 @@
 // @ts-check
 // The score rules on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
 
-/** @import { Flip, Head, Rescored, Row, StepWeights, TokenStep } from "./types" */
+/** @import { Certificate, Flip, Head, Rescored, Row, StepWeights, TokenStep } from "./types" */
 
 /**
  * Candidates of one token under both views -> rows with score, probabilities and head membership;
@@ -55,6 +55,47 @@ export function isLocked({ locks, beta, head }, step) {
   const top = Math.max(...step.base);
   const { floor } = step.weights || linearWeights(top, 0, beta, head);
   return floor !== null && step.base.filter((logit) => logit >= floor).length <= 1;
+}
+
+/**
+ * Whether the token that α and β choose would be the same for every error that its log-probabilities may have, as
+ * core/decoding/certificate.py has it. error: in nats, of each log-probability of each view.
+ * @param {TokenStep} step @param {{ alpha: number, beta: number, head: Head, moves: boolean }} answer
+ * @param {number} error @param {string} search @returns {Certificate}
+ */
+export function certify(step, { alpha, beta, head, moves }, error, search) {
+  if (moves || head === "raw") return "rule";
+  const weights = step.weights ?? linearWeights(Math.max(...step.base), alpha, beta, head);
+  const floor = weights.floor ?? -Infinity;
+  const two = step.others.length > 0;
+  const { chosen: place } = rescore(step, two ? alpha : 0, beta, head);
+  const passes = step.base.map((logit) => logit >= floor - 2 * error);
+  const plain = weights.others.every((weight) => weight === 0) && !weights.bias.length;
+  const stored = step.complete ? -Infinity : step.floor === null || step.floor === undefined ? Infinity : Number(step.floor);
+  const leftOut = stored > floor - 2 * error;
+  if (leftOut && (!plain || search !== "greedy")) return "head";
+  if (leftOut && step.base[place] <= stored + 2 * error) return "close";
+  if (passes.filter(Boolean).length === 1 && passes[place] && !weights.bias.length && !step.repeats) return "certified";
+  if (search !== "greedy") return "search";
+  if (step.repeats) return "rule";
+  return wins(step, { ...weights, floor }, place, passes, error) ? "certified" : "close";
+}
+
+/**
+ * Whether a token passes the cut and beats all that may pass it, whatever the errors are.
+ * @param {TokenStep} step @param {StepWeights & { floor: number }} weights @param {number} place
+ * @param {boolean[]} passes @param {number} error
+ */
+function wins(step, weights, place, passes, error) {
+  if (step.others.length < weights.others.length) return false;
+  const rest = (/** @type {number[]} */ values) => Math.max(-Infinity, ...values.filter((_, i) => i !== place));
+  const leads = step.base[place] > rest(step.base) + 2 * error;
+  if (!leads && step.base[place] < weights.floor + 2 * error) return false;
+  const bias = new Map(weights.bias);
+  const scores = step.base.map((logit, i) => weights.base * logit + (bias.get(step.candidates[i]) || 0)
+    + weights.others.reduce((sum, w, k) => sum + w * step.others[k][i], 0));
+  const spread = 2 * error * weights.others.reduce((sum, weight) => sum + Math.abs(weight), Math.abs(weights.base));
+  return scores[place] > rest(scores.map((score, i) => (passes[i] ? score : -Infinity))) + spread;
 }
 
 /**

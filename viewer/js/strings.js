@@ -358,6 +358,15 @@ export const tokenTitle = (index, id, diverges) => diverges ? "here the answers 
 export const lockText = (everyToken) => everyToken ? "Locked: with β above 1 only the video's own first choice passes the cut"
   : "Locked: no other token passes the plausibility cut, so no contrast can change it, whatever α and the second view";
 
+/** @type {Record<import("./types").Certificate, string>} what is certain of a token whose log-probabilities a server gave */
+export const CERTIFICATES = {
+  certified: "Certified: the same token wins for every error of the server's log-probabilities",
+  close: "Not certified: another token may win within the error of the server's log-probabilities",
+  head: "Not certified: tokens that pass the cut may be missing, as the server tells of the likeliest only",
+  rule: "Not certified: the rule's weights follow from the log-probabilities themselves",
+  search: "Not certified: the token was drawn or searched for, and more than one could be",
+};
+
 /** @type {(change: number) => string} change: of log p */
 export const effectText = (change) => `hiding this object alone: ${signed(change)} to its log p`;
 

@@ -6,11 +6,11 @@ import { all, button, el, errorLine, renew, scrolled, setText } from "./dom.js";
 import { Flips } from "./flips.js";
 import { differenceText } from "./happened.js";
 import { endsOf, keyed, nearest, placesOf } from "./ranges.js";
-import { isLocked, rescore } from "./rescore.js";
+import { certify, isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, references, takesAlpha } from "./state.js";
 import { isMoved, turnOf } from "./statements.js";
 import { differingTokens, previousStrip, showsChips, strip, tokenText } from "./strips.js";
-import { HEADS, TEXT, candidatesNote, capitalized, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings.js";
+import { CERTIFICATES, HEADS, TEXT, candidatesNote, capitalized, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings.js";
 import { candidateName, exactly, fixed, percent, signed } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -117,7 +117,8 @@ export class Tokens {
   placesOf(name) {
     const { constants, contrast } = this.state;
     const own = contrast ? [contrast[name]] : [], rows = name === "beta" ? constants.flips.betas : [];
-    return placesOf(constants[name], this.limits[name], [...own, ...rows]);
+    const least = name === "beta" && contrast ? Math.min(contrast.least_beta, contrast.beta) : 0;
+    return placesOf(constants[name], this.limits[name], [...own, ...rows]).filter((value) => value >= least);
   }
 
   /** @param {Answer} answer @returns {Rule} */
@@ -273,9 +274,17 @@ export class Tokens {
         const locked = isLocked({ ...answer, beta }, answer.tokens[i]);
         const title = tokenTitle(i, answer.tokens[i].token, i === this.divergence());
         button.classList.toggle("mv-locked", locked);
-        button.title = locked ? `${title}. ${lockText(answer.beta > 1)}` : title;
+        const sure = this.certificate(answer, answer.tokens[i]);
+        button.classList.toggle("mv-unsure", sure !== null && sure !== "certified");
+        button.title = [title, ...(locked ? [lockText(answer.beta > 1)] : []), ...(sure ? [CERTIFICATES[sure]] : [])].join(". ");
       }
     }
+  }
+
+  /** What is certain of a token under the α and β in hand; null where no server was asked. @param {Answer} answer @param {TokenStep} step */
+  certificate(answer, step) {
+    const { log_p_error: error, decode } = this.state.loaded;
+    return error ? certify(step, { ...answer, ...this.ruleOf(answer) }, error, decode.search) : null;
   }
 
   /** The tokens of an answer's strip. @param {Answer} answer */
@@ -337,7 +346,8 @@ export class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = HEADS.candidates(answer.method, step.others.length);
-    setText(this.note, candidatesNote(answer, step, { alpha, beta }, this.state.loaded.decode));
+    const sure = this.certificate(answer, step);
+    setText(this.note, sentences(`${candidatesNote(answer, step, { alpha, beta }, this.state.loaded.decode)}${sure ? "." : ""}`, sure ? `${CERTIFICATES[sure]}.` : ""));
     renew(this.candidates, shown.map((i) => candidateRow(rows[i], step, {
       chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
     }, head)));

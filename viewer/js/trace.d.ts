@@ -108,6 +108,10 @@ export interface BackboneRecord {
   weights_hash?: string;
   /** what was applied over its weights; missing where nothing was */
   adapter?: AdapterRecord | null;
+  /** what held the model in another process; missing elsewhere */
+  server?: string;
+  /** how far each log-probability that the server gave is taken to be off, nats; certificates rest on it; missing where no server was asked */
+  log_p_error?: number;
   /** of the GPU, missing where none was used */
   device_name?: string;
   /** what it cannot do, names of `core.records.CAPABILITIES` */

@@ -156,6 +156,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   measurable: boolean;
   /** What its model cannot do, by name → why: kinds of evidence, "knock-out" and "change". */
   unavailable: Record<string, string>;
+  /** How far each log-probability that a server gave may be off, nats; 0 where no server was asked. */
+  log_p_error: number;
   /** What the run ran on, milliseconds by stage, and the peak of memory. */
   took: { device: string; weights: string; times: [string, number][]; memory: string };
   /** Whether the masks can be compared with controls. */
@@ -246,6 +248,10 @@ export interface Answer extends Stored.Answer {
   title: string;
   /** Whether its cut follows from the video alone, so that it may decide a token. */
   locks: boolean;
+  /** Whether its rule's weights follow from the views' values, beyond the cut. */
+  moves: boolean;
+  /** The least β for which every token that passes is known; 0 where all are. */
+  least_beta: number;
   second_views: ShownView[];
   tokens: TokenStep[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
@@ -253,6 +259,9 @@ export interface Answer extends Stored.Answer {
   /** Why it cannot be decoded on under another α and β; empty where it can. */
   cannot_redecode?: string;
 }
+
+/** What can be said of a token of a model that a server holds, see core/decoding/certificate.py. */
+export type Certificate = "certified" | "close" | "head" | "rule" | "search";
 
 export interface ShownView extends Stored.ShownView {
   /** Its frames; null for one that the model read as it is. */

@@ -1,0 +1,230 @@
+"""Requests to a server: several under way at once, tried again, bounded in time and size.
+
+Every request only reads, so that any of them may be sent again. Proxies of the environment and
+redirects are not followed: frames go to the host that was named and to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from macd_studio.core.errors import Cancelled, NumericalError, RemoteError
+from macd_studio.core.remote_address import KEY, Address
+from macd_studio.core.validation import shown
+
+CONCURRENCY = 16
+"""Requests that are under way at once, unless another number is given."""
+MOST_AT_ONCE = 256
+CONNECT_S, ANSWER_S = 10.0, 300.0
+"""How long a connection may take, and the silence before an answer."""
+TRIES = 4
+PAUSES_S = (0.5, 2.0, 6.0)
+"""How often a request is sent at most, and how long before each further time."""
+MOST_BYTES = 2**28
+"""The largest answer that is read: a whole row of 150,000 tokens takes 12 MB."""
+LOOK_S = 0.2
+"""How often it is asked whether the run was stopped."""
+AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses after which a request is sent again."""
+LOST = "Look at the server's log; the run can be started again once it answers"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request. body: None for GET."""
+
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+class Client:
+    """Sends requests to one server. `sent` counts those that were answered."""
+
+    def __init__(
+        self,
+        address: Address,
+        key: str = "",
+        concurrency: int = CONCURRENCY,
+        transport: httpx.BaseTransport | None = None,
+        pauses_s: Sequence[float] = PAUSES_S,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self.address, self._pauses, self._answer_s = address, tuple(pauses_s), answer_s
+        self.concurrency = max(1, min(concurrency, MOST_AT_ONCE))
+        self.sent = 0
+        self._counting = threading.Lock()
+        self._cancelled: Callable[[], bool] = lambda: False
+        self._http = httpx.Client(
+            base_url=address.url,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(answer_s, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=self.concurrency),
+            follow_redirects=False,
+            trust_env=False,
+            transport=transport,
+        )
+        self._pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="vllm")
+
+    def stopping_when(self, cancelled: Callable[[], bool]) -> Client:
+        """The same connections; waiting ends with Cancelled once `cancelled` gives True."""
+        other = copy(self)
+        other._cancelled = cancelled
+        return other
+
+    def get(self, path: str) -> Any:
+        """The JSON of a path."""
+        return self.all([Asked(path)])[0]
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that answers a body."""
+        return self.all([Asked(path, body)])[0]
+
+    def all(self, asked: Sequence[Asked]) -> list[Any]:
+        """The JSON of each answer, in order; the requests are under way together.
+
+        Raises RemoteError for the first that fails for good, and Cancelled.
+        """
+        stopped = threading.Event()
+        futures = [self._pool.submit(self._one, one, stopped) for one in asked]
+        try:
+            return self._results(futures)
+        finally:
+            stopped.set()
+            for future in futures:
+                future.cancel()
+
+    def _results(self, futures: Sequence[Future[Any]]) -> list[Any]:
+        left: set[Future[Any]] = set(futures)
+        while left:
+            if self._cancelled():
+                raise Cancelled("stopped while the server was asked", "What was computed is kept")
+            done, left = wait(left, LOOK_S, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        return [future.result() for future in futures]
+
+    def _one(self, asked: Asked, stopped: threading.Event) -> Any:
+        """One answer; sent again after a failure that may pass."""
+        for attempt in range(TRIES):
+            last = attempt == TRIES - 1
+            try:
+                status, content = self._send(asked)
+            except httpx.HTTPError as error:
+                if last or isinstance(error, httpx.UnsupportedProtocol):
+                    raise self._unreachable(error) from error
+            else:
+                if status == 200:
+                    return self._read(asked, content)
+                if last or status not in AGAIN:
+                    raise self._refused(asked, status, content)
+            if stopped.wait(self._pauses[min(attempt, len(self._pauses) - 1)]):
+                raise Cancelled("stopped while the server was asked", "What was computed is kept")
+        raise AssertionError("the last attempt returns or raises")
+
+    def _send(self, asked: Asked) -> tuple[int, bytes]:
+        """Status and content of an answer. Raises httpx.HTTPError, or RemoteError for its size."""
+        began = time.monotonic()
+        how: dict[str, Any] = {}
+        if asked.body is not None:
+            how = {
+                "content": json.dumps(asked.body),
+                "headers": {"Content-Type": "application/json"},
+            }
+        method = "GET" if asked.body is None else "POST"
+        with self._http.stream(method, asked.path, **how) as answer:
+            pieces, size = [], 0
+            for piece in answer.iter_bytes():
+                size += len(piece)
+                if size > MOST_BYTES:
+                    raise RemoteError(
+                        f"the server's answer is larger than {MOST_BYTES // 2**20} MB",
+                        "Ask for fewer log-probabilities, or look at what listens at that address",
+                    )
+                if time.monotonic() - began > 2 * self._answer_s:
+                    raise httpx.ReadTimeout("the answer does not end")
+                pieces.append(piece)
+        with self._counting:
+            self.sent += 1
+        return answer.status_code, b"".join(pieces)
+
+    def _read(self, asked: Asked, content: bytes) -> Any:
+        try:
+            return json.loads(content, parse_constant=_no_number)
+        except NumericalError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise RemoteError(
+                f"what {self.address.url}{asked.path} answers is not JSON",
+                "Give the address of a vLLM server, without a path of its API",
+            ) from error
+
+    def _unreachable(self, error: httpx.HTTPError) -> RemoteError:
+        host, kind = self.address.url, type(error).__name__
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return RemoteError(
+                f"no server answers at {host}",
+                "Start it, wait until it says that it is ready, or correct host and port",
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return RemoteError(
+                f"the server at {host} did not answer within {self._answer_s:.0f} s, {TRIES} times",
+                LOST,
+            )
+        return RemoteError(
+            f"the server at {host} broke off its answer {TRIES} times ({kind})", LOST
+        )
+
+    def _refused(self, asked: Asked, status: int, content: bytes) -> RemoteError:
+        host, told = self.address.url, told_by(content)
+        if status in (401, 403):
+            return RemoteError(
+                f"the server at {host} wants another key ({status})",
+                f"Put the key that it was started with into {KEY}",
+                status,
+            )
+        if 300 <= status < 400:
+            return RemoteError(
+                f"the server at {host} sends requests on to another address",
+                "Give the address that it sends them to",
+                status,
+            )
+        if status == 413:
+            return RemoteError(
+                f"the server at {host} takes no request of that size",
+                "Raise the limit of the proxy in front of it, or give fewer or smaller frames",
+                status,
+            )
+        return RemoteError(f"the server at {host} answers {status}: {told}", LOST, status)
+
+
+def told_by(content: bytes) -> str:
+    """What an error's body says, on one line.
+
+    >>> told_by(b'{"error": {"message": "too many\\\\nframes"}}')
+    "'too many frames'"
+    """
+    text = content[:4000].decode("utf-8", "replace")
+    found = re.search(r'"(?:message|detail)"\s*:\s*"((?:[^"\\]|\\.)*)"', text)
+    if found:
+        try:
+            text = str(json.loads(f'"{found[1]}"'))
+        except ValueError:
+            text = found[1]
+    return shown(" ".join(text.split()), 300)
+
+
+def _no_number(name: str) -> Any:
+    raise NumericalError(
+        f"the server gives {name} in the place of a log-probability",
+        "Serve the model in float32 or bfloat16; look for NaN in its weights",
+    )

@@ -1,0 +1,339 @@
+"""What a server can do, found by asking it about a drawn clip before any question is put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote.files import FilesLM
+from macd_studio.core.backbones.remote.ways import (
+    WHOLE,
+    CommonWay,
+    ExactWay,
+    Question,
+    RemoteEncoded,
+    View,
+    Wanted,
+    Way,
+)
+from macd_studio.core.backbones.remote.wire import Said
+from macd_studio.core.errors import RemoteError
+from macd_studio.core.types import Clip
+from macd_studio.core.validation import shown
+
+LEAST_ERROR, LEAST_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
+"""The least error that a log-probability is taken to have in the exact and in the common way, nats,
+and how often the noise counts. Views behind masks of level 0.75, rounded to 8 bits, moved those
+within 3 nats of the best by up to 0.031 (docs/remote.md)."""
+TOPS = (WHOLE, 128, 20, 5)
+"""Numbers of log-probabilities a token that are tried, the best first."""
+MOST_CHOSEN = 128
+"""Tokens that vLLM gives at most by their ids."""
+REPEATS, BESIDE = 3, 8
+"""How often a view is read again alone, and how many others are read beside it."""
+HEAD = 12.0
+"""Nats below the likeliest token within which noise counts: no cut reaches further down."""
+QUESTION = "What is in the video?"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Something that this server does not give, and what starting it otherwise would change."""
+
+    what: str
+    option: str
+
+
+@dataclass(frozen=True)
+class Server:
+    """What was found.
+
+    length: tokens that a prompt and its answer may have, 0 where unknown. exact: by ids and float
+    pixels. most: log-probabilities a token, WHOLE for all, of a `vocabulary` that is 0 elsewhere.
+    chosen: whether tokens may be named. question: how the prompt's log-probabilities are had.
+    alone, among: the largest change of a log-probability near the likeliest when a view is read
+    again, alone and beside others. rounding: the same where pixels are dithered by a step of 8
+    bits, 0 in the exact way.
+    """
+
+    url: str
+    version: str
+    model: str
+    length: int
+    exact: bool
+    most: int
+    vocabulary: int
+    chosen: bool
+    question: Question
+    alone: float
+    among: float
+    rounding: float = 0.0
+    lacking: tuple[Lacking, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """ε, the error that each log-probability is taken to have, nats."""
+        least = LEAST_ERROR if self.exact else LEAST_ROUNDED
+        return max(least, TIMES_NOISE * max(self.alone, self.among, self.rounding))
+
+    @property
+    def title(self) -> str:
+        """In a few words, as a trace records it."""
+        return f"vLLM {self.version}, {'exact' if self.exact else 'common'} way"
+
+    def lines(self) -> list[str]:
+        """What it can prove, and what it lacks, a sentence each."""
+        way = "by token ids and unrounded pixels" if self.exact else "by chat, frames in 8 bits"
+        most = "of every token" if self.most == WHOLE else f"of the {self.most} likeliest tokens"
+        chosen = " and of named ones" if self.chosen else ""
+        loss = "the question's loss can be read" if self.question else "no loss of the question"
+        rounded = "" if self.exact else f", and by {self.rounding:.1e} when pixels are rounded"
+        told = [
+            f"{self.url}: vLLM {self.version}, model {self.model}",
+            f"views are read {way}; prompts and frames are those made here",
+            f"log-probabilities {most}{chosen}; {loss}",
+            f"read again, log-probabilities change by {self.alone:.1e} alone and {self.among:.1e}"
+            f" beside others{rounded}, so {self.error:.1e} is taken as their error",
+        ]
+        return [*told, *(f"not here: {one.what} ({one.option})" for one in self.lacking)]
+
+
+def choose_model(answer: Any, wanted: str) -> tuple[str, str, int]:
+    """Name, origin and length of the model to ask, from /v1/models. Raises RemoteError."""
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(r, dict) and "id" in r for r in rows):
+        raise RemoteError(
+            "the server does not list its models",
+            "Give the address of a vLLM server, without a path of its API",
+        )
+    names = [str(row["id"]) for row in rows]
+    if wanted not in names if wanted else len(names) != 1:
+        listed = ", ".join(shown(name, 80) for name in names[:5]) or "none"
+        raise RemoteError(
+            f"the server holds {len(names)} models ({listed})"
+            + (f", and not {shown(wanted, 80)}" if wanted else ", and none was named"),
+            "Write the name of one after the port: vllm:http://HOST:PORT/MODEL",
+        )
+    row = rows[names.index(wanted) if wanted else 0]
+    length = row.get("max_model_len")
+    own = length if isinstance(length, int) and not isinstance(length, bool) else 0
+    return str(row["id"]), str(row.get("root") or row["id"]), own
+
+
+def version_of(client: Client) -> str:
+    """The server's version; unknown where it does not tell."""
+    try:
+        answer = client.get("/version")
+    except RemoteError:
+        return UNKNOWN
+    found = answer.get("version") if isinstance(answer, dict) else None
+    return found if isinstance(found, str) and found.isprintable() and len(found) < 60 else UNKNOWN
+
+
+def drawn_clip(frames: int = 4, seed: int = 0, side: int = 96) -> Clip:
+    """A square clip of frames that all differ: patches of random colours, others in each."""
+    rng = np.random.default_rng(seed)
+    patches = rng.integers(0, 256, (frames, 6, 6, 3), dtype=np.uint8)
+    pixels = patches.repeat(side // 6, 1).repeat(side // 6, 2)
+    times = (np.arange(frames) + 0.5) / 2
+    return Clip(pixels, times, pixels, times, "drawn", "0" * 64, frames / 2, (side, side))
+
+
+def encode(lm: FilesLM, clip: Clip, question: str = QUESTION) -> RemoteEncoded:
+    """The clip and a question, as they are put to the server."""
+    encoded = lm.encode(clip, question)
+    return RemoteEncoded(**{**encoded.__dict__, "text": question})
+
+
+def whole_view(encoded: RemoteEncoded) -> View:
+    """The video as it is."""
+    return View(encoded, encoded.video, tuple(encoded.input_ids[0].tolist()), encoded.text)
+
+
+def probe(
+    client: Client, lm: FilesLM, model: str, length: int, exact: bool = True
+) -> tuple[Server, Way]:
+    """Asks a server what it can do. Raises RemoteError where it cannot be used, with the reason.
+
+    exact: whether the exact way is tried.
+    """
+    encoded = encode(lm, drawn_clip())
+    view, lacking = whole_view(encoded), list[Lacking]()
+    way = _way(client, lm, model, view, lacking) if exact else CommonWay(client, model, lm)
+    most, vocabulary = _most(way, view, lacking)
+    chosen = _chosen(way, view, most)
+    if not chosen:
+        lacking.append(Lacking("log-probabilities of tokens by their ids", "vLLM 0.32 gives them"))
+    question = _question(way, view, lacking)
+    if isinstance(way, CommonWay):
+        _check_frames(way, encoded)
+    alone, among = _noise(way, lm, view, most)
+    rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, most)
+    found = Server(
+        client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
+        vocabulary, chosen, question, alone, among, rounding, tuple(lacking),
+    )  # fmt: skip
+    return found, way
+
+
+def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lacking]) -> Way:
+    exact = ExactWay(client, model, lm)
+    try:
+        exact.prepare([view])
+        _one(exact, view, Wanted(1))
+        return exact
+    except RemoteError as error:
+        if error.status not in (400, 404, 405, 422, 500, 501):
+            raise
+        told = error
+    common = CommonWay(client, model, lm)
+    try:
+        _one(common, view, Wanted(1))
+    except RemoteError as error:
+        raise _refused(error) from error
+    option = "start it with --enable-scale-out"
+    if told.status != 404:
+        option += f"; it answered {told.cause}"
+    lacking.append(Lacking("the exact way: token ids and unrounded pixels", option))
+    return common
+
+
+def _refused(error: RemoteError) -> RemoteError:
+    """What a server says that takes no video, or no settings of it, with the option."""
+    text = error.cause.lower()
+    if "trust" in text or "mm_processor_kwargs" in text or "media_io_kwargs" in text:
+        remedy = "Start it with --trust-request-mm-kwargs, so that it leaves frames as they are"
+        return RemoteError(error.cause, remedy, error.status)
+    if "logprobs" in text:
+        remedy = "It gives no log-probabilities: start it with --max-logprobs -1"
+        return RemoteError(error.cause, remedy, error.status)
+    if "video" in text or "multimodal" in text or "multi-modal" in text:
+        remedy = "Serve a model that reads video, with --limit-mm-per-prompt '{\"video\":1}'"
+        return RemoteError(error.cause, remedy, error.status)
+    return error
+
+
+def _one(way: Way, view: View, wanted: Wanted, tokens: Sequence[int] = ()) -> Said:
+    asked = way.row(view, tokens, wanted)
+    return way.read_row(view, tokens, way.client.all([asked])[0])
+
+
+def _most(way: Way, view: View, lacking: list[Lacking]) -> tuple[int, int]:
+    """How many log-probabilities a token are given, and the vocabulary where all are."""
+    refused = ""
+    for top in TOPS:
+        try:
+            said = _one(way, view, Wanted(top))
+        except RemoteError as error:
+            if error.status not in (400, 422):
+                raise
+            refused = error.cause
+            continue
+        if top == WHOLE and sorted(said.log_p) != list(range(len(said.log_p))):
+            refused = "it leaves tokens out of a whole row"
+            continue
+        if top != WHOLE:
+            what = f"log-probabilities of more than {top} tokens, so wide heads are not certified"
+            lacking.append(Lacking(what, "start it with --max-logprobs -1"))
+            return min(top, max(1, len(said.log_p))), 0
+        return top, len(said.log_p)
+    raise RemoteError(
+        f"the server gives no log-probabilities ({refused})", "Start it with --max-logprobs -1"
+    )
+
+
+def _chosen(way: Way, view: View, most: int) -> bool:
+    """Whether tokens may be named, and get the log-probabilities that they have in the row."""
+    top = _one(way, view, Wanted(5 if most == WHOLE else min(most, 5)))
+    ids = tuple(sorted(top.log_p))
+    try:
+        named = _one(way, view, Wanted(ids=ids))
+    except RemoteError as error:
+        if error.status not in (400, 422):
+            raise
+        return False
+    return all(abs(named.log_p.get(i, 1.0) - top.log_p[i]) < 0.1 for i in ids)
+
+
+def _question(way: Way, view: View, lacking: list[Lacking]) -> Question:
+    """How log p of the question's tokens is had, cheapest first, on this short prompt."""
+    assert view.encoded is not None
+    at = view.encoded.query.tolist()
+    ways: tuple[Question, ...] = ("scored", "prompt") if isinstance(way, ExactWay) else ("prompt",)
+    for how in ways:
+        try:
+            asked = way.question(view, at, how)
+            way.read_question(view, at, how, way.client.all([asked])[0])
+        except RemoteError as error:
+            if error.status in (401, 403):
+                raise
+            continue
+        if how == "prompt":
+            what = "the loss of long prompts at little memory: logits of the whole prompt are made"
+            lacking.append(Lacking(what, "VLLM_USE_V2_MODEL_RUNNER=1 where vLLM has it"))
+        return how
+    what = "the question's loss, so no ascent; masks that are measured and contrasts remain"
+    lacking.append(Lacking(what, "a vLLM that gives prompt_logprobs"))
+    return ""
+
+
+def _check_frames(way: Way, encoded: RemoteEncoded) -> None:
+    """Raises RemoteError where a frame can be changed and nothing follows: it was not read.
+
+    In the common way the server shows no pixels. Its prompt's ids were compared already.
+    """
+    plain = whole_view(encoded)
+    views = [plain]
+    for group in encoded.groups:
+        video = encoded.video.clone()
+        video[list(group)] = -video[list(group)].flip(-1)
+        views.append(View(encoded, video, plain.prompt, plain.text))
+    asked = [way.row(view, (), Wanted(5)) for view in views]
+    said = [way.read_row(v, (), a) for v, a in zip(views, way.client.all(asked), strict=True)]
+    for number, other in enumerate(said[1:], 1):
+        if other.log_p == said[0].log_p:
+            raise RemoteError(
+                f"the server does not read all frames: changing group {number} of"
+                f" {len(said) - 1} changes nothing",
+                "Start it with --trust-request-mm-kwargs and without --media-io-kwargs, so that it"
+                " samples none",
+            )
+
+
+def _noise(way: Way, lm: FilesLM, view: View, most: int) -> tuple[float, float]:
+    """The largest change of log-probabilities within HEAD of the best: alone, and among others."""
+    wanted = Wanted(most if most != WHOLE else 20)
+    first = _one(way, view, wanted)
+    alone = max(_change(first, _one(way, view, wanted)) for _ in range(REPEATS))
+    others = [whole_view(encode(lm, drawn_clip(seed=seed + 1))) for seed in range(BESIDE)]
+    way.prepare(others)
+    asked = [way.row(other, (), wanted) for other in [*others[:4], view, *others[4:]]]
+    answers = way.client.all(asked)
+    return alone, _change(first, way.read_row(view, (), answers[4]))
+
+
+def _rounding(way: Way, view: View, most: int) -> float:
+    """The largest change where every value is dithered by a step of 8 bits, up or down or not."""
+    assert view.encoded is not None
+    assert view.video is not None
+    encoded, video, wanted = view.encoded, view.video, Wanted(most if most != WHOLE else 20)
+    generator, step = torch.Generator().manual_seed(0), 1 / 255 / encoded.std[:, None, None]
+    views = [view]
+    for _ in range(REPEATS):
+        moved = torch.randint(-1, 2, video.shape, generator=generator)
+        views.append(View(encoded, video + step * moved, view.prompt, view.text))
+    answers = way.client.all([way.row(one, (), wanted) for one in views])
+    first, *rest = (way.read_row(v, (), a) for v, a in zip(views, answers, strict=True))
+    return max(_change(first, other) for other in rest)
+
+
+def _change(first: Said, again: Said) -> float:
+    best = max(first.log_p.values())
+    near = [i for i, value in first.log_p.items() if value > best - HEAD and i in again.log_p]
+    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else np.inf

@@ -1,0 +1,225 @@
+"""A model that a server holds, as a `Reader`: it says what follows, and has no gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
+from macd_studio.core.backbones.remote.files import FilesLM, text_prompt
+from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Server
+from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
+from macd_studio.core.backbones.remote.wire import Said
+from macd_studio.core.errors import NotApplicable
+from macd_studio.core.options import Fit
+from macd_studio.core.rows import Row
+from macd_studio.core.types import Clip, ModelFrames
+
+TOP = 128
+"""Log-probabilities a token that are asked for, where the server gives as many."""
+SMALL = 1024
+"""A vocabulary of which whole rows are asked for always."""
+NO_GRADIENT = "the server gives none; the option gradient “difference” reads the signs instead"
+NOT_GIVEN = "a server that generates text does not give it"
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The handle: views that were handed over, none of which is read before it is asked about."""
+
+    views: tuple[View, ...]
+
+
+class RemoteReader(Reader):
+    """Reads through a server. `lm` has the model's files without weights, for prompts and pixels.
+
+    server: what it was found to do.
+    """
+
+    def __init__(self, lm: FilesLM, way: Way, server: Server) -> None:
+        self._lm, self._way, self.server = lm, way, server
+        self.info: BackboneInfo = replace(
+            lm.info,
+            repetition_penalty=1.0,
+            parameters=0,
+            held_bytes=0,
+            server=server.title,
+            log_p_error=server.error,
+        )
+        self.thought_marks, self.thinks = lm.thought_marks, lm.thinks
+        able = {"times"} & lm.capabilities | {"batch"}
+        if server.most == WHOLE:
+            able.add("rows")
+        self.capabilities = frozenset(able)
+        self.reasons = {
+            "gradient": NO_GRADIENT,
+            **dict.fromkeys(("reuse", "prune", "attention", "lens", "maps"), NOT_GIVEN),
+            "rows": "start it with --max-logprobs -1",
+        }
+        self.notes = self._notes(lm.info.repetition_penalty)
+
+    def _notes(self, penalty: float) -> tuple[str, ...]:
+        found = [f"the backbone is held by a server ({self.server.title})"]
+        if not self.server.exact:
+            found.append(
+                "frames were rounded to 8 bits for every view: the server was started without"
+                " --enable-scale-out"
+            )
+        if penalty != 1.0:
+            found.append(
+                f"the model's repetition penalty of {penalty:g} was left out: it needs the sign of"
+                " logits, and a server gives log-probabilities"
+            )
+        return tuple(found)
+
+    def stopping_when(self, cancelled: Callable[[], bool]) -> RemoteReader:
+        """See `Reader.stopping_when`: also while an answer of the server is waited for."""
+        other = copy(self)
+        other._way = self._way.over(self._way.client.stopping_when(cancelled))
+        return other
+
+    # what needs no weights
+
+    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
+        """See `Reader.preprocess`."""
+        return self._lm.preprocess(clip, fit)
+
+    def most_pixels(self, frames: int) -> int | None:
+        """See `Reader.most_pixels`."""
+        return self._lm.most_pixels(frames)
+
+    def shrink(self, frames: ModelFrames, size: tuple[int, int]) -> ModelFrames:
+        """See `Reader.shrink`."""
+        return self._lm.shrink(frames, size)
+
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> RemoteEncoded:
+        """See `Reader.encode_frames`."""
+        encoded = self._lm.encode_frames(frames, question, suffix, before)
+        return RemoteEncoded(**{**encoded.__dict__, "text": before + question + suffix})
+
+    def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
+        """See `Reader.continue_prompt`."""
+        return self._lm.continue_prompt(encoded, tokens)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Reader.text`."""
+        return self._lm.text(tokens)
+
+    def tokens(self, text: str) -> list[int]:
+        """See `Reader.tokens`."""
+        return self._lm.tokens(text)
+
+    def token_text(self, token: int) -> str:
+        """See `Reader.token_text`."""
+        return self._lm.token_text(token)
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """See `Reader.end_tokens`."""
+        return self._lm.end_tokens
+
+    # views
+
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        reuse: Any | None = None,
+    ) -> Views:
+        """See `Reader.prefill`. Nothing is sent before it is asked about."""
+        if prune is not None:
+            self.need("prune")
+        assert isinstance(encoded, RemoteEncoded)
+        prompt = tuple(encoded.input_ids[0].tolist())
+        videos = video if video.ndim == 5 else video[None]
+        return Views(tuple(View(encoded, one, prompt, encoded.text) for one in videos))
+
+    def prefill_text(self, question: str, thought: Sequence[int] = ()) -> Views:
+        """See `Reader.prefill_text`."""
+        prompt = (*text_prompt(self._lm, question), *thought)
+        return Views((View(None, None, prompt, question),))
+
+    def prompt_of(self, views: Views) -> Sequence[int]:
+        """See `Reader.prompt_of`."""
+        return views.views[0].prompt
+
+    def question_log_p(self, encoded: Encoded, views: Views) -> NDArray[np.float64]:
+        """See `Reader.question_log_p`: one request a view, all under way together."""
+        how = self.server.question
+        if not how:
+            raise NotApplicable(
+                f"not with {self.info.name}: it does not give the loss of the question",
+                "Choose a method without it, such as random masks or mask-all",
+            )
+        at, way = encoded.query.tolist(), self._way
+        way.prepare(views.views)
+        answers = way.client.all([way.question(view, at, how) for view in views.views])
+        found = [
+            way.read_question(v, at, how, a) for v, a in zip(views.views, answers, strict=True)
+        ]
+        return np.stack(found)
+
+    def next_rows(
+        self,
+        views: Views,
+        tokens: Sequence[int] = (),
+        ids: Sequence[int] = (),
+        whole: bool = False,
+    ) -> list[Row]:
+        """See `Reader.next_rows`: log-probabilities, of which `log_z` is 0."""
+        wanted = self._wanted(ids, whole)
+        way, asked = self._way, []
+        way.prepare(views.views)
+        for view in views.views:
+            asked += [way.row(view, tokens, one) for one in wanted]
+        answers = iter(way.client.all(asked))
+        rows = []
+        for view in views.views:
+            said = [way.read_row(view, tokens, next(answers)) for _ in wanted]
+            rows.append(self._row(said, bool(wanted[0].ids)))
+            if missing := set(ids).difference(_told(rows[-1])):
+                raise NotApplicable(
+                    f"the server tells of {len(_told(rows[-1]))} tokens in the second view, and not"
+                    f" of {len(missing)} that pass the cut in the first",
+                    "Start it with --max-logprobs -1, or choose a larger β",
+                )
+        return rows
+
+    def _wanted(self, ids: Sequence[int], whole: bool) -> list[Wanted]:
+        most, chosen = self.server.most, self.server.chosen
+        small = self.server.vocabulary <= SMALL
+        if most == WHOLE and (whole or small or (ids and not chosen)):
+            return [Wanted(WHOLE)]
+        if not ids:
+            return [Wanted(TOP if most == WHOLE else min(TOP, most))]
+        if not chosen:
+            return [Wanted(most)]
+        each = MOST_CHOSEN if most == WHOLE else min(MOST_CHOSEN, most)
+        return [Wanted(ids=tuple(ids[i : i + each])) for i in range(0, len(ids), each)]
+
+    @staticmethod
+    def _row(said: Sequence[Said], named: bool) -> Row:
+        """The answers about one view as one row. named: whether tokens were asked by their ids."""
+        found: dict[int, float] = {}
+        for one in said:
+            found.update(one.log_p)
+        ids = np.array(sorted(found), np.int64)
+        values = np.array([found[i] for i in ids.tolist()])
+        if len(ids) > 1 and abs(np.exp(values).sum() - 1) < 1e-3 and ids[-1] == len(ids) - 1:
+            return Row(values, log_z=0.0)
+        # a token that was not named may be as likely as the likeliest, one below the top is not
+        floor = float(values.max() if named else values.min())
+        return Row(values, ids, floor, 0.0)
+
+
+def _told(row: Row) -> set[int] | range:
+    return range(len(row.values)) if row.ids is None else set(row.ids.tolist())

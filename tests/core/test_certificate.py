@@ -1,0 +1,135 @@
+"""Certificates of tokens: no error within the bound changes a certified token; some are not."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from macd_studio.core.decoding.certificate import REASONS, certify
+from macd_studio.core.decoding.steps import make_token_step
+from macd_studio.core.macd import contrast_weights, score_token
+from macd_studio.core.options import ContrastOptions
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.rows import Row
+from macd_studio.core.rules import RULES, Linear, Plain
+from macd_studio.core.types import Answer, StepWeights
+
+E = 0.01
+
+
+def log_softmax(z):
+    z = np.asarray(z, np.float64)
+    return z - np.log(np.exp(z - z.max()).sum()) - z.max()
+
+
+def step_of(base, others, rule, keep=3, told=None):
+    """The greedy token of these views. told: the server tells of so many only."""
+    base, others = log_softmax(base), [log_softmax(z) for z in others]
+    row = Row(base, log_z=0.0)
+    ids = np.argsort(-base, kind="stable")[:told]
+    if told is not None:
+        row = Row(base[ids], ids, float(base[ids].min()), 0.0)
+    seconds = [Row(z if told is None else z[ids], row.ids, log_z=0.0) for z in others]
+    weights, scores = score_token(rule, row.values, [s.values for s in seconds], 0, None, row.ids)
+    token = row.token(int(scores.argmax()))
+    return make_token_step(str, 0, token, row, seconds, weights, rule, keep)
+
+
+def answer_of(rule, name="linear"):
+    contrast = rule.constant or ContrastOptions(0, 0)
+    return Answer("macd", "", (), True, contrast.alpha, contrast.beta, contrast.head, name)
+
+
+@given(
+    st.lists(st.floats(-4, 4), min_size=4, max_size=4),
+    st.lists(st.floats(-4, 4), min_size=4, max_size=4),
+    st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+)
+def test_no_error_within_the_bound_changes_a_certified_token(base, other, alpha, beta):
+    rule = Linear(ContrastOptions(alpha, beta))
+    step = step_of(base, [other], rule, keep=4)
+    if certify(step, answer_of(rule), E) != "certified":
+        return
+    p, q = log_softmax(base), log_softmax(other)
+    for signs in product((-E, E), repeat=8):
+        moved, second = p + signs[:4], q + signs[4:]
+        _, scores = score_token(rule, moved, [second], 0)
+        assert int(scores.argmax()) == step.token
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.9, "close"), (1.1, "certified")])
+def test_the_bound_is_as_wide_as_it_must_be(gap, told):
+    """Scores that differ by more than 2ε(1 + 2α) are told apart, and no others."""
+    alpha = 1.0
+    rule = Linear(ContrastOptions(alpha, 0.1))
+    spread = gap * 2 * E * (1 + 2 * alpha)
+    step = step_of([2.0, 2.0 - spread / 2, -9.0], [[1.0, 1.0, 1.0]], rule)
+    assert certify(step, answer_of(rule), E) == told
+
+
+def test_a_token_that_passes_alone_needs_no_second_view():
+    rule = Linear(ContrastOptions(1.0, 0.5))
+    base = Row(log_softmax([5.0, 0.0, 0.0]), log_z=0.0)
+    weights = StepWeights(floor=rule.floor(base.values))
+    alone = make_token_step(str, 0, 0, base, [], weights, rule, 3)
+    assert certify(alone, answer_of(rule), E) == "certified"
+    near = Row(log_softmax([5.0, 5.0 + np.log(0.5) - E, 0.0]), log_z=0.0)
+    close = make_token_step(
+        str, 0, 0, near, [], StepWeights(floor=rule.floor(near.values)), rule, 3
+    )
+    assert certify(close, answer_of(rule), E) == "close"
+
+
+def test_a_token_near_the_floor_counts_both_in_and_out():
+    """The second token would win, and passes the cut or does not within the error."""
+    rule = Linear(ContrastOptions(2.0, 0.5))
+    for off, told in ((-3 * E, "certified"), (-E, "close"), (E, "close"), (3 * E, "certified")):
+        base = [1.0, 1.0 + np.log(0.5) + off, -5.0]
+        step = step_of(base, [[1.0, -4.0, -5.0]], rule)
+        assert certify(step, answer_of(rule), E) == told
+        assert step.token == int(off > 0)
+
+
+def test_a_head_that_reaches_below_what_was_told_is_not_certified():
+    base = np.log([0.5, 0.2, 0.15, 0.1, 0.05])
+    flat = [np.zeros(5)]
+    for beta, told in ((0.5, "certified"), (0.25, "head"), (0.0, "head")):
+        rule = Linear(ContrastOptions(0.2, beta))
+        assert certify(step_of(base, flat, rule, told=2), answer_of(rule), E) == told
+    # where nothing is contrasted, what was left out cannot win
+    plain = step_of(base, [], Plain(), told=2)
+    assert certify(plain, answer_of(Plain(), "plain"), E) == "certified"
+    tied = step_of(np.log([0.3, 0.3, 0.3, 0.1]), [], Plain(), told=1)
+    assert certify(tied, answer_of(Plain(), "plain"), E) == "close"
+
+
+def test_what_is_drawn_is_certified_only_where_one_token_passes():
+    rule = Linear(ContrastOptions(1.0, 0.5))
+    one, two = (step_of(z, [[0.0, 0.0, 0.0]], rule) for z in ([9.0, 0, 0], [9.0, 8.9, 0]))
+    assert certify(one, answer_of(rule), E, "sample") == "certified"
+    assert certify(two, answer_of(rule), E, "sample") == "search"
+
+
+@pytest.mark.parametrize("name", ["code", "only", "olm"])
+def test_rules_whose_weights_move_are_not_certified(name):
+    step = step_of([9.0, 0, 0], [[0.0, 0.0, 0.0]], Linear(ContrastOptions(1.0, 0.5)))
+    assert certify(step, answer_of(Plain(), name), E) == "rule"
+    assert RULES[name].moves_with_views
+
+
+def test_raw_cuts_and_penalties_are_not_certified():
+    rule = Linear(ContrastOptions(1.0, 0.5))
+    step = step_of([2.0, 1.9, 0], [[0.0, 0.0, 0.0]], rule)
+    raw = replace(answer_of(rule), head="raw")
+    assert certify(step, raw, E) == "rule"
+    penalised = replace(step, repeats=Repeats(1.1, np.ones(len(step.base), bool)))
+    assert certify(penalised, answer_of(rule), E) == "rule"
+
+
+def test_every_certificate_has_its_reason():
+    assert set(REASONS) == {"certified", "close", "head", "rule", "search"}
+    assert contrast_weights(np.zeros(2), 1.0, 0.5).floor < 0

@@ -1,0 +1,339 @@
+"""A backbone that a server holds: what it answers is what the model in this process answers."""
+
+import threading
+
+import httpx
+import numpy as np
+import pytest
+
+import macd_studio as macd
+from macd_studio.core.backbones import open_backbone
+from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.errors import (
+    BackboneError,
+    BackboneNotFound,
+    Cancelled,
+    MacdError,
+    NotApplicable,
+    OptionError,
+    RemoteError,
+)
+from macd_studio.core.remote_address import read_address
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.whatif.workbench import Workbench
+from tests.fakes import BoxDetector, clip
+from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """The frames and question of a shipped example."""
+    return load(assets() / "examples" / "background.macd")
+
+
+@pytest.fixture(scope="module")
+def exact(toyworld):
+    return opened(FakeVLLM(toyworld))
+
+
+@pytest.fixture(scope="module")
+def common(toyworld):
+    return opened(FakeVLLM(toyworld, exact=False))
+
+
+def encoded_by(lm, asked):
+    return lm.encode_frames(asked.model_frames, asked.question)
+
+
+def test_prompt_and_pixels_need_no_weights(exact, toyworld, asked):
+    far, near = encoded_by(exact, asked), encoded_by(toyworld, asked)
+    assert far.input_ids.tolist() == near.input_ids.tolist()
+    assert far.query.tolist() == near.query.tolist()
+    np.testing.assert_array_equal(far.video, near.video)
+    assert all(p.device.type == "meta" for p in exact._lm.model.parameters())
+
+
+@pytest.mark.parametrize(("way", "off"), [("exact", 1e-5), ("common", 3e-2)])
+def test_rows_and_losses_are_those_of_the_model(way, off, toyworld, asked, request):
+    lm = request.getfixturevalue(way)
+    near, far = encoded_by(toyworld, asked), encoded_by(lm, asked)
+    views = near.video[None].repeat(2, 1, 1, 1, 1)
+    views[1, :4] *= 0.31
+    one, other = toyworld.prefill(near, views), lm.prefill(far, views)
+    np.testing.assert_allclose(
+        lm.question_log_p(far, other), toyworld.question_log_p(near, one), atol=off
+    )
+    for tokens in ((), (73,)):
+        for row, whole in zip(
+            lm.next_rows(other, tokens), toyworld.next_rows(one, tokens), strict=True
+        ):
+            np.testing.assert_allclose(row.values, whole.values - whole.log_partition, atol=off)
+            assert row.log_partition == 0.0
+
+
+@pytest.mark.long
+def test_a_run_with_measured_slopes_equals_that_of_the_model(exact, toyworld, toy_detector):
+    video = assets() / "examples" / "repaired.mp4"
+    question = load(video.with_suffix(".macd")).question
+    far, near = (
+        macd.compare(
+            video, question, ["mask-all", "vcd", "random-place", "vcd+code"], backbone=lm,
+            detector=toy_detector, ascent={"gradient": "difference"}, decode={"max_tokens": 3},
+        )
+        for lm in (exact, toyworld)
+    )  # fmt: skip
+    assert far.status == near.status == "complete"
+    assert far.counterfactual.level.tolist() == near.counterfactual.level.tolist()
+    for name, answer in near.answers.items():
+        assert [s.token for s in far.answers[name].tokens] == [s.token for s in answer.tokens]
+    assert far.backbone.server == "vLLM 0.32.0, exact way"
+    assert far.backbone.log_p_error == 1e-3
+    assert "gradient" in far.backbone.lacks
+    benches = [Workbench(trace, lm) for trace, lm in ((far, exact), (near, toyworld))]
+    for bench in benches:
+        bench.measure_controls(2)
+        bench.measure_occlusion()
+    one, other = (bench.trace for bench in benches)
+    assert one.controls.outcomes == other.controls.outcomes
+    np.testing.assert_allclose(one.occlusion.loss_change, other.occlusion.loss_change, atol=1e-4)
+
+
+# what servers do wrong
+
+
+def run(lm, methods=("mask-all",)):
+    """A small one: two frames, one object, at most two tokens."""
+    return macd.compare(
+        clip(2, 64), "Which animal is in the video?", list(methods), backbone=lm,
+        detector=BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)),)),
+        ascent={"gradient": "difference"}, mask={"frame_mask": "off"}, decode={"max_tokens": 2},
+    )  # fmt: skip
+
+
+def test_a_server_without_scale_out_is_asked_by_chat_and_says_what_would_help(common):
+    told = "\n".join(common.server.lines())
+    assert "start it with --enable-scale-out" in told
+    assert "frames in 8 bits" in told
+    assert not common.server.exact
+    assert common.server.rounding > 0
+    assert any("rounded to 8 bits" in note for note in common.notes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"keeps": lambda at: at[::2]}, "differs from the one made here"),
+        ({"keeps": lambda at: at[::-1]}, "reorders"),
+        ({"exact": False, "keeps": lambda at: at[::2]}, "differs from the one made here"),
+        ({"exact": False, "keeps": lambda at: at * 0}, "does not read all frames"),
+        ({"trusts": False}, "--trust-request-mm-kwargs"),
+        ({"limit": 0}, "gives no log-probabilities: start it with"),
+        ({"root": "/nowhere/else"}, "MACD_VLLM_FILES"),
+    ],
+)
+def test_a_server_that_cannot_be_believed_is_refused_with_the_reason(wrong, told, toyworld):
+    with pytest.raises(BackboneError, match=told):
+        opened(FakeVLLM(toyworld, **wrong))
+
+
+def lying(path, answer):
+    """Another token's id in the place of the likeliest."""
+    if path == "/inference/v1/generate" and answer["choices"]:
+        (choice,) = answer["choices"]
+        choice["token_ids"] = [choice["logprobs"]["content"][0]["top_logprobs"][-1]["token_id"]]
+    return answer
+
+
+def other_prompt(path, answer):
+    if "token_ids" in answer:
+        answer["token_ids"] = [5, *answer["token_ids"][1:]]
+    return answer
+
+
+def damaged(path, answer):
+    return [answer] if path.endswith("generate") else answer
+
+
+def not_a_number(path, answer):
+    for choice in answer.get("choices", []):
+        choice["logprobs"]["content"][0]["logprob"] = "NaN"
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (lying, "cannot be used"),
+        (other_prompt, "from token 1 on"),
+        (damaged, "cannot be used: it is no object"),
+        (not_a_number, "in the place of a log-probability"),
+    ],
+)
+def test_an_answer_that_no_vllm_gives_is_refused(after, told, toyworld):
+    with pytest.raises(RemoteError, match=told):
+        opened(FakeVLLM(toyworld, after=after))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"<html>hello", "is not JSON"),
+        (b'{"data": 3}', "does not list its models"),
+        (b'{"data": [{"id": "a"}, {"id": "b"}]}', "holds 2 models"),
+        (b'{"data": [{"id": NaN}]}', "in the place of a log-probability"),
+    ],
+)
+def test_what_is_no_vllm_server_is_told_apart(content, told):
+    with pytest.raises(MacdError, match=told):
+        opened(lambda request: httpx.Response(200, content=content))
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (401, "MACD_VLLM_KEY"),
+        (302, "sends requests on"),
+        (500, "answers 500: 'boom'"),
+        (413, "size"),
+    ],
+)
+def test_a_refusal_is_told_with_its_remedy(status, told):
+    with pytest.raises(RemoteError, match=told):
+        opened(lambda request: httpx.Response(status, json=WRONG))
+
+
+def test_no_server_and_a_silent_one_are_told_apart():
+    def nobody(request):
+        raise httpx.ConnectError("refused", request=request)
+
+    def silent(request):
+        raise httpx.ReadTimeout("late", request=request)
+
+    with pytest.raises(RemoteError, match=r"no server answers at http://vllm\.test:8000"):
+        opened(nobody)
+    with pytest.raises(RemoteError, match="did not answer within"):
+        opened(silent)
+
+
+def test_the_key_is_sent_and_neither_proxies_nor_redirects_are_followed(toyworld, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.test")
+    client = Client(read_address(NAME), key="secret")
+    assert client._http.headers["Authorization"] == "Bearer secret"
+    assert not client._http.follow_redirects
+    assert not client._http._mounts  # no proxy of the environment
+
+
+def test_what_passes_is_asked_again_and_nothing_changes(toyworld, exact):
+    """Errors, broken connections and a restart in the middle of a run."""
+    plain = run(exact)
+    server = FakeVLLM(toyworld)
+    lm = opened(server, concurrency=1)
+
+    def before(number, path):
+        if number % 7 == 0:
+            return httpx.Response(503)
+        if number % 5 == 0:
+            raise httpx.RemoteProtocolError("peer closed connection")
+
+    server.before = before
+    trace = run(lm)
+    assert trace.status == "complete"
+    assert trace.counterfactual.level.tolist() == plain.counterfactual.level.tolist()
+    for name, answer in plain.answers.items():
+        assert trace.answers[name].text == answer.text
+
+
+def test_what_was_answered_before_a_server_went_away_is_kept(toyworld, exact):
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+    start = len(server.requests)
+    run(lm)
+    gone = 2 * len(server.requests) - start - 2
+
+    def before(number, path):
+        if number > gone:
+            raise httpx.ConnectError("refused")
+
+    server.before = before
+    trace = run(lm)
+    assert trace.status == "stopped: decode"
+    assert any("no server answers" in warning for warning in trace.warnings)
+    assert trace.answers
+    gone = 0
+    with pytest.raises(RemoteError, match="no server answers"):
+        run(lm)
+
+
+def test_a_stopped_run_does_not_wait_for_the_server(toyworld, exact, asked):
+    waiting, release = threading.Event(), threading.Event()
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+
+    def before(number, path):
+        waiting.set()
+        release.wait(60)
+
+    server.before = before
+    stopping = lm.stopping_when(waiting.is_set)
+    encoded = encoded_by(stopping, asked)
+    with pytest.raises(Cancelled):
+        stopping.next_rows(stopping.prefill(encoded, encoded.video))
+    release.set()
+
+
+@pytest.mark.long
+def test_a_limit_of_twenty_is_lived_with(toyworld, exact):
+    lm = opened(FakeVLLM(toyworld, limit=20))
+    assert lm.server.most == 20
+    assert "--max-logprobs -1" in "\n".join(lm.server.lines())
+    trace, whole = (run(one, ("vcd", "vcd+code", "tcd")) for one in (lm, exact))
+    assert "logit of every token" in trace.skipped["vcd+code"]
+    assert "zero of the logits" in trace.skipped["tcd"]
+    for name in ("baseline", "macd", "vcd"):
+        assert trace.answers[name].text == whole.answers[name].text
+        assert len(trace.answers[name].tokens[0].candidates) == 20
+        assert trace.answers[name].tokens[0].floor > -np.inf
+
+
+def test_tokens_that_cannot_be_named_are_found_in_the_row_or_refused(toyworld, asked):
+    lm = opened(FakeVLLM(toyworld, limit=20, chosen=False))
+    assert not lm.server.chosen
+    encoded = encoded_by(lm, asked)
+    views = lm.prefill(encoded, encoded.video)
+    (row,) = lm.next_rows(views, (), [73, 74])
+    assert {73, 74} <= set(row.ids.tolist())
+    with pytest.raises(NotApplicable, match="--max-logprobs -1"):
+        lm.next_rows(views, (), [0, 5])
+
+
+def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyworld, toy_detector):
+    lm = opened(FakeVLLM(toyworld, prompt=False))
+    assert lm.server.question == ""
+    encoded = lm.encode_frames(load(assets() / "examples" / "background.macd").model_frames, "Is?")
+    with pytest.raises(NotApplicable, match="loss of the question"):
+        lm.question_log_p(encoded, lm.prefill(encoded, encoded.video))
+
+
+def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
+    server = opened(FakeVLLM(toyworld, noise=0.01)).server
+    assert server.alone > 1e-3
+    assert server.error == pytest.approx(3 * max(server.alone, server.among))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vllm:", "vllm:ftp://a:1", "vllm:http://", "vllm:http://u:p@h:1", "vllm:http://h:x/m",
+     "vllm:http://h:1/m?a=b", "vllm:http://h:1/m#x", "vllm:http://h:1/\n", "vllm:" + "h" * 2000],
+)  # fmt: skip
+def test_a_wrong_address_is_refused_before_anything_is_sent(name):
+    with pytest.raises(BackboneNotFound, match=r"vllm:http://HOST:PORT|MACD_VLLM_KEY"):
+        read_address(name)
+    with pytest.raises(BackboneNotFound):
+        macd.trace("none.mp4", "Is it so?", backbone=name)
+
+
+def test_how_weights_are_held_is_not_asked_of_a_server():
+    with pytest.raises(OptionError, match="business of the server"):
+        open_backbone(NAME, weights="int8")

@@ -1,0 +1,102 @@
+"""Evaluations of a backbone that a server holds: several clips at once, what a failure leaves."""
+
+from argparse import Namespace
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from macd_studio.core.errors import OptionError, RemoteError
+from macd_studio.evals import engine
+from macd_studio.evals.benchmarks.base import evaluation_options
+from macd_studio.evals.commands.common import check_engine_flags, for_reader
+from macd_studio.evals.rows import Setting
+from macd_studio.evals.run import complete, plan
+from tests.vllm_server import NAME, FakeVLLM, opened
+
+METHODS = ("baseline", "mask-all")
+
+
+@pytest.fixture
+def setting():
+    options = evaluation_options(
+        {"decode": {"max_tokens": 2}, "ascent": {"gradient": "difference"},
+         "mask": {"frame_mask": "off"}}
+    )  # fmt: skip
+    return Setting("toyworld", options, boxes="truth")
+
+
+def wanted(setting, n=1):
+    contrasts = dict.fromkeys(METHODS, (1.0, 0.1))
+    return plan(setting.open(), setting, "test", n, METHODS, contrasts)[:6]
+
+
+def test_several_clips_at_once_give_the_rows_of_one_after_another(
+    setting, toyworld, monkeypatch, tmp_path
+):
+    planned = wanted(setting)
+    near = complete(planned, setting, tmp_path / "near" / "rows")
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+    monkeypatch.setattr(engine, "_backbone", lambda *_: lm)
+    far = complete(planned, setting, tmp_path / "far" / "rows", engine.side_by_side(3))
+    assert far.keys() == near.keys()
+    for key, row in near.items():
+        other = far[key]
+        assert not other.error
+        assert (other.text, other.first, other.tokens, other.open) == (
+            row.text, row.first, row.tokens, row.open
+        )  # fmt: skip
+        assert other.certified == other.tokens
+        assert row.certified is None
+
+
+def test_what_was_answered_before_a_server_failed_is_kept_and_the_run_goes_on(
+    setting, toyworld, monkeypatch, tmp_path
+):
+    planned, rows = wanted(setting), tmp_path / "rows"
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+    monkeypatch.setattr(engine, "_backbone", lambda *_: lm)
+    last = len(server.requests) + 14
+
+    def before(number, path):
+        if number > last:
+            raise httpx.ConnectError("refused")
+
+    server.before = before
+    with pytest.raises(RemoteError, match="no server answers"):
+        complete(planned, setting, rows, engine.side_by_side(2))
+    server.before = None
+    kept = complete(planned, setting, rows, lambda *_: ())
+    assert 0 < len(kept) < len(planned)
+    assert len(complete(planned, setting, rows, engine.side_by_side(2))) == len(planned)
+
+
+def flags(**changed):
+    given = dict(
+        engine=None, workers=1, address=None, gpus_per_worker=None, concurrency=None,
+        backbone="toyworld",
+    )  # fmt: skip
+    return Namespace(**given | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"concurrency": 4}, "needs a backbone that a server holds"),
+        ({"backbone": NAME, "workers": 2}, "Ray is for models"),
+        ({"backbone": NAME, "concurrency": 0}, "concurrency is 0"),
+        ({"backbone": NAME, "concurrency": 257}, "concurrency is 257"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(changed, told):
+    with pytest.raises(OptionError, match=told):
+        check_engine_flags(flags(**changed))
+    check_engine_flags(flags(backbone=NAME, concurrency=8))
+
+
+def test_a_server_s_slopes_are_read_by_differences(setting):
+    exact = replace(setting.options, ascent=replace(setting.options.ascent, gradient="exact"))
+    assert for_reader(exact, NAME).ascent.gradient == "difference"
+    assert for_reader(exact, "toyworld") is exact
