@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import binom, binomtest
 
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.events import HIGH, LOW
@@ -112,6 +111,8 @@ def judge_rater(
 
 def _reasons(q: Quality) -> dict[str, str]:
     """By the rule, of RULES, why the rater is named."""
+    from scipy.stats import binomtest  # takes half a second, and the page starts without
+
     missed = round(q.gold_count * (1 - q.gold)) if q.gold_count else 0
     far = round(q.repeated * q.repeat_far) if q.repeated else 0
     left = round(q.decided * q.left) if q.decided else 0
@@ -148,6 +149,8 @@ def _is_met(a: Answer) -> bool:
 
 def _is_unlikely(seen: int, of: int, usual: float) -> bool:
     """Whether so many or more of them have a probability below ALARM, where each has `usual`."""
+    from scipy.stats import binom
+
     return seen > 0 and bool(binom.sf(seen - 1, of, usual) < ALARM)
 
 

@@ -253,11 +253,16 @@ def read_scored(answer: Any, count: int) -> NDArray[np.float64]:
     if not isinstance(held, str):
         raise unusable("it holds no log-probabilities of the question")
     try:
-        values = np.load(io.BytesIO(base64.b64decode(held)), allow_pickle=False)
+        file = io.BytesIO(base64.b64decode(held, validate=True))
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        values = np.frombuffer(file.read(), dtype if dtype.kind == "f" else np.float32)
     except (ValueError, EOFError, OSError) as error:
         raise unusable("its log-probabilities of the question cannot be read") from error
-    if values.shape != (count, 1) or values.dtype.kind != "f" or not (values <= 1e-3).all():
+    fits = dtype.kind == "f" and shape == (count, 1) and values.size == count
+    if not fits or not (values <= 1e-3).all():
         raise unusable("its log-probabilities of the question are of another size")
+    values = values.reshape(shape)
     return np.asarray(values[:, 0], np.float64)
 
 
