@@ -1,4 +1,4 @@
-"""The question's log-probabilities as an array that a server wrote: read, or refused in a sentence."""
+"""An array of log-probabilities that a server wrote: read, or refused in a sentence."""
 
 import base64
 import io
