@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from bench.server import chromium
 from bench.tabs import memory_mb
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui.engine import Engine, make
 from macd_studio.macd_ui.gallery.site import Site, write_site
 from macd_studio.macd_ui.learn.site import Site as Course

@@ -16,7 +16,6 @@ import numpy as np
 from bench.counted import flops
 from bench.trace import QUESTION, still
 from macd_studio.core.backbones import LocalLM, load_backbone
-from macd_studio.core.cache import StageCache
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.enough import PieceReader
 from macd_studio.core.evidence.kinds import find_kind
@@ -26,6 +25,7 @@ from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.system.cache import StageCache
 from macd_studio.core.types import Clip
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
 from macd_studio.toyworld.world import sample

@@ -38,7 +38,7 @@ from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.macd import weighted
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
-from macd_studio.core.plan import QUESTION, sample_clip, sample_tracks
+from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import AscentStep
@@ -307,7 +307,7 @@ def _case(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:
 
 
 def _macd(lm: Backbone, clip: Any, tracks: Any, memory: str) -> ViewBatch:
-    """What `core.plan` plans: reading under both views."""
+    """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
     return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).states)

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core import bounded_job
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import PUBLIC_SERVER, TrackLimits, read_tracks
+from macd_studio.core.system import bounded_job
 
 CLIP = ClipFacts(
     "clip.mp4", np.arange(8) * 6 / 25, np.arange(8) * 6, (640, 360), (640, 360), None, 25.0

@@ -21,7 +21,7 @@ from macd_studio.core.backbones import BackboneInfo, LocalLM
 from macd_studio.core.backbones.qwen import Qwen25VL
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST, SEEN, Clip, Track
 
 SIDE, FRAMES, TOKENS = 280, 8, 32

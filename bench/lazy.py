@@ -34,7 +34,7 @@ from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import Linear
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import decoding_views, run_method
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import Answer, Clip, TokenStep, Track
 from macd_studio.evals.answer import item_seed, open_tokens
 from macd_studio.evals.benchmarks import find_benchmark

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, PLANNED, planned
 from macd_studio.core.backbones.load import FAMILIES
-from macd_studio.core.plan import plan
+from macd_studio.core.planning.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 LISTED_BEGIN, LISTED_END = "<!-- listed -->", "<!-- end of listed -->"

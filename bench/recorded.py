@@ -21,8 +21,8 @@ from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.open import open_server
 from macd_studio.core.backbones.remote.probe import drawn_clip
 from macd_studio.core.backbones.remote.reader import RemoteReader
-from macd_studio.core.remote_address import key, read_address
-from macd_studio.core.shipped import shipped
+from macd_studio.core.backbones.remote_address import key, read_address
+from macd_studio.core.system.shipped import shipped
 
 FILE = ROOT / "tests" / "core" / "data" / "vllm-answers.json.xz"
 DRAW, QUESTION = 99, "Is there a dog in the video?"

@@ -36,7 +36,7 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
-from macd_studio.core.shipped import assets, shipped
+from macd_studio.core.system.shipped import assets, shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.toyworld import ToyWorld

@@ -14,6 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.backbones.remote_address import is_remote, read_address
+from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
 from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
@@ -21,11 +23,9 @@ from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
-from macd_studio.core.question import clean_question
-from macd_studio.core.remote_address import is_remote, read_address
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown
-from macd_studio.core.weights_options import Weights, WeightsOptions
 from macd_studio.core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def trace(
         detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
         weights, offload: how a backbone given by name is held, see
-            `core.weights_options.WeightsOptions`.
+            `core.backbones.weights_options.WeightsOptions`.
         hash_weights: whether the hash of its weights in the trace is over every byte of them.
         methods: further decoders by name, VIEW+RULE pairs among them, or "all".
         tracks: a file or folder with the clip's objects, from COCO, CVAT for video, Label Studio,
@@ -96,7 +96,7 @@ def trace(
         MacdError: for everything that can be explained; before a model is loaded where possible.
 
     >>> import macd_studio as macd
-    >>> from macd_studio.core.shipped import assets
+    >>> from macd_studio.core.system.shipped import assets
     >>> clip = assets() / "examples" / "repaired.mp4"
     >>> t = macd.trace(clip, "Which animal is in the video?", device="cpu", ascent={"steps": 1})
     >>> t.frames.shape[0], sorted(t.answers), t.status
@@ -306,8 +306,8 @@ def run_video(
             read = clip.result()  # raises what is wrong with it
             if tracks is not None:  # before a model is loaded for nothing
                 placed = read_tracks(tracks, read, options.track)
-        from macd_studio.core.cache import kept_tracks
         from macd_studio.core.run.pipeline import run
+        from macd_studio.core.system.cache import kept_tracks
 
         result: Trace | None = None
         for event in run(

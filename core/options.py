@@ -385,7 +385,10 @@ class RuleOptions(Checked):
 
 @dataclass(frozen=True)
 class PlanOptions(Checked):
-    """Input of `core.plan`. frame_size: side in pixels. open_share: of questions, `lazy_cost`."""
+    """Input of `core.planning.plan`.
+
+    frame_size: side in pixels. open_share: of questions, see `lazy_cost`.
+    """
 
     frames: int = whole(8, 1, 512)
     frame_size: int = whole(280, 28, 4096)

@@ -15,11 +15,11 @@ import numpy as np
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor, passes_alone
 from macd_studio.core.options import ContrastOptions, RuleOptions
-from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.repeats import Repeats, before_penalty, penalised
 from macd_studio.core.rows import log_partition
+from macd_studio.core.text.question import require_yes_no, word_tokens
+from macd_studio.core.text.words import count
 from macd_studio.core.types import StepWeights
-from macd_studio.core.words import count
 
 
 @dataclass(frozen=True)

@@ -495,6 +495,6 @@ class Trace(Stored):
 
     def _repr_html_(self) -> str:
         """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""
-        from macd_studio.core.notebook import viewer_frame
+        from macd_studio.core.figures.notebook import viewer_frame
 
         return viewer_frame(self)

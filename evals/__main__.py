@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.allocator import own_process
 from macd_studio.core.cli.flags import add_version, add_weights, weights_of
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import PRESETS
+from macd_studio.core.system.allocator import own_process
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
-from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands import detectors, diff, label, pairs, paper, power, trace

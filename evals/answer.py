@@ -19,11 +19,11 @@ from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
-from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
 from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import DecodingViews, decoding_views
+from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM

@@ -27,9 +27,9 @@ from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.answer import count_reads, item_seed, with_contrast
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split

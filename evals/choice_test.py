@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import visible
+from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.choice_draws import ChoiceDraws, stored_choices
 from macd_studio.evals.commands.common import say, write_json

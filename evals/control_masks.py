@@ -27,8 +27,8 @@ from macd_studio.core.masking.controls import (
 )
 from macd_studio.core.masking.random_masks import TOLERANCE
 from macd_studio.core.options import RunOptions
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.commands.common import check_folder, machine, say
 from macd_studio.evals.figures import table
 from macd_studio.evals.rows import Setting

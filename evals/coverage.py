@@ -21,8 +21,8 @@ from scipy.stats import norm
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.figures import table
 from macd_studio.evals.intervals import (

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from macd_studio.core.backbones.base import Reader
+from macd_studio.core.backbones.remote_address import is_remote
+from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OutOfMemory, RemoteError
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
-from macd_studio.core.remote_address import is_remote
 from macd_studio.core.types import Clip
-from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.rows import Row, Setting

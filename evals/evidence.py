@@ -35,7 +35,7 @@ from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import VIEWS, Target
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld

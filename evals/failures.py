@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.methods import find_method
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 
 if TYPE_CHECKING:
     from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without

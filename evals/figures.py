@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from macd_studio.core.methods import find_method
-from macd_studio.core.shipped import document_style
+from macd_studio.core.system.shipped import document_style
 
 Report = dict[str, Any]
 

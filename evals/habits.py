@@ -12,8 +12,8 @@ from typing import Any
 
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.objects.truth import is_right, normalized
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.truth import is_right, normalized
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
 from macd_studio.evals.commands.common import measure_drawn_clips

@@ -25,9 +25,9 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
+from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split

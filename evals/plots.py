@@ -12,7 +12,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from macd_studio.core.words import visible
+from macd_studio.core.text.words import visible
 from macd_studio.evals.figures import SIGNIFICANT, survives, title
 
 Figures = dict[str, Any]

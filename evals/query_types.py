@@ -23,7 +23,7 @@ from scipy.stats import bootstrap
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import visible
+from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.commands.common import say

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import macd_studio
-from macd_studio.core.allocator import own_process
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.system.allocator import own_process
 from macd_studio.evals.engine import Engine, Group, Worker, clip_of, need_objects
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared

@@ -14,7 +14,7 @@ from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import visible
+from macd_studio.core.text.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.control_draws import ControlDraws, stored

@@ -15,11 +15,11 @@ from typing import Any, get_args
 
 import torch
 
+from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.validation import Number, shown
-from macd_studio.core.weights_options import Dtype, Weights
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import visible
+from macd_studio.core.text.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.find import prompted, tracks_key
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.system.cache import StageCache
+from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Trace
-from macd_studio.core.words import visible
 from macd_studio.evals.answer import ONE_VIEW, PendingAnswer, item_seed, with_contrast
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError, TracksError
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.find import find_cuts, frames_of, prompted
 from macd_studio.core.objects.reading import read_tracks as read_track_file
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
+from macd_studio.core.system.cache import StageCache
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Benchmark

@@ -16,8 +16,8 @@ from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import shown
-from macd_studio.core.words import visible
 from macd_studio.evals.figures import change, logits, percent, points, table, title
 from macd_studio.evals.first_token import VIDEO
 from macd_studio.evals.headroom import CONSTANT

@@ -12,7 +12,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 import macd_studio as macd
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.positions import positions_of
-from macd_studio.core.shipped import assets, shipped
+from macd_studio.core.system.shipped import assets, shipped
 
 ALPHA, BETA, MOST_TOKENS = 1.0, 0.1, 8
 clip = macd.load(assets() / "examples" / "repaired.macd")  # for its frames, times and objects

@@ -20,9 +20,9 @@ import gradio as gr
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import Cancelled, TraceError, VideoNotFound
 from macd_studio.core.options import ContrastOptions, RunOptions, options_from
-from macd_studio.core.question import clean_question
 from macd_studio.core.repeats import penalised
 from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace

@@ -20,7 +20,7 @@ from typing import Any
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import count, visible
+from macd_studio.core.text.words import count, visible
 from macd_studio.parts import BESIDE, CODE, DATA, FILES, LIST, PACKAGE, ROOT, list_of, listed
 
 NEEDED = (*FILES, *(f"{folder}/" for folder in (PACKAGE, *CODE, *DATA, *BESIDE)))

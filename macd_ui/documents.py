@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from macd_studio.core.shipped import document_style
+from macd_studio.core.system.shipped import document_style
 from macd_studio.macd_ui.sites import (
     HOME,
     INDEX,

@@ -34,10 +34,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.masking.controls import Hidden, random_place
-from macd_studio.core.shipped import EMBEDDED, shipped
+from macd_studio.core.system.shipped import EMBEDDED, shipped
+from macd_studio.core.text.words import visible
 from macd_studio.core.types import LOST, Trace, Track
 from macd_studio.core.whatif.edits import check_changeable
-from macd_studio.core.words import visible
 from macd_studio.macd_ui.sites import File, exit_code, text_file
 from macd_studio.viewer.bundle import JS, bundle
 from macd_studio.viewer.graph import FRAMES, SIDE, WEIGHTS, build

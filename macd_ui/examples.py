@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from macd_studio.core.errors import TraceError
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences

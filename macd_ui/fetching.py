@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass
 
-from macd_studio.core.cache import run_in_thread
 from macd_studio.core.errors import Cancelled
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.system.cache import run_in_thread
 from macd_studio.core.types import Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.jobs import Jobs

@@ -14,9 +14,9 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import RunOptions, VideoOptions, options_from
-from macd_studio.core.phrases import prompt_of
-from macd_studio.core.question import clean_question
 from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.text.phrases import prompt_of
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import (
     Choice,

@@ -18,10 +18,10 @@ import gradio as gr
 from macd_studio.core.errors import Cancelled, MacdError, TraceError
 from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
-from macd_studio.core.phrases import noun_phrases
-from macd_studio.core.question import MAX_LENGTH
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.text.phrases import noun_phrases
+from macd_studio.core.text.question import MAX_LENGTH
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu

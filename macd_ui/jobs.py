@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.queues import Ticket

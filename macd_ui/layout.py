@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from macd_studio.core.errors import OptionError, VideoNotFound
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui import documents, sentences
 from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_studio.macd_ui.examples import examples as find_examples

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
+from macd_studio.core.backbones.remote_address import is_remote
+from macd_studio.core.backbones.weights_options import Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
-from macd_studio.core.recent import Recent
-from macd_studio.core.remote_address import is_remote
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.recent import Recent
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Clip, Progress
-from macd_studio.core.weights_options import Weights
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import ServerSettings
 

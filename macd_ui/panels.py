@@ -13,11 +13,11 @@ from typing import Any
 import gradio as gr
 
 from macd_studio.core.backbones.catalogue import CATALOGUE
+from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
-from macd_studio.core.phrases import noun_phrases
-from macd_studio.core.remote_address import is_remote
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number, Text
 from macd_studio.macd_ui import random_clips, sentences

@@ -23,9 +23,9 @@ from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
 from macd_studio.core.evidence.report import enough_as_json
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import options_from
-from macd_studio.core.question import clean_question
-from macd_studio.core.recent import Recent
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.recent import Recent
+from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.objects.registry import named
-from macd_studio.core.question import clean_question
-from macd_studio.core.truth import is_right
+from macd_studio.core.objects.truth import is_right
+from macd_studio.core.text.question import clean_question
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.session_view import Updates
 from macd_studio.macd_ui.traces import StoredTrace
@@ -55,7 +55,7 @@ def ask_several(runs: Runs, values: Mapping[str, Any], text: Any, key: str) -> I
         yield runs.view.show_error(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
-        from macd_studio.core.cache import StageCache
+        from macd_studio.core.system.cache import StageCache
 
         session.cache = session.cache or StageCache()
         session.cache.keep_prefill = True

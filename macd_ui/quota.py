@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from macd_studio.core.errors import MacdError
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.macd_ui.limits import BY_ADDRESS, VisitorLimits, Whose
 
 REMEMBERED = 20_000

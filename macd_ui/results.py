@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
-from macd_studio.core.recent import Recent
+from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.scoring import TRACES

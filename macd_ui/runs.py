@@ -21,9 +21,9 @@ from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
-from macd_studio.core.question import clean_question
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import file_stamp, read_beside
@@ -328,7 +328,7 @@ class Runs:
 
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip, read beside this thread, so that Stop is answered at once."""
-        from macd_studio.core.cache import StageCache
+        from macd_studio.core.system.cache import StageCache
 
         session.cache = session.cache or StageCache()
         key = ("clip", job.video, file_stamp(job.video), job.spec.options.video)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import Cancelled, MacdError
 from macd_studio.core.objects.registry import DetectorEntry, listed
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 
 if TYPE_CHECKING:
     from macd_studio.macd_ui.chosen import Search

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.text.words import count
 from macd_studio.core.types import Trace
-from macd_studio.core.words import count
 from macd_studio.macd_ui.forms import RunRequest
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.random_clips import RandomClip
@@ -21,7 +21,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.traces import StoredTrace
 
 if TYPE_CHECKING:
-    from macd_studio.core.cache import StageCache
+    from macd_studio.core.system.cache import StageCache
     from macd_studio.core.whatif.workbench import Workbench
 
 IDLE_S = 12 * 3600.0

@@ -15,9 +15,9 @@ from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.shipped import EMBEDDED
-from macd_studio.core.truth import is_right
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import known_costs

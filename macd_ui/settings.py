@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones.remote_address import is_remote, read_address
+from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.remote_address import is_remote, read_address
-from macd_studio.core.shipped import EMBEDDED
-from macd_studio.core.weights_options import Weights, WeightsOptions
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
 

@@ -17,8 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.shipped import document_style
-from macd_studio.core.words import visible
+from macd_studio.core.system.shipped import document_style
+from macd_studio.core.text.words import visible
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.viewer.export import COMPUTING, LINKED
 

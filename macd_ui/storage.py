@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.unix import unix
+from macd_studio.core.system.unix import unix
 
 PREFIX = "macd-studio"
 LOCK = "lock"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
@@ -34,8 +34,8 @@ except ImportError:  # everywhere but in a Space
     spaces = None
 
 if TYPE_CHECKING:
-    from macd_studio.core.cache import StageCache
     from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.system.cache import StageCache
     from macd_studio.macd_ui.models import Models
     from macd_studio.macd_ui.store import Store
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.ratings.answers import forks_of
 from macd_studio.ratings.chain import Fork, heads, link
 from macd_studio.ratings.errors import StudyError

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.allocator import own_process
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import count, visible
+from macd_studio.core.system.allocator import own_process
+from macd_studio.core.text.words import count, visible
 from macd_studio.ratings.branches import merge, read_rows
 from macd_studio.ratings.check import as_line, check_study
 from macd_studio.ratings.create import preregistration_path

@@ -16,7 +16,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.media.webp import encode_picture
 from macd_studio.core.options import VideoOptions
-from macd_studio.core.question import clean_question
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Trace
 
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v")

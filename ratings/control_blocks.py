@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.ratings.blocks import Block, share_text, with_interval
 from macd_studio.ratings.plan import PAIRS
 

@@ -19,7 +19,7 @@ import numpy as np
 import macd_studio as macd
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.controls import PLACE, compare_masks
-from macd_studio.core.words import writable
+from macd_studio.core.text.words import writable
 from macd_studio.ratings import arms as arm_module
 from macd_studio.ratings.arms import (
     ARMS,

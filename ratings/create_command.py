@@ -14,9 +14,9 @@ from typing import Any
 from macd_studio.core.cli.flags import add_some_flags, some_options
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import CONTROLS, PLACE
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Number, Text
-from macd_studio.core.words import count, visible
 from macd_studio.ratings.arms import ARMS, BY_HAND, MACD
 from macd_studio.ratings.clips import Job, jobs_of, trace_clips
 from macd_studio.ratings.create import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.words import spreadsheet_text
+from macd_studio.core.text.words import spreadsheet_text
 from macd_studio.ratings.answers import (
     conflicts_of,
     main_answers,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.question import clean_question
+from macd_studio.core.text.question import clean_question
 from macd_studio.core.validation import Flag, Number, Text, shown
 from macd_studio.ratings.source import Source, read_source
 

@@ -6,8 +6,8 @@ import html
 from typing import Any
 
 from macd_studio.core.masking.controls import ELSEWHERE
-from macd_studio.core.shipped import document_style
-from macd_studio.core.words import count, visible
+from macd_studio.core.system.shipped import document_style
+from macd_studio.core.text.words import count, visible
 from macd_studio.ratings.blocks import (
     BOLD,
     DASH,

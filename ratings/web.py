@@ -23,9 +23,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.shipped import look
+from macd_studio.core.system.shipped import look
+from macd_studio.core.text.words import writable
 from macd_studio.core.validation import Number
-from macd_studio.core.words import writable
 from macd_studio.ratings.errors import Refused, StudyBusy
 from macd_studio.ratings.events import MOST_EVENTS, read_event
 from macd_studio.ratings.export import FORMATS, content_of

@@ -25,7 +25,7 @@ WAIT_S = float(os.environ.get("MACD_PATIENCE_S", "900"))
 ABOUT = """
 import sys, macd_studio as macd
 from pathlib import Path
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 trace = macd.load(assets() / "examples" / "repaired.macd")
 assert "srcdoc" in trace._repr_html_()
 assert "torch" not in sys.modules

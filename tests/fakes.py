@@ -12,7 +12,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import DetectOptions, Fit
-from macd_studio.core.question import refuse_special
+from macd_studio.core.text.question import refuse_special
 from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
 
 END, VIDEO, VOCABULARY = 256, 257, 258

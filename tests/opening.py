@@ -1,6 +1,6 @@
 """The example on which the page opens, and the words and objects in it, which tests refer to."""
 
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 
 EXAMPLE = assets() / "examples" / "repaired.macd"

@@ -28,7 +28,7 @@ from macd_studio.core.evidence.enough import add_enough
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.run import add_evidence
 from macd_studio.core.methods import METHODS
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench

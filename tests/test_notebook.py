@@ -40,7 +40,7 @@ def test_it_is_a_notebook_without_outputs_that_goes_through_the_one_door():
                if isinstance(n, ast.Import | ast.ImportFrom)]  # fmt: skip
     assert {ast.unparse(n) for n in imports} == {
         "import macd_studio as macd",
-        "from macd_studio.core.shipped import assets",
+        "from macd_studio.core.system.shipped import assets",
     }
 
 

@@ -165,8 +165,11 @@ def test_the_source_is_every_file_and_knows_which(tmp_path):
 def test_a_checkout_without_its_links_runs(tmp_path, as_text):
     """A zip file of the checkout, or an upload of it, may lack them."""
     checkout = without_links(copy(tmp_path / "checkout"), as_text)
-    code = "import macd_studio as macd, macd_studio.core.words as m; print(macd.load, m.__file__)"
-    assert str(checkout / "core" / "words.py") in run([sys.executable, "-c", code], cwd=checkout)
+    code = (
+        "import macd_studio as macd, macd_studio.core.text.words as m; print(macd.load, m.__file__)"
+    )
+    words = str(checkout / "core" / "text" / "words.py")
+    assert words in run([sys.executable, "-c", code], cwd=checkout)
 
 
 class Environment:
@@ -318,7 +321,7 @@ def test_an_editable_install_uses_the_checkout(tmp_path, links):
     there = Environment(tmp_path / "installed")
     there.pip("--editable", checkout)
     code = (
-        "import macd_studio as macd; from macd_studio.core.shipped import assets, shipped;"
+        "import macd_studio as macd; from macd_studio.core.system.shipped import assets, shipped;"
         "shipped('backbone'); import macd_studio.macd_ui.layout;"
         f"assert str(assets()) == {str(checkout / 'assets')!r}, assets();"
         "print(macd.load(assets() / 'examples' / 'repaired.macd').answers['macd'].text)"

@@ -17,7 +17,7 @@ from PIL import Image
 
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.open import open_server
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import ModelFrames
 
 NAME = "vllm:http://vllm.test:8000"

@@ -26,9 +26,9 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.masking.controls import OBJECTS, PLACE, draw_control
 from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.shipped import assets
-from macd_studio.core.truth import is_right
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
 from macd_studio.core.views import hidden_by
 from macd_studio.core.whatif.controls import count_same

@@ -16,7 +16,7 @@ import torch
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.toyworld.model import FRAMES, MERGE, PATCH, SIZE, TEMPORAL, build
 from macd_studio.toyworld.questions import build_tokenizer
 from macd_studio.toyworld.scenes import draw_sprite_sheet

@@ -21,10 +21,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.masking.controls import OBJECTS, PLACE
 from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.truth import is_right
 from macd_studio.core.types import Clip, Trace
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.toyworld import questions as ask

@@ -24,8 +24,8 @@ from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.objects.detect import Detector, load_detector
-from macd_studio.core.question import word_tokens
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
+from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, Trace
 from macd_studio.toyworld import lesson_draws
 from macd_studio.toyworld import questions as ask

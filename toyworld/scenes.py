@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.toyworld.priors import priors
 
 Image = NDArray[np.float32]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from macd_studio.core.shipped import look
+from macd_studio.core.system.shipped import look
 
 HERE = Path(__file__).parent
 JS = HERE / "js"

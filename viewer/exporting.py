@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from macd_studio.core.beside import BESIDE, MakeLimits, made_beside
+from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside
 
 REMEDY = "Save the trace, and open it on a page of your own machine: python app.py"
 

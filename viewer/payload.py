@@ -22,13 +22,13 @@ from macd_studio.core.masking.masks import REACH
 from macd_studio.core.media.webp import picture_uri
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.registry import named
-from macd_studio.core.phrases import noun_phrases, unfound
+from macd_studio.core.objects.truth import OUTSIDE, is_right
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
+from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import device_of, memory_of, weights_of
-from macd_studio.core.truth import OUTSIDE, is_right
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand

@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.backbones.remote_address import is_remote
+from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
-from macd_studio.core.remote_address import is_remote
 from macd_studio.core.types import Progress
-from macd_studio.core.weights_options import Dtype, Weights
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import BackboneInfo, Encoded, Reader

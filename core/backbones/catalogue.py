@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.weights_options import Weights
+from macd_studio.core.backbones.weights_options import Weights
 
 PLANNED = Path(__file__).with_name("planned.json")
-"""`core.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""
+"""`core.planning.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ CATALOGUE = (
 
 @cache
 def planned(hub_id: str) -> dict[str, Any] | None:
-    """The stored `core.plan.Plan` of a listed model; None for another."""
+    """The stored `core.planning.plan.Plan` of a listed model; None for another."""
     estimates: dict[str, dict[str, Any]] = json.loads(PLANNED.read_text())
     return estimates.get(hub_id)
 

@@ -1,6 +1,6 @@
 """The dimensions of a model: published ones of the listed models, by hub id, and those of a folder.
 
-The published ones are kept here so that a model can be planned (`core.plan`) and tried
+The published ones are kept here so that a model can be planned (`core.planning.plan`) and tried
 with random weights without a download. A test holds each to the published number of parameters.
 """
 

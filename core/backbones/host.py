@@ -1,6 +1,6 @@
 """The one place where a tensor's values are read by the host.
 
-Everything that waits for the device passes here, so that a dry run (`core.dry_run`), whose
+Everything that waits for the device passes here, so that a dry run (`core.planning.dry_run`), whose
 tensors have no values, can answer instead.
 """
 

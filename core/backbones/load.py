@@ -27,7 +27,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPI
 from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
-from macd_studio.core.allocator import return_freed
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.foreign import foreign_code
@@ -51,6 +50,7 @@ from macd_studio.core.backbones.weights import (
     told,
     trainable,
 )
+from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOptions
 from macd_studio.core.checkpoint.adapter import CONFIG, check_adapter, find_adapter
 from macd_studio.core.checkpoint.files import INDEX, SINGLE, shards
 from macd_studio.core.checkpoint.reading import check_files, names_in, read_checkpoint
@@ -59,13 +59,13 @@ from macd_studio.core.errors import (
     BackboneNotFound,
     UnsupportedBackbone,
 )
-from macd_studio.core.fetching import WEIGHTS, bar, fetch
-from macd_studio.core.hub import reachable
-from macd_studio.core.library_notes import collecting
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.allocator import return_freed
+from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
+from macd_studio.core.system.hub import reachable
+from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
-from macd_studio.core.weights_options import Dtype, Weights, WeightsOptions
 
 disable_progress_bar()
 
@@ -336,10 +336,10 @@ def load_backbone(
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory and all but
     the weights are checked before these are downloaded. progress: updated with how far download and
-    reading are. weights, offload, dtype: see `core.weights_options.WeightsOptions`; the first two
-    need the extra "quantised". question: refused at the same time where the model will refuse it,
-    with QuestionError. hash_weights: whether `info.weights_hash` is over every byte of them.
-    Tensors that are missing or of another shape are refused, with an adapter that cannot be
+    reading are. weights, offload, dtype: see `core.backbones.weights_options.WeightsOptions`; the
+    first two need the extra "quantised". question: refused at the same time where the model will
+    refuse it, with QuestionError. hash_weights: whether `info.weights_hash` is over every byte of
+    them. Tensors that are missing or of another shape are refused, with an adapter that cannot be
     applied; what libraries report meanwhile is in `notes`. Raises BackboneNotFound,
     UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device that is not there;
     Cancelled once `progress` was stopped.

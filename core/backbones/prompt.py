@@ -11,7 +11,7 @@ from transformers.video_utils import VideoMetadata
 from macd_studio.core.backbones.generation import end_tokens
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
-from macd_studio.core.question import control_strings, refuse_special
+from macd_studio.core.text.question import control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 

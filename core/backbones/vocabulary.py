@@ -7,8 +7,8 @@ from typing import Any
 from torch import nn
 
 from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 
 
 def check_vocabulary(model: Any, processor: Any, name: str) -> None:

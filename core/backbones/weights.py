@@ -29,10 +29,10 @@ from transformers.quantizers.base import get_keys_to_not_convert
 
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
+from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
 from macd_studio.core.errors import OutOfMemory, UnsupportedBackbone
-from macd_studio.core.fetching import WEIGHTS
-from macd_studio.core.machine import free_gb
-from macd_studio.core.weights_options import Weights, WeightsOptions
+from macd_studio.core.system.fetching import WEIGHTS
+from macd_studio.core.system.machine import free_gb
 
 UNPLANNED = 1.2
 """Memory of a run of a model that is not listed, over its weights."""

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from macd_studio.core.errors import MacdError
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 
 NAMED = 3
 """So many tensors are named in a message."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from macd_studio.core.backbones.weights_options import WeightsOptions
 from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
 from macd_studio.core.description import as_row
 from macd_studio.core.types import Trace
-from macd_studio.core.weights_options import WeightsOptions
 from macd_studio.core.whatif.verdict import as_text, map_as_text
 
 CHOICES = (

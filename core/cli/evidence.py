@@ -6,10 +6,10 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from macd_studio.core.backbones.weights_options import WeightsOptions
 from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.report import as_json, as_text, enough_as_json, enough_as_text
-from macd_studio.core.weights_options import WeightsOptions
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace

@@ -19,6 +19,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from macd_studio import __version__
+from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOptions
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, listed
 from macd_studio.core.options import (
@@ -29,9 +30,8 @@ from macd_studio.core.options import (
     options_from,
 )
 from macd_studio.core.records import Edit
+from macd_studio.core.text.words import visible_json
 from macd_studio.core.validation import Part, help_of, rule_of, shown
-from macd_studio.core.weights_options import Dtype, Weights, WeightsOptions
-from macd_studio.core.words import visible_json
 
 
 @dataclass(frozen=True)

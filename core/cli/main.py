@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.allocator import own_process
 from macd_studio.core.cli import choices, evidence, render, server
 from macd_studio.core.cli.flags import (
     add_device,
@@ -44,13 +43,14 @@ from macd_studio.core.objects.formats import FORMATS, WRITERS
 from macd_studio.core.objects.registry import check_segmenter, listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
 from macd_studio.core.rules import RULES
+from macd_studio.core.system.allocator import own_process
+from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import check_target, load, save
 from macd_studio.core.validation import shown
 from macd_studio.core.views import VIEWS
 from macd_studio.core.whatif.edits import check_changeable, read_edits
 from macd_studio.core.whatif.redecodable import redecodable
 from macd_studio.core.whatif.verdict import verdict_of
-from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
     from macd_studio.core.records import Edit
@@ -219,7 +219,7 @@ def _add_plan(commands: Any) -> None:
 def _plan(args: argparse.Namespace) -> None:
     # raises before torch is imported
     PlanOptions(args.frames, args.frame_size, args.steps, args.open_share)
-    from macd_studio.core.plan import describe, lazy_cost, plan
+    from macd_studio.core.planning.plan import describe, lazy_cost, plan
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
     if args.json:

@@ -13,7 +13,7 @@ from macd_studio.core.options import RunOptions, VideoOptions, options_from
 from macd_studio.core.traces.bundle import check_target
 
 if TYPE_CHECKING:
-    from macd_studio.core.drawing import Shots
+    from macd_studio.core.figures.drawing import Shots
     from macd_studio.core.types import Trace
 
 DESCRIPTION = (
@@ -52,7 +52,7 @@ def check_film(out: Path) -> None:
 
 def render(trace: Trace, args: argparse.Namespace) -> None:
     """Writes the film; what can be refused is, before a picture is drawn."""
-    from macd_studio.core.drawing import choose_map, drawn_frames, sampled_shots
+    from macd_studio.core.figures.drawing import choose_map, drawn_frames, sampled_shots
     from macd_studio.core.media.film import write_film
 
     chosen = None if args.no_evidence else choose_map(trace, args.kind, args.view, args.evidence)
@@ -66,7 +66,7 @@ def render(trace: Trace, args: argparse.Namespace) -> None:
 
 def _shots_of(trace: Trace, video: str) -> Shots:
     """The clip's dense frames, or the sampled ones where it has no others."""
-    from macd_studio.core.drawing import Shots
+    from macd_studio.core.figures.drawing import Shots
     from macd_studio.core.media.video import read_clip
 
     summary: dict[str, Any] = trace.to_dict()

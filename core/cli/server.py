@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from macd_studio.core.remote_address import read_address
+from macd_studio.core.backbones.remote_address import read_address
 
 
 def add_probe(commands: Any) -> None:

@@ -24,8 +24,8 @@ from macd_studio.core.evidence.records import (
     Smallest,
     Target,
 )
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.types import Trace
-from macd_studio.core.words import count, visible
 
 DIGITS = 4
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.question import asks_yes_no, word_tokens
 from macd_studio.core.rows import Row, log_partition
+from macd_studio.core.text.question import asks_yes_no, word_tokens
 from macd_studio.core.types import Counterfactual
 
 if TYPE_CHECKING:

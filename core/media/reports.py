@@ -12,7 +12,7 @@ import re
 
 import av
 
-from macd_studio.core.library_notes import note
+from macd_studio.core.system.library_notes import note
 
 PIECE = 2**16
 _LINE = re.compile(r"^\[(?P<part>[\w,. ]{1,40}) @ 0x[0-9a-f]+\] (?P<text>.+)$")

@@ -21,12 +21,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core import errors, words
-from macd_studio.core.bounded import Watch, end_process, start_process
+from macd_studio.core import errors
 from macd_studio.core.media.kinds import check_file
 from macd_studio.core.options import VideoOptions
+from macd_studio.core.system.bounded import Watch, end_process, start_process
+from macd_studio.core.text import words
+from macd_studio.core.text.words import writable
 from macd_studio.core.types import Clip, Ints, Pixels
-from macd_studio.core.words import writable
 
 Times = NDArray[np.float64]
 

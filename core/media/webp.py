@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from macd_studio.core.errors import TraceError
-from macd_studio.core.recent import Recent
+from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Pixels
 
 LOSSLESS_PIXELS = 160 * 160

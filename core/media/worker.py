@@ -29,12 +29,12 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.bounded import limit_process
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
 from macd_studio.core.media.reports import redirect, reports
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp
 from macd_studio.core.media.upright import Turns, on_white, to_rgb
+from macd_studio.core.system.bounded import limit_process
 
 SIDES = {"frames": 1280, "dense_frames": 640}
 """Of the pictures sent, the long one, by kind. Pixels."""

@@ -24,8 +24,8 @@ from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.outlines import Mask, filled, outline_of, within
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.records import DetectorRecord
+from macd_studio.core.text.words import count, visible, writable
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Floats, Ints, Outline, Track
-from macd_studio.core.words import count, visible, writable
 
 Between = Literal["even", "closest"]
 Counted = Literal["stated", "open"]

@@ -22,12 +22,12 @@ import numpy as np
 
 from macd_studio.core.checkpoint.files import weights_hash
 from macd_studio.core.errors import DetectorError
-from macd_studio.core.hub import is_closed
-from macd_studio.core.library_notes import collecting
 from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed, named
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.phrases import words_of
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.hub import is_closed
+from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.system.shipped import shipped
+from macd_studio.core.text.phrases import words_of
 from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
 from macd_studio.core.validation import shown
 
@@ -283,7 +283,7 @@ def _download(name: str, path: Path, progress: Progress) -> None:
             f"{path.name} is not on this disk, and this server downloads nothing any more",
             "Choose another detector",
         )
-    from macd_studio.core.fetching import fetch_file
+    from macd_studio.core.system.fetching import fetch_file
 
     entry = DETECTORS[name]
     fetch_file(

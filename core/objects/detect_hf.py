@@ -18,12 +18,12 @@ import torch
 
 from macd_studio.core.checkpoint.reading import read_checkpoint
 from macd_studio.core.errors import DetectorError, MacdError
-from macd_studio.core.fetching import fetch
-from macd_studio.core.hub import reachable
-from macd_studio.core.library_notes import collecting
 from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.phrases import words_of
+from macd_studio.core.system.fetching import fetch
+from macd_studio.core.system.hub import reachable
+from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.text.phrases import words_of
 from macd_studio.core.types import Detections, Pixels, Progress
 from macd_studio.core.validation import shown
 

@@ -17,8 +17,8 @@ from macd_studio.core.masking.masks import brushed, combine_masks, draw_masks, s
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.formats.sheet import Drawn, Exported, Sheet
 from macd_studio.core.objects.outlines import Mask, filled, outline_of, placed
+from macd_studio.core.text.words import writable
 from macd_studio.core.types import LOST, SEEN, Trace, Track
-from macd_studio.core.words import writable
 
 What = Literal["tracks", "levels"]
 

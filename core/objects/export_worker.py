@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from macd_studio.core.beside import make_one
 from macd_studio.core.objects.export import exported
+from macd_studio.core.system.beside import make_one
 from macd_studio.core.traces.bundle import unpack
 
 

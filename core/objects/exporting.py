@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from macd_studio.core.beside import BESIDE, MakeLimits, made_beside
 from macd_studio.core.objects.export import What
+from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside
 
 REMEDY = "Save the trace, and write them by `python -m core export` on a machine of your own"
 

@@ -11,14 +11,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.library_notes import collecting_from
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
-from macd_studio.core.phrases import noun_phrases, prompt_of
 from macd_studio.core.records import DetectorRecord
+from macd_studio.core.system.library_notes import collecting_from
+from macd_studio.core.text.phrases import noun_phrases, prompt_of
+from macd_studio.core.text.words import count
 from macd_studio.core.types import Clip, Detections, Pixels, Track
-from macd_studio.core.words import count
 
 FIRST_BOXES_S, BOXES_S = 0.1, 0.4
 """How often the boxes found so far are looked at until there is one, and shown from then on."""

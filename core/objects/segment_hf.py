@@ -15,12 +15,12 @@ import torch
 
 from macd_studio.core.checkpoint.reading import read_checkpoint
 from macd_studio.core.errors import DetectorError, MacdError
-from macd_studio.core.fetching import fetch
-from macd_studio.core.hub import reachable
-from macd_studio.core.library_notes import collecting
-from macd_studio.core.machine import free_gb
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, hub_source
 from macd_studio.core.objects.segment import Point, Sighting
+from macd_studio.core.system.fetching import fetch
+from macd_studio.core.system.hub import reachable
+from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.system.machine import free_gb
 from macd_studio.core.types import Pixels, Progress
 from macd_studio.core.validation import shown
 

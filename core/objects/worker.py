@@ -1,19 +1,19 @@
 """Reads one file of tracks in a process of its own: job on stdin as JSON, the tracks on stdout.
 
 Runs as `python -m core.objects.worker`, started by `core.objects.reading` only; how both speak:
-`core.bounded_job`.
+`core.system.bounded_job`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from macd_studio.core.bounded_job import Answer, serve_job
 from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import packed
 from macd_studio.core.options import TrackOptions
+from macd_studio.core.system.bounded_job import Answer, serve_job
 
 
 def answer(job: dict[str, Any], content: bytes) -> Answer:

@@ -24,10 +24,10 @@ from macd_studio.core.recording.arrays import (
 )
 from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule, Setting, find_rule
+from macd_studio.core.text.words import count
 from macd_studio.core.types import Answer, Pixels, ShownView
 from macd_studio.core.validation import Number, Part, rules_of
 from macd_studio.core.view_records import AnyView, MaskedView, OtherView, View, view_rules
-from macd_studio.core.words import count
 
 _RULES = rules_of(Answer)
 TokenText = Callable[[int], str] | Mapping[int, str]

@@ -14,7 +14,6 @@ from macd_studio import __version__
 from macd_studio.core.description import REAL, build
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import ContrastOptions, RunOptions, read_options
-from macd_studio.core.question import clean_question
 from macd_studio.core.recording.answers import AnswerReader, AnswerRecord, TokenText
 from macd_studio.core.recording.arrays import (
     describe_shape,
@@ -28,10 +27,11 @@ from macd_studio.core.recording.arrays import (
 )
 from macd_studio.core.recording.model_check import difference_note
 from macd_studio.core.records import RECORDED, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
+from macd_studio.core.text.question import clean_question
+from macd_studio.core.text.words import count
 from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.validation import Part
 from macd_studio.core.view_records import MaskedView
-from macd_studio.core.words import count
 
 
 class TrackRecord(TypedDict):

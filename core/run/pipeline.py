@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import wait
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -16,11 +16,8 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from macd_studio.core.backbones.base import Encoded, Reader
-from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.decoding.answers import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory, RemoteError
-from macd_studio.core.library_notes import collecting, collecting_from
-from macd_studio.core.machine import peak_memory_mb, versions
 from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
@@ -30,9 +27,7 @@ from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import Detector
 from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
-from macd_studio.core.phrases import unfound
-from macd_studio.core.question import clean_question
-from macd_studio.core.records import CAPABILITIES, AdapterRecord, BackboneRecord, ClipRecord
+from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.cost import Meter
 from macd_studio.core.run.notes import (
@@ -46,6 +41,7 @@ from macd_studio.core.run.notes import (
     of_masks,
     of_slopes,
 )
+from macd_studio.core.run.opening import backbone_record, opening_trace
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
@@ -56,6 +52,12 @@ from macd_studio.core.run.order import (
     macd_waits,
     method_events,
 )
+from macd_studio.core.system.cache import StageCache, run_in_thread
+from macd_studio.core.system.library_notes import collecting, collecting_from
+from macd_studio.core.system.machine import peak_memory_mb
+from macd_studio.core.text.phrases import unfound
+from macd_studio.core.text.question import clean_question
+from macd_studio.core.text.words import count
 from macd_studio.core.types import (
     Answer,
     AscentStep,
@@ -65,7 +67,6 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView
-from macd_studio.core.words import count
 
 _Model = TypeVar("_Model")
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
@@ -158,7 +159,7 @@ def run(
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
     clip = video() if callable(video) else _read(video, options.video, cache)
-    state = _Run(_opening(clip, question, options), cancelled, list(clip.notes))
+    state = _Run(opening_trace(clip, question, options), cancelled, list(clip.notes))
     state.timed("video", began)
     try:
         loading = loading or Progress()
@@ -434,7 +435,7 @@ def _load(
         question=encoded.question,
         model_frames=encoded.frames,
         groups=encoded.groups,
-        backbone=_record(model, encoded.prompt, mean, clip.is_picture),
+        backbone=backbone_record(model, encoded.prompt, mean, clip.is_picture),
     )
     if run.trace.outside_domain:
         run.warnings.insert(0, model.info.domain)
@@ -444,22 +445,6 @@ def _load(
     blind = "" if ascends else ", which runs without ascent"
     yield Event("load", 1.0, f"{model.info.name}{blind}", run.trace)
     return model, encoded
-
-
-def _record(model: Reader, prompt: str, mean: tuple[float, ...], picture: bool) -> BackboneRecord:
-    """What a trace keeps of a backbone; how its weights are packed only where they are."""
-    on_gpu = model.info.device == "cuda" and torch.cuda.is_available()
-    gpu = torch.cuda.get_device_name() if on_gpu else ""
-    info = {one.name: getattr(model.info, one.name) for one in fields(model.info)}
-    values = info | {"lacks": model.lacks(picture), "device_name": gpu}
-    if model.info.adapter is not None:
-        values["adapter"] = AdapterRecord(**asdict(model.info.adapter))
-    optional = (
-        "quantised", "held_bytes", "offloaded", "lacks", "device_name", "weights_hash", "adapter",
-        "server", "log_p_error",
-    )  # fmt: skip
-    absent = frozenset(n for n in optional if not values[n])
-    return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)
 
 
 def _loaded(
@@ -477,27 +462,3 @@ def _loaded(
         wait([loaded], STOPPING_S)
         raise
     return loaded.result()
-
-
-def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
-    """The trace before a model was asked."""
-    return Trace(
-        question=question,
-        frames=clip.frames,
-        times=clip.times,
-        groups=(),
-        clip=ClipRecord(
-            name=clip.name,
-            sha256=clip.sha256,
-            duration=clip.duration,
-            width=clip.size[0],
-            height=clip.size[1],
-            title=clip.title,
-            numbers=() if clip.numbers is None else tuple(clip.numbers.tolist()),
-            fps=clip.fps,
-        ),
-        options=options,
-        mask=options.mask,
-        seed=options.seed,
-        versions=versions(),
-    )

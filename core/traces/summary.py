@@ -16,16 +16,16 @@ from macd_studio.core.decoding.certificate import Certificate, certificates, cou
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
+from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.format import options_as_dict
-from macd_studio.core.truth import OUTSIDE
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from macd_studio.core.whatif.constant import first_difference, stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.whatif.verdict import verdict_of
-from macd_studio.core.words import count, visible
 
 _OTHERWISE = (
     "mask", "model_frames", "steps", "counterfactual", "occlusion", "controls", "evidence",

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.repeats import before_penalty, penalised
+from macd_studio.core.text.words import signed, visible
 from macd_studio.core.types import Answer, TokenStep, Trace
-from macd_studio.core.words import signed, visible
 
 YES, NO = "yes", "no"
 ROUNDED = 1e-4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from macd_studio.core.evidence.records import Enough
-from macd_studio.core.truth import normalized
+from macd_studio.core.objects.truth import normalized
 from macd_studio.core.types import Trace
 
 MARKS = ("measured", "enough", "asked")

@@ -17,7 +17,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import OcclusionReport
 from macd_studio.core.macd import MaskCompositor, mean_loss
 from macd_studio.core.masking.composite import one_by_one
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 
 Float64Array = NDArray[np.float64]
 

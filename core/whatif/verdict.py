@@ -11,10 +11,10 @@ from typing import Literal
 
 from macd_studio.core.evidence.choices import Subset, masks_frames, rank
 from macd_studio.core.methods import masked_answer
+from macd_studio.core.text.words import count, ordinal, signed
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.constant import first_divergence, stated_constant
 from macd_studio.core.whatif.marks import marks_of
-from macd_studio.core.words import count, ordinal, signed
 
 Name = Literal[
     "choice matters", "any damage does it", "a constant does it", "no change", "undecided"

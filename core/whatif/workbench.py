@@ -16,7 +16,6 @@ import numpy as np
 from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
-from macd_studio.core.library_notes import collecting
 from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.methods import masked_answer
@@ -32,6 +31,7 @@ from macd_studio.core.run.order import (
     macd_events,
 )
 from macd_studio.core.run.pipeline import Event
+from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.whatif.choices import measure_choices

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count, visible
 
 LARGEST_MB = 500
 """A file of questions or predictions above this is something else."""

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from macd_studio.core.errors import BenchmarkError
-from macd_studio.core.question import clean_question
+from macd_studio.core.text.question import clean_question
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import LETTERS, LONG, Item, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table, require_videos

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from macd_studio.core.errors import BenchmarkError
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.evals.benchmarks.base import LONG
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
 from macd_studio.evals.benchmarks.layout import (

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import RunOptions
-from macd_studio.core.remote_address import is_remote
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
-from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.local import LocalLM

@@ -19,8 +19,8 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import ContrastOptions, DetectOptions
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
-from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands import files as files_command

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import FILES, open_files
 from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.scoring.over import OVER

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import count, visible
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
 from macd_studio.evals.commands.common import (
     check_engine_flags,

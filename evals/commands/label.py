@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import DetectOptions, TrackOptions, VideoOptions
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import Number
-from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.layout import place
 from macd_studio.evals.benchmarks.video_pope import VideoPope
 

@@ -10,8 +10,8 @@ from typing import Any
 from macd_studio.core.cli.flags import add_weights, weights_of
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import RunOptions
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands.common import check_folder, machine, pack_lines, say, write_json
 

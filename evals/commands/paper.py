@@ -11,8 +11,8 @@ from typing import Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import ContrastOptions
+from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks.base import FIT
 from macd_studio.evals.commands.common import (
     add_engine_flags,

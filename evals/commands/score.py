@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.words import visible, visible_json
+from macd_studio.core.text.words import visible, visible_json
 from macd_studio.evals.benchmarks import FILES, open_files
 from macd_studio.evals.scoring.over import OVER
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import check_target, save
 from macd_studio.core.validation import shown
-from macd_studio.core.words import visible
 
 
 def add(commands: Any) -> None:

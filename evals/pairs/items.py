@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError, OptionError
-from macd_studio.core.phrases import noun_phrases
+from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.questions import Questions

@@ -13,9 +13,9 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.question import word_tokens
 from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import decoding_views
+from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.answer import item_seed
 from macd_studio.evals.pairs.items import PairItem, names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.evals.figures import as_cell, change, document, logits, percent, table
 from macd_studio.evals.pairs.read import MASK, PARTNER
 

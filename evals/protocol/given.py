@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import Encoded
-from macd_studio.core.machine import versions
+from macd_studio.core.system.machine import versions
 from macd_studio.core.types import Clip
 from macd_studio.evals.protocol.hashes import DIGITS, digest
 

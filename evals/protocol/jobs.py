@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
 from macd_studio.evals.answer import ONE_VIEW, PendingAnswer
 from macd_studio.evals.commands.common import write_json

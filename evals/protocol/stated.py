@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.evals.doctor import Claim, audit_metrics
 from macd_studio.evals.intervals import Interval
 from macd_studio.evals.protocol.figure import Figure

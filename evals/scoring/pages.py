@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from macd_studio.core.methods import find_method
-from macd_studio.core.shipped import document_style
-from macd_studio.core.words import count, visible
+from macd_studio.core.system.shipped import document_style
+from macd_studio.core.text.words import count, visible
 from macd_studio.evals.figures import Link, as_cell
 from macd_studio.evals.scoring.show import AGAINST
 

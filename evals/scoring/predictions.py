@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
 

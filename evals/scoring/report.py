@@ -18,7 +18,7 @@ import numpy as np
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.methods import find_method
-from macd_studio.core.words import spreadsheet_text
+from macd_studio.core.text.words import spreadsheet_text
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import place, read_json

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger

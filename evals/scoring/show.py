@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from macd_studio.core.methods import find_method
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.evals.failures import failures_line
 from macd_studio.evals.figures import as_cell, document, open_row, open_section, table
 from macd_studio.evals.scoring.over import WORDS

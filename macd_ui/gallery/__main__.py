@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import count, visible
+from macd_studio.core.text.words import count, visible
 from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.sites import exit_code
 

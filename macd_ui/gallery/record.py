@@ -22,10 +22,10 @@ from macd_studio.core.door import check_backbone, run_video
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions, options_from
-from macd_studio.core.question import clean_question
+from macd_studio.core.text.question import clean_question
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import Trace
-from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import digest
 from macd_studio.macd_ui.sites import exit_code
 

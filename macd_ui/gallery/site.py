@@ -25,13 +25,13 @@ from PIL import Image, ImageDraw
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.objects.registry import named
-from macd_studio.core.recent import Recent
-from macd_studio.core.shipped import EMBEDDED, look
+from macd_studio.core.objects.truth import is_right, normalized
+from macd_studio.core.system.recent import Recent
+from macd_studio.core.system.shipped import EMBEDDED, look
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
-from macd_studio.core.truth import is_right, normalized
 from macd_studio.core.types import LOST, Trace
-from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file
 from macd_studio.macd_ui.examples import Example, described

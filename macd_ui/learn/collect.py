@@ -19,8 +19,8 @@ from typing import Any
 
 from macd_studio.core.description import Exactly
 from macd_studio.core.errors import OptionError
+from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Flag, Number
-from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.learn.chapters import Chapter, plain
 
 MOST_FILES, MOST_BYTES, MOST_ANSWERS = 2000, 200_000, 200

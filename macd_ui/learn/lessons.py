@@ -21,7 +21,7 @@ from PIL import Image
 
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import URI_PREFIX
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.examples import SHIPPED, Example
 from macd_studio.macd_ui.learn.chapters import Value

@@ -23,10 +23,10 @@ from typing import Any
 from starlette.routing import Route
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.truth import is_right
+from macd_studio.core.objects.truth import is_right
+from macd_studio.core.text.words import visible
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.marks import asked_objects
-from macd_studio.core.words import visible
 from macd_studio.macd_ui.engine import Engine, built, run_file
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import (

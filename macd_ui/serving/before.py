@@ -57,7 +57,7 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("viewer.payload", "viewer.status", "viewer.identity", "viewer.payload.can_compare",
-         "viewer.payload.title_of", "core.truth.is_right"),
+         "viewer.payload.title_of", "core.objects.truth.is_right"),
         "pictures, constants and flip maps of a trace, for the viewer",
         "39 megapixels of noise; 4,096 objects on 200 frames; 1.4 million candidates",
         184, 3.9, SHOWN,
@@ -105,8 +105,9 @@ COMPUTED: tuple[Computed, ...] = (
         1, 0.01, BY_SIZE,
     ),
     Computed(
-        ("core.question.clean_question", "core.phrases.noun_phrases", "core.phrases.prompt_of",
-         "core.objects.registry.reads_words", "core.objects.registry.named"),
+        ("core.text.question.clean_question", "core.text.phrases.noun_phrases",
+         "core.text.phrases.prompt_of", "core.objects.registry.reads_words",
+         "core.objects.registry.named"),
         "the question and what it names", "1 MB of text, which is refused", 1, 0.01, BY_SIZE,
     ),
     Computed(
@@ -115,8 +116,8 @@ COMPUTED: tuple[Computed, ...] = (
         "options and methods", "20,000 unknown options, which are refused", 2, 0.02, BY_SIZE,
     ),
     Computed(
-        ("core.cache.run_in_thread",), "fetching a model", "none: not on a public server", 0, 0,
-        "only where a visitor may download; Stop and a closed tab end it",
+        ("core.system.cache.run_in_thread",), "fetching a model", "none: not on a public server",
+        0, 0, "only where a visitor may download; Stop and a closed tab end it",
     ),
 )  # fmt: skip
 """In the order of the table."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from macd_studio.core.recent import Recent
+from macd_studio.core.system.recent import Recent
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
 from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door

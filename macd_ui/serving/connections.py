@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn.config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from macd_studio.core.unix import unix
+from macd_studio.core.system.unix import unix
 from macd_studio.macd_ui.serving.identity import is_proxy
 from macd_studio.macd_ui.settings import Network
 

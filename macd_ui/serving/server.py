@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from macd_studio.core.allocator import own_process
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.allocator import own_process
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui.settings import (
     ANY_ADDRESS,
     ServerSettings,
@@ -101,10 +101,10 @@ def with_models(settings: ServerSettings) -> ServerSettings:
     """
     if not settings.public:
         return settings
-    from macd_studio.core import hub
     from macd_studio.core.backbones.load import fetch_backbone
     from macd_studio.core.objects.detect import load_detector
     from macd_studio.core.objects.segment import load_segmenter
+    from macd_studio.core.system import hub
 
     def had(kind: str, names: Sequence[str], fetch: Callable[[str], Any]) -> Iterator[str]:
         for name in names:

@@ -27,7 +27,7 @@ from python_multipart.exceptions import FormParserError
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.macd_ui.place import CHECK
 from macd_studio.macd_ui.sentences import FULL_DISK, NO_MEMORY
 from macd_studio.macd_ui.serving.connections import bound_connections

@@ -24,12 +24,12 @@ from macd_studio.core.options import (
 from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.rows import log_partition
 from macd_studio.core.rules import RULES, Setting, find_rule
+from macd_studio.core.text.words import signed
 from macd_studio.core.types import (
     Answer,
     StepWeights,
     TokenStep,
 )
-from macd_studio.core.words import signed
 from macd_studio.viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 from tests.browser.parity_masks import CASES, ENTRIES, Case, a_trace, case, sent
 from tests.browser.sentences import claims, facts, reports

@@ -14,7 +14,7 @@ import pytest
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench, read_edit
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.ratings.cli import main as create_by
 from macd_studio.ratings.events import REASONS
 from macd_studio.ratings.report import figures

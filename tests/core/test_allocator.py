@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from macd_studio.core import allocator
+from macd_studio.core.system import allocator
 
 PROGRAM = """
 import sys
 import numpy as np
-from macd_studio.core import allocator
+from macd_studio.core.system import allocator
 if sys.argv[1] == "ours":
     allocator.own_process()
 print(allocator.return_freed(int(sys.argv[2])))

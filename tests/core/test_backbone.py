@@ -272,7 +272,7 @@ def test_folders_that_are_no_model_say_so(tmp_path):
 def test_changed_weights_are_not_loaded(tmp_path, monkeypatch):
     import shutil
 
-    from macd_studio.core import shipped
+    from macd_studio.core.system import shipped
 
     copied = tmp_path / "toyworld"
     shutil.copytree(shipped.TOYWORLD, copied)

@@ -14,8 +14,8 @@ from PIL import Image
 
 from macd_studio.core.errors import TraceError
 from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
-from macd_studio.core.recent import Recent
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.system.recent import Recent
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ModelFrames
 from tests.conftest import write_video

@@ -10,7 +10,7 @@ import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank, views_of_map
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.edits import read_edit

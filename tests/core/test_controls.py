@@ -10,7 +10,7 @@ from macd_studio.core.masking.controls import random_place
 from macd_studio.core.methods import METHODS
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer
 from macd_studio.core.views import hidden_by

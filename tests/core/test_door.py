@@ -19,8 +19,8 @@ from macd_studio.core.errors import (
     QuestionError,
     VideoError,
 )
+from macd_studio.core.figures.notebook import viewer_frame
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.notebook import viewer_frame
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions, options_from
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json

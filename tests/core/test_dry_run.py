@@ -14,7 +14,6 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
 from macd_studio.core.decoding.answers import decode
-from macd_studio.core.dry_run import dry_run
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import (
     AscentOptions,
@@ -24,6 +23,7 @@ from macd_studio.core.options import (
     RunOptions,
     SidOptions,
 )
+from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.rules import Linear, Plain
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method

@@ -7,10 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from macd_studio.core import fetching
 from macd_studio.core.errors import Cancelled, DetectorError
 from macd_studio.core.objects import detect
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.system import fetching
 from macd_studio.core.types import Progress
 
 BODY = bytes(range(256)) * 4096
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
 
 def test_yolo_by_name_is_downloaded_by_its_hash_into_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("macd_studio.core.hub._closed", threading.Event())
+    monkeypatch.setattr("macd_studio.core.system.hub._closed", threading.Event())
     assert len(DETECTORS["yolo11n"].sha256) == 64
     with serving() as (url, _):
         monkeypatch.setattr(detect, "YOLO_RELEASE", url.rpartition("/")[0])

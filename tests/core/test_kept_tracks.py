@@ -67,7 +67,7 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
 
 
 def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
-    from macd_studio.core.cache import kept_tracks
+    from macd_studio.core.system.cache import kept_tracks
 
     monkeypatch.chdir(tmp_path)
     first = kept_tracks("a.mp4", "yolo11n", "cpu")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from macd_studio.core import library_notes
-from macd_studio.core.library_notes import LONGEST, MOST, collecting, collecting_from
 from macd_studio.core.media import reports
+from macd_studio.core.system import library_notes
+from macd_studio.core.system.library_notes import LONGEST, MOST, collecting, collecting_from
 
 
 def test_warnings_and_logs_are_kept_once_and_shortened(tmp_path):
@@ -91,7 +91,7 @@ def test_what_ffmpeg_reports_of_a_damaged_file_is_a_note_of_the_clip(tmp_path, m
     """By the process that decodes, from its standard error."""
     from macd_studio.core.media import video
     from macd_studio.core.options import VideoOptions
-    from macd_studio.core.shipped import assets
+    from macd_studio.core.system.shipped import assets
 
     monkeypatch.setattr(video, "_take_worker", video._start_worker)
     whole = assets() / "examples" / "repaired.mp4"

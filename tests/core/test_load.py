@@ -23,8 +23,8 @@ from macd_studio.core.errors import (
     OutOfMemory,
     UnsupportedBackbone,
 )
-from macd_studio.core.plan import plan
-from macd_studio.core.shipped import shipped
+from macd_studio.core.planning.plan import plan
+from macd_studio.core.system.shipped import shipped
 from tests import hub
 from tests.families import UNLISTED
 

@@ -4,8 +4,8 @@ import pytest
 
 from macd_studio.core.objects.find import prompted
 from macd_studio.core.options import DetectOptions, RunOptions, VideoOptions
-from macd_studio.core.phrases import noun_phrases, prompt_of, unfound, words_of
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.text.phrases import noun_phrases, prompt_of, unfound, words_of
 from macd_studio.viewer.payload import undetected
 from tests.fakes import BoxDetector, ByteLM
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import Cancelled, NumericalError, QuestionError
 from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,
@@ -16,9 +16,9 @@ from macd_studio.core.options import (
     VideoOptions,
 )
 from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, STAGES, run
+from macd_studio.core.system.cache import StageCache
 from macd_studio.core.traces.reproduce import command
 from macd_studio.core.traces.summary import as_json, as_table, as_text
-from macd_studio.core.truth import OUTSIDE
 from macd_studio.core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 

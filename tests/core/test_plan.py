@@ -14,9 +14,9 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
-from macd_studio.core.dry_run import dry_run
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from macd_studio.core.plan import (
+from macd_studio.core.planning.dry_run import dry_run
+from macd_studio.core.planning.plan import (
     GPUS_GB,
     KINDS,
     QUESTION,
@@ -223,7 +223,7 @@ def test_a_lazy_run_lies_between_plain_decoding_and_the_whole_of_macd(monkeypatc
     }  # fmt: skip
     for share, expected in ((0, least), (1, most), (0.25, 0.75 * least + 0.25 * most)):
         assert lazy_cost(stored, share)["expected"] == pytest.approx(expected, abs=1e-6)
-    monkeypatch.setattr("macd_studio.core.plan.plan", lambda *asked: stored)
+    monkeypatch.setattr("macd_studio.core.planning.plan.plan", lambda *asked: stored)
     assert main(["plan", "--open-share", "0.25"]) == 0
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("lazy:"))
     assert f"{least:.2f} TFLOPs where no token is open to contrast, {most:.2f} where one is" in line

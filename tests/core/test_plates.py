@@ -107,7 +107,7 @@ def test_a_run_with_plates_by_command_line(tmp_path, capsys):
     """The choice reaches the model: another counterfactual, saved with its recipe, reopened."""
     import macd_studio as macd
     from macd_studio.core.cli.main import main
-    from macd_studio.core.shipped import assets
+    from macd_studio.core.system.shipped import assets
 
     clip, out = assets() / "examples" / "repaired.mp4", tmp_path / "plate.macd"
     assert main(["trace", str(clip), "Which animal is in the video?", "--device", "cpu",

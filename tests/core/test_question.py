@@ -1,7 +1,7 @@
 import pytest
 
 from macd_studio.core.errors import QuestionError
-from macd_studio.core.question import clean_question, control_strings, refuse_special
+from macd_studio.core.text.question import clean_question, control_strings, refuse_special
 
 
 @pytest.mark.parametrize(

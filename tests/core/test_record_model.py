@@ -7,7 +7,7 @@ import torch
 import macd_studio as macd
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.errors import OptionError
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import ModelFrames
 
 QUESTION = "Is there a cup in the video?"

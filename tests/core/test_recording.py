@@ -11,7 +11,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NumericalError, OptionError, QuestionError
-from macd_studio.core.notebook import viewer_frame
+from macd_studio.core.figures.notebook import viewer_frame
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import Linear
 from macd_studio.core.traces.bundle import pack, unpack

@@ -9,6 +9,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import (
     BackboneError,
     BackboneNotFound,
@@ -18,8 +19,7 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.remote_address import read_address
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, clip

@@ -9,14 +9,14 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.cli.main import main
-from macd_studio.core.drawing import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.drawing import (
     blend_heat,
     box_at,
     choose_map,
     drawn_frames,
     sampled_shots,
 )
-from macd_studio.core.errors import OptionError
 from macd_studio.core.media.film import write_film
 from macd_studio.core.types import LOST
 from tests.small_trace import small_trace

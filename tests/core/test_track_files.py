@@ -21,7 +21,7 @@ from macd_studio.core.objects.formats import WRITERS, read_track_file
 from macd_studio.core.objects.outlines import filled, outline_of, placed, read_packed_runs, runs_of
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Clip, Stroke, Track
 from tests.fakes import BoxDetector, ByteLM

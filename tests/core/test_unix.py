@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from macd_studio.core.errors import PlatformError
-from macd_studio.core.unix import unix
+from macd_studio.core.system.unix import unix
 from tests.patience import PATIENCE_S
 
 LACKS = """

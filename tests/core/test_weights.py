@@ -22,8 +22,8 @@ from macd_studio.core.backbones.weights import (
 )
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from macd_studio.core.plan import GPUS_GB
-from macd_studio.core.shipped import shipped
+from macd_studio.core.planning.plan import GPUS_GB
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import as_text
 from macd_studio.toyworld.clips import drawn_clip

@@ -11,7 +11,7 @@ import torch
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.objects.detect import Yolo, load_detector
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from tests.samples import sampled
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (2, 64, 64, 3), np.uint8)

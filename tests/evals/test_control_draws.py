@@ -9,8 +9,8 @@ import pytest
 
 from macd_studio.core.masking.controls import CONTROLS, arrangements
 from macd_studio.core.options import RunOptions
-from macd_studio.core.question import word_tokens
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views import find_view, hidden_by
 from macd_studio.evals import control_draws, control_masks
 from macd_studio.evals.answer import choices_of, item_seed

@@ -215,7 +215,7 @@ def test_every_flag_that_a_message_names_exists():
              if p.name == "__main__.py"
              or not re.search(r"(ArgumentParser|command_line)\(", p.read_text())]  # fmt: skip
     paths += [p for part in SHARED for p in (ROOT / "core" / part).rglob("*.py")]
-    paths += [ROOT / "core" / name for name in ("options.py", "validation.py", "question.py")]
+    paths += [ROOT / "core" / name for name in ("options.py", "validation.py", "text/question.py")]
     for path in paths:
         own = every
         if path.parent.name == "commands" and path.stem in known:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.options import RunOptions
-from macd_studio.core.question import word_tokens
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views import RANDOM_PLACES, find_view
 from macd_studio.evals import first_token
 from macd_studio.evals.answer import PendingAnswer, answer_clip, item_seed

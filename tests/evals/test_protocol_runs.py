@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.protocol import jobs
 from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
@@ -115,7 +115,7 @@ def test_another_annotation_is_a_cause(run, root):
 
 def test_versions_of_packages_are_a_cause(run, monkeypatch):
     """Told by what a run records; this environment holds one version of each package."""
-    from macd_studio.core import machine
+    from macd_studio.core.system import machine
     from macd_studio.evals.protocol import given
 
     true = machine.versions()

@@ -316,12 +316,12 @@ def test_the_code_has_one_name_in_every_folder(tmp_path):
     shutil.copytree(ROOT / "core", clone / "core", ignore=ignored)
     shutil.copytree(ROOT / "evals", clone / "evals", ignore=ignored)
     assert code_fingerprint(clone / "core") == code_fingerprint()
-    os.utime(clone / "core" / "question.py", (0, 0))
+    os.utime(clone / "core" / "text" / "question.py", (0, 0))
     (clone / "core" / "masking" / "__pycache__").mkdir()
     (clone / "core" / "masking" / "__pycache__" / "masks.cpython-311.pyc").write_bytes(b"x")
     code_fingerprint.cache_clear()
     assert code_fingerprint(clone / "core") == code_fingerprint()
-    with (clone / "core" / "question.py").open("a") as file:
+    with (clone / "core" / "text" / "question.py").open("a") as file:
         file.write("# changed")
     code_fingerprint.cache_clear()
     assert code_fingerprint(clone / "core") != code_fingerprint()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.hostile_tracks import markdown, measure
-from macd_studio.core import bounded_job
 from macd_studio.core.objects.reading import PUBLIC_SERVER
+from macd_studio.core.system import bounded_job
 from tests.hostile_track_files import FILES, SAMPLE
 
 PLAIN = "0 .5 .5 .1 .1\n"

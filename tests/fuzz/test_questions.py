@@ -6,7 +6,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from macd_studio.core.errors import QuestionError
-from macd_studio.core.question import MAX_LENGTH, clean_question
+from macd_studio.core.text.question import MAX_LENGTH, clean_question
 from tests.fuzz.cases import cases, is_told_well, plain
 
 PIECES = st.sampled_from(

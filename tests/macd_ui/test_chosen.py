@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui import chosen
 from macd_studio.macd_ui.chosen import MAX_BYTES, Search, search_of
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.truth import is_right
+from macd_studio.core.objects.truth import is_right
 from macd_studio.macd_ui.learn.__main__ import main
 from macd_studio.macd_ui.learn.collect import MOST_BYTES, collect, read_saved, report
 from macd_studio.macd_ui.learn.site import Site

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from tests import hub
 from tests.core.test_detect import tiny_rt_detr
 

@@ -121,7 +121,7 @@ def test_stop_ends_the_reading_of_objects_which_holds_no_place_meanwhile(
         begun.append(subprocess.Popen([sys.executable, slow], stdin=pipe, stdout=pipe))
         return begun[-1]
 
-    monkeypatch.setattr("macd_studio.core.bounded_job.start_process", start)
+    monkeypatch.setattr("macd_studio.core.system.bounded_job.start_process", start)
     video = str(make_video())
     asked = FORM | {"video": video, "frames": 4, "tracks": boxes_file(tmp_path)}
     ended = []

@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.records import Edit
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import save
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options

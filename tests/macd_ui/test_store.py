@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from macd_studio.core.recent import Recent
+from macd_studio.core.system.recent import Recent
 from macd_studio.macd_ui.models import MAX_LOADED
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.store import Store

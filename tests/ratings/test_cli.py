@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.secret import CODE
 from macd_studio.ratings.store import Study

@@ -10,7 +10,7 @@ import pytest
 
 from macd_studio.core.errors import OptionError, TracksError
 from macd_studio.core.media.webp import encode_picture
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.ratings import clips
 from macd_studio.ratings.check import check_study

@@ -10,7 +10,7 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.controls import ELSEWHERE, MOST_OVERLAP, ControlMask
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.masking.controls import compare_masks
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.ratings.answers import Answer
 from macd_studio.ratings.arms import ARMS, macd
 from macd_studio.ratings.cli import main

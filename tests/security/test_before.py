@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from macd_studio.core.beside import MakeLimits
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.choices import MOST_OBJECTS
 from macd_studio.core.objects.exporting import export_beside
 from macd_studio.core.options import AscentOptions
+from macd_studio.core.system.beside import MakeLimits
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
 from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
@@ -77,8 +77,8 @@ def test_whatever_a_handler_calls_before_the_queue_has_a_row(module):
 
 
 def test_a_function_without_a_row_is_found():
-    source = "def f():\n    from macd_studio.core.plan import weigh\n    weigh(1)\n"
-    assert without_row(source) == ["core.plan.weigh"]
+    source = "def f():\n    from macd_studio.core.planning.plan import weigh\n    weigh(1)\n"
+    assert without_row(source) == ["core.planning.plan.weigh"]
     assert without_row("from macd_studio.core.traces import bundle\nbundle.melt(1)") == [
         "core.traces.bundle.melt"
     ]

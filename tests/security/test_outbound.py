@@ -10,10 +10,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from macd_studio.core import hub
 from macd_studio.core.errors import BackboneNotFound, MacdError
 from macd_studio.core.objects.detect import load_detector
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system import hub
+from macd_studio.core.system.shipped import shipped
 from macd_studio.macd_ui.serving.routes import JSON, Doors
 from macd_studio.macd_ui.serving.server import with_models
 from macd_studio.macd_ui.settings import ServerSettings
@@ -133,7 +133,7 @@ def test_only_listed_models_that_are_here_are_offered_and_then_the_hub_is_closed
             raise BackboneNotFound("nowhere", "Choose another")
 
     closed = threading.Event()
-    monkeypatch.setattr("macd_studio.core.hub._closed", closed)
+    monkeypatch.setattr("macd_studio.core.system.hub._closed", closed)
     monkeypatch.setattr("macd_studio.core.backbones.load.fetch_backbone", fetch)
     monkeypatch.setattr("macd_studio.core.objects.detect.load_detector", fetch)
     listed = ServerSettings(public=True, backbones=("toyworld", "somebody/model", "nobody/none"),
@@ -145,7 +145,7 @@ def test_only_listed_models_that_are_here_are_offered_and_then_the_hub_is_closed
     assert "the backbone nobody/none is not offered" in warned
     assert "the detector missing.pt is not offered" in warned
     monkeypatch.undo()
-    monkeypatch.setattr("macd_studio.core.hub._closed", closed)
+    monkeypatch.setattr("macd_studio.core.system.hub._closed", closed)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     with guarded() as tried:
         assert not hub.reachable()

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import plain_action
 from macd_studio.macd_ui.serving.bodies import check_path, without_odd_ranges

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from macd_studio.core.masking.controls import OBJECTS, PLACE
-from macd_studio.core.shipped import assets
+from macd_studio.core.objects.truth import is_right
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
-from macd_studio.core.truth import is_right
 from macd_studio.core.types import Track
 from macd_studio.toyworld.clips import FRAMES
 from macd_studio.toyworld.example_draws import draw_clear, searched_case

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from macd_studio.core.macd import loss_of, query_loss
-from macd_studio.core.shipped import shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.viewer import graph

@@ -363,7 +363,7 @@ export class Bench {
   }
 }
 
-/** Whether an answer says the truth: core/truth.py is_right. @param {string} text @param {string} truth */
+/** Whether an answer says the truth: core/objects/truth.py is_right. @param {string} text @param {string} truth */
 function rightness(text, truth) {
   /** @type {(words: string) => string} */
   const plain = (words) => words.toLowerCase().split(/\s+/).filter(Boolean).join(" ").replace(/^[ .!?,;:'"]+|[ .!?,;:'"]+$/g, "").replace(/^(a|an|the)\s+/, "");

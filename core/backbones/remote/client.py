@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 
+from macd_studio.core.backbones.remote_address import KEY, Address
 from macd_studio.core.errors import Cancelled, NumericalError, RemoteError
-from macd_studio.core.remote_address import KEY, Address
 from macd_studio.core.validation import shown
 
 CONCURRENCY = 16

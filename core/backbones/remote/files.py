@@ -20,12 +20,12 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import FAMILIES, TOYWORLD_DOMAIN, adapter_of, read_processor
 from macd_studio.core.backbones.load_errors import explained
 from macd_studio.core.backbones.prompt import render_prompt
+from macd_studio.core.backbones.remote_address import FILES as VARIABLE
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import BackboneNotFound
-from macd_studio.core.fetching import FILES, WEIGHTS
-from macd_studio.core.hub import reachable
-from macd_studio.core.remote_address import FILES as VARIABLE
-from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.system.fetching import FILES, WEIGHTS
+from macd_studio.core.system.hub import reachable
+from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.validation import shown
 
 FilesLM = HfVideoLM | UniversalVLM

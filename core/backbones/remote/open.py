@@ -8,7 +8,7 @@ from macd_studio.core.backbones.remote.client import CONCURRENCY, Client
 from macd_studio.core.backbones.remote.files import load_files
 from macd_studio.core.backbones.remote.probe import choose_model, probe
 from macd_studio.core.backbones.remote.reader import RemoteReader
-from macd_studio.core.remote_address import Address, files, key, read_address
+from macd_studio.core.backbones.remote_address import Address, files, key, read_address
 from macd_studio.core.types import Progress
 
 Connect = Callable[[Address], Client]

@@ -36,9 +36,9 @@ from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.sheet import Sheet, json_bytes
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
 from macd_studio.core.objects.outlines import mask_of_runs, read_packed_runs, runs_of
+from macd_studio.core.text.words import count, writable
 from macd_studio.core.types import Floats
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count, writable
 
 NAME, TITLE, ENDING = "coco", "COCO", ".json"
 

@@ -35,8 +35,8 @@ from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.sheet import Drawn, Sheet
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
 from macd_studio.core.objects.outlines import Mask, mask_of_runs, runs_of
+from macd_studio.core.text.words import writable
 from macd_studio.core.validation import shown
-from macd_studio.core.words import writable
 
 NAME, TITLE, ENDING = "cvat", "CVAT for video", ".xml"
 TITLE_OF_IMAGES = "CVAT for images"

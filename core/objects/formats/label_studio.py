@@ -31,7 +31,7 @@ from macd_studio.core.objects.formats.border import (
 from macd_studio.core.objects.formats.gather import ShapeCounter, objects_of
 from macd_studio.core.objects.formats.sheet import Sheet, json_bytes
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
-from macd_studio.core.words import writable
+from macd_studio.core.text.words import writable
 
 NAME, TITLE, ENDING = "label-studio", "Label Studio", ".json"
 MAX_TASKS = 10_000

@@ -28,7 +28,7 @@ from macd_studio.core.objects.formats.border import (
 )
 from macd_studio.core.objects.formats.gather import PictureShapes
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 
 NAME, TITLE, ENDING = "mot", "MOT", ".txt"
 _CLASSES = (

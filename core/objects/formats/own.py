@@ -25,8 +25,8 @@ from macd_studio.core.objects.formats.border import (
 from macd_studio.core.objects.formats.gather import ShapeCounter, objects_of
 from macd_studio.core.objects.formats.sheet import Sheet, json_bytes, outline_in, tight_box
 from macd_studio.core.objects.formats.source import Asked, Source
+from macd_studio.core.text.words import writable
 from macd_studio.core.types import Floats
-from macd_studio.core.words import writable
 
 NAME, TITLE, ENDING = "json", "MACD", ".json"
 MARK = "macd-tracks"

@@ -33,8 +33,8 @@ from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.sheet import Sheet, archive, outline_in
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
 from macd_studio.core.objects.outlines import placed
+from macd_studio.core.text.words import writable
 from macd_studio.core.types import Floats, Outline
-from macd_studio.core.words import writable
 
 NAME, TITLE, ENDING = "yolo", "YOLO", ".zip"
 _NO_LABELS = re.compile(

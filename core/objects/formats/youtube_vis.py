@@ -20,8 +20,8 @@ from macd_studio.core.objects.formats.coco import coco_shape, document_name, lab
 from macd_studio.core.objects.formats.gather import PictureShapes
 from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
+from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
-from macd_studio.core.words import count
 
 NAME, TITLE, ENDING = "youtube-vis", "YouTube-VIS", ".json"
 

@@ -22,9 +22,9 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import ContrastOptions, Fit
+from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
-from macd_studio.core.words import visible
 from macd_studio.evals.answer import PendingAnswer, answer_clip
 from macd_studio.evals.benchmarks.base import FIT, LONG, Item, evaluation_options
 from macd_studio.evals.contrasts import takes_contrast

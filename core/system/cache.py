@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from macd_studio.core.recent import Recent
+from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Clip
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 What a trace of strangers describes can take far more than the trace: masks of every object on every
 frame, pictures of millions of pixels. The parent calls `made_beside`, the process `make_one`; how
-they speak: `core.bounded_job`.
+they speak: `core.system.bounded_job`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from macd_studio.core.bounded_job import Answer, run_job, serve_job
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.system.bounded_job import Answer, run_job, serve_job
 
 MAX_LINE, MAX_MADE = 4096, 200 * 10**6
 """Bytes of what a process tells of a file, and of the file."""

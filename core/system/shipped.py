@@ -15,7 +15,7 @@ def assets() -> Path:
 
     Beside `core`, in a checkout as in an installed package.
     """
-    return Path(__file__).resolve().parents[1] / "assets"
+    return Path(__file__).resolve().parents[2] / "assets"
 
 
 _DOCUMENT = """\

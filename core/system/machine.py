@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from macd_studio.core.unix import unix
+from macd_studio.core.system.unix import unix
 
 PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
 

@@ -1,7 +1,7 @@
 """What a listed backbone takes, known before anything is downloaded: parameters, FLOPs, memory.
 
 The pipeline's own passes run at the true dimensions on tensors without values
-(`core.dry_run`), in bfloat16, the embedded backbone in float32. A peak is the bytes of all
+(`core.planning.dry_run`), in bfloat16, the embedded backbone in float32. A peak is the bytes of all
 tensors that live at once, weights included; the context of the driver and what the allocator wastes
 are added in `fits` only.
 """
@@ -26,17 +26,17 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.backbones.weights import held_bytes, quantisable
+from macd_studio.core.backbones.weights_options import Weights
 from macd_studio.core.decoding.batch import ViewBatch
-from macd_studio.core.dry_run import dry_run, tensors_in
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
+from macd_studio.core.planning.dry_run import dry_run, tensors_in
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import AliveBytes
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view
-from macd_studio.core.weights_options import Weights
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import macd_studio
-from macd_studio.core.unix import unix
+from macd_studio.core.system.unix import unix
 
 SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Each thread would reserve address space, which is what a process's memory is counted in."""

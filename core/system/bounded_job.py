@@ -18,14 +18,14 @@ from typing import IO, Any
 
 import cv2
 
-from macd_studio.core.bounded import (
+from macd_studio.core.errors import Cancelled, MacdError, SeveralVideos
+from macd_studio.core.system.bounded import (
     Watch,
     address_space,
     end_process,
     limit_process,
     start_process,
 )
-from macd_studio.core.errors import Cancelled, MacdError, SeveralVideos
 
 START_S, MAX_READY = 60.0, 100
 """Seconds in which a process has started on a busy machine, and bytes of the line that says so."""

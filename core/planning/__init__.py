@@ -1,0 +1,1 @@
+"""What a model takes, known before it is loaded: passes without values."""

@@ -1,0 +1,1 @@
+"""What this process and its machine give: memory, workers beside it, caches, downloads, files."""
