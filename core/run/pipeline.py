@@ -212,7 +212,8 @@ def run(
 
 def _without_gradient(run: _Run, model: Reader, compared: list[Method]) -> list[Method]:
     """What answers where no ascent can be taken: in MACD's place its variant that needs none."""
-    run.warnings.append(f"{model.info.name} runs without ascent: {CAPABILITIES['gradient']}")
+    why = f" ({model.reasons['gradient']})" if "gradient" in model.reasons else ""
+    run.warnings.append(f"{model.info.name} runs without ascent: {CAPABILITIES['gradient']}{why}")
     reason = f"{CAPABILITIES['gradient']}; macd-measured stands in its place"
     run.update_trace(skipped={"macd": reason})
     first = [METHODS["baseline"], METHODS["macd-measured"]]

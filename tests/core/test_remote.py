@@ -1,6 +1,8 @@
 """A backbone that a server holds: what it answers is what the model in this process answers."""
 
+import json
 import threading
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.backbones import open_backbone
+from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote_address import read_address
+from macd_studio.core.cli.main import main
+from macd_studio.core.decoding.certificate import certificates, least_beta
 from macd_studio.core.errors import (
     BackboneError,
     BackboneNotFound,
@@ -19,9 +23,12 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.system.shipped import assets
-from macd_studio.core.traces.bundle import load
+from macd_studio.core.remote_address import read_address
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.viewer.payload import payload
 from tests.fakes import BoxDetector, clip
 from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
 
@@ -337,3 +344,39 @@ def test_a_wrong_address_is_refused_before_anything_is_sent(name):
 def test_how_weights_are_held_is_not_asked_of_a_server():
     with pytest.raises(OptionError, match="business of the server"):
         open_backbone(NAME, weights="int8")
+
+
+def test_what_is_certified_is_said_in_summary_json_and_file(exact, tmp_path):
+    trace = run(exact)
+    tokens = as_json(trace)["answers"]["macd"]["tokens"]
+    assert {token["certificate"] for token in tokens} == {"certified"}
+    assert f"macd {len(tokens)} of {len(tokens)}" in as_text(trace)
+    again = load(save(trace, tmp_path / "far.macd"))
+    assert again.backbone.server == trace.backbone.server
+    assert certificates(again, again.answers["macd"]) == ("certified",) * len(tokens)
+    near = replace(trace, backbone=replace(trace.backbone, log_p_error=0.0))
+    assert "certificate" not in as_json(near)["answers"]["macd"]["tokens"][0]
+    assert "Certified" not in as_text(near)
+
+
+def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
+    monkeypatch.setattr(open_module, "open_server", lambda name: exact)
+    assert main(["probe", NAME]) == 0
+    assert "by token ids and unrounded pixels" in capsys.readouterr().out
+    assert main(["probe", NAME, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["error"] == exact.server.error
+    assert main(["probe", "vllm:ftp://a"]) == 2
+    assert "no http or https address" in capsys.readouterr().err
+
+
+def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
+    """With 20 of 96 tokens a β below the 20th's share would let unknown ones through."""
+    lm = opened(FakeVLLM(toyworld, limit=20))
+    trace = run(lm)
+    answer = trace.answers["macd"]
+    least = least_beta(trace, answer)
+    floors = [s.floor - s.base.max() for s in answer.tokens if s.others]
+    assert least == pytest.approx(np.exp(max(floors)))
+    assert 0 < least < 0.1
+    assert payload(trace)["trace"]["answers"]["macd"]["least_beta"] == least
+    assert least_beta(run(exact), answer) == 0.0

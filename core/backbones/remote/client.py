@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +37,11 @@ LOOK_S = 0.2
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which a request is sent again."""
 LOST = "Look at the server's log; the run can be started again once it answers"
+
+SETTLED = (
+    "Give fewer or smaller frames where it says that the prompt is too long; else start the server"
+    " with the options of docs/remote.md"
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Client:
             trust_env=False,
             transport=transport,
         )
-        self._pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="vllm")
+        self._places = threading.BoundedSemaphore(self.concurrency)
 
     def stopping_when(self, cancelled: Callable[[], bool]) -> Client:
         """The same connections; waiting ends with Cancelled once `cancelled` gives True."""
@@ -94,14 +99,29 @@ class Client:
 
         Raises RemoteError for the first that fails for good, and Cancelled.
         """
-        stopped = threading.Event()
-        futures = [self._pool.submit(self._one, one, stopped) for one in asked]
+        stopped, taking = threading.Event(), threading.Lock()
+        futures = [Future[Any]() for _ in asked]
+        left = iter(zip(asked, futures, strict=True))
+
+        def work() -> None:
+            while not stopped.is_set():
+                with taking:
+                    one, future = next(left, (None, None))
+                if one is None or future is None:
+                    return
+                with self._places:
+                    try:
+                        future.set_result(self._one(one, stopped))
+                    except BaseException as error:
+                        future.set_exception(error)
+
+        # threads that do not hold up the end of the process while a server is silent
+        for _ in range(min(self.concurrency, len(asked))):
+            threading.Thread(target=work, name="vllm", daemon=True).start()
         try:
             return self._results(futures)
         finally:
             stopped.set()
-            for future in futures:
-                future.cancel()
 
     def _results(self, futures: Sequence[Future[Any]]) -> list[Any]:
         left: set[Future[Any]] = set(futures)
@@ -204,7 +224,8 @@ class Client:
                 "Raise the limit of the proxy in front of it, or give fewer or smaller frames",
                 status,
             )
-        return RemoteError(f"the server at {host} answers {status}: {told}", LOST, status)
+        remedy = LOST if status in AGAIN else SETTLED
+        return RemoteError(f"the server at {host} answers {status}: {told}", remedy, status)
 
 
 def told_by(content: bytes) -> str:
