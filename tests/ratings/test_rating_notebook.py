@@ -20,7 +20,7 @@ CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 def test_its_tables_are_those_of_the_report(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     arms = ("macd", "random-elsewhere", "mask-all")
-    with Study(copy_study(tmp_path, 6, arms=arms, gold=(known(1),), repeat=0.2)) as study:
+    with Study(copy_study(tmp_path, 4, arms=arms, gold=(known(1),), repeat=0.25)) as study:
         simulate(study)
         result = figures(study, DRAWS)
         export(study, "csv", tmp_path / "events.csv")
