@@ -134,7 +134,15 @@ def _invite(args: argparse.Namespace) -> int:
             return 0
         for code in study.invite(args.n):
             print(link_of(args.url, "rate", code))
+        _warn_of_proposals(study)
     return 0
+
+
+def _warn_of_proposals(study: Study) -> None:
+    undecided = list(study.confirmed().values()).count("")
+    if undecided:
+        print(f"{count(undecided, 'proposed known item')} not confirmed: raters who come now do not"
+              " see them. Confirm them on the organiser's page first", file=sys.stderr)  # fmt: skip
 
 
 def _recruit(args: argparse.Namespace) -> int:
@@ -142,6 +150,7 @@ def _recruit(args: argparse.Namespace) -> int:
         if args.completion or args.back:
             study.complete_with(args.completion, args.back)
         code = study.recruit()
+        _warn_of_proposals(study)
     page = f"rate?participant={args.participant.replace('%%', '%')}"
     print(link_of(args.url, page, code))
     return 0

@@ -20,7 +20,7 @@ from macd_studio.ratings.source import Source
 
 MOST_HIDDEN = 0.5
 """Of all pixels: a mask that hides more covers the video without regard to the object."""
-SEEN_LEAST = 0.5
+SEEN_LEAST = 0.9
 """Share of the frames on which an asked object must be known, for its mask to hide it."""
 CORNER_MOST = 0.45
 """Longest side of the box in a corner, as a share of the picture's."""

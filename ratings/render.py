@@ -102,9 +102,25 @@ def _head(report: dict[str, Any]) -> list[Block]:
                 f" {changed}. The version that made the study gives the preregistered figures.",
             )
         )
+    if any((known := study.get("known") or {}).values()):
+        out.append(Block("p", _known_line(known)))
     for fork in report.get("forks", ()):
         out.append(Block("p", f"{fork['text'][0].upper()}{fork['text'][1:]}."))
     return out
+
+
+def _known_line(known: dict[str, int]) -> str:
+    """Which items of known rating raters are shown, and what became of proposed ones."""
+    text = (
+        f"Items of known rating: {known['training']} for training, {known['hidden']} hidden among"
+        " the others."
+    )
+    if known["refused"] or known["undecided"]:
+        text += (
+            f" Of the proposed ones the organiser left out {known['refused']}, and has not decided"
+            f" on {known['undecided']}."
+        )
+    return text
 
 
 def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:

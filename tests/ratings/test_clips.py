@@ -191,6 +191,7 @@ def test_the_clip_moves_between_its_masked_frames(tmp_path):
         contents = [decode_clip(study.media(rater, t, "clip")) for t in tasks]
         masked = [decode_clip(study.media(rater, t, "0")) for t in tasks]
     assert len(clip_sizes) == len(masked_sizes) == len(shown) == 1
+    assert clip_sizes != masked_sizes  # masks are not padded to the size of a clip that moves
     (at,) = (i for i, d in enumerate(described) if d["motion"] != d["times"])
     assert described[at]["motion"] == [i / 4 for i in range(9)]
     assert contents[at] == list(pictures)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -11,7 +12,7 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.export import content_of
-from macd_studio.ratings.planning import chance, first_enough, parts_of
+from macd_studio.ratings.planning import EFFECT, RATERS, chance, first_enough, parts_of, table
 from macd_studio.ratings.store import Study
 from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.ratings.studies import copy_study, event, raw
@@ -128,14 +129,21 @@ def test_a_plan_says_what_drawn_studies_find():
     rng, effect = np.random.default_rng(0), 0.4
     parts = parts_of(1.0, 0.3)
     found = []
-    for _ in range(400):
+    for _ in range(200):
         values = (effect + rng.normal(0, parts.rater**0.5, (8, 1))
                   + rng.normal(0, parts.clip**0.5, 40)
                   + rng.normal(0, parts.rest**0.5, (8, 40)))  # fmt: skip
         found.append(paired_difference(values).others.low > 0)
-    assert np.mean(found) == pytest.approx(chance(effect, parts, 8, 40), abs=0.07)
+    assert np.mean(found) == pytest.approx(chance(effect, parts, 8, 40), abs=0.09)
     enough = first_enough(effect, parts, 40)
     assert chance(effect, parts, enough, 40) >= 0.8 > chance(effect, parts, enough - 1, 40)
+
+
+def test_the_guide_s_plan_is_the_one_of_the_command():
+    text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
+    for line in table(EFFECT, (20, 50, 200), RATERS):
+        if line.startswith("|") or "for a chance" in line:
+            assert line in text
 
 
 def test_the_plan_is_printed_and_bad_words_are_told(capsys):

@@ -1,15 +1,20 @@
 """Known items that a program proposes: what they hide, and that the organiser confirms each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from macd_studio.ratings.check import check_study
+from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.media import decode_clip
 from macd_studio.ratings.propose import asked_tracks, far_corner, propose, propose_one
+from macd_studio.ratings.render import markdown
+from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study
 from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.ratings.studies import rate, rater_in, source, track
@@ -88,6 +93,27 @@ def test_a_proposal_counts_for_nobody_until_it_is_confirmed(study):
         with pytest.raises(Refused):
             study.confirm(number, role)
     check_study(study.path)
+
+
+def test_who_invites_too_early_is_told_and_the_report_counts_what_was_confirmed(study, capsys):
+    assert main(["invite", str(study.path)]) == 0
+    assert "2 proposed known items not confirmed" in capsys.readouterr().err
+    first, second = study.proposals()
+    study.confirm(first["item"], "gold")
+    study.confirm(second["item"], "no")
+    assert main(["invite", str(study.path)]) == 0
+    assert "not confirmed" not in capsys.readouterr().err
+    text = markdown(figures(study, 50))
+    assert "0 for training, 1 hidden among the others" in text
+    assert "left out 1, and has not decided on 0" in text
+
+
+def test_an_object_that_is_lost_for_a_while_is_not_proposed():
+    clip = source(1)
+    boxes = clip.tracks[0].boxes.copy()
+    boxes[1] = np.nan  # one of four frames
+    lost = replace(clip.tracks[0], boxes=boxes)
+    assert propose_one(replace(clip, tracks=(lost, clip.tracks[1]))) is None
 
 
 def test_a_confirmed_item_gives_feedback_as_any_training_item_does(study):

@@ -1,11 +1,13 @@
 """The rules by which raters are named: what each sees, and how often a careful rater is named."""
 
 import math
+import re
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from macd_studio.ratings.alarms import CAREFUL, Setting, drawn, named
+from macd_studio.ratings.alarms import CAREFUL, Setting, drawn, named, table
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.quality import RULES, judge_rater
 
@@ -67,12 +69,30 @@ def test_time(count, seconds, is_named):
 
 
 def test_a_careful_rater_is_seldom_named_and_a_careless_one_mostly():
-    careful = named(Setting(0.7, 30, 12, 0.1), "careful", 60)
+    careful = named(Setting(0.7, 20, 12, 0.1), "careful", 20)
     assert set(careful) == {*RULES, "any"}
     assert careful["any"] <= 0.1
     for kind, rule in (("any rating", "known items"), ("the left one", "sides"),
                        ("without looking", "time")):  # fmt: skip
-        assert named(Setting(0.7, 60, 12, 0.3), kind, 15)[rule] > 0.4
+        assert named(Setting(0.7, 40, 12, 0.3), kind, 6)[rule] > 0.4
+
+
+def test_the_guide_s_table_is_of_these_rules_and_settings():
+    text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
+    head = next(table(1))
+    assert f"{head}\n" in text
+    tried = ("| careful |", "| any rating |")
+    rows = [line for line in text.splitlines() if line.startswith(tried)]
+    assert len(rows) == 14 + 2
+
+
+@pytest.mark.long
+def test_the_guide_s_shares_are_those_of_drawn_studies():
+    text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"\| careful \| 0.9 \| 30 \| 12 \| 10% \|(.*)\|", text)
+    told = dict(zip((*RULES, "any"), map(float, row.split("|")), strict=True))
+    found = named(Setting(0.9, 30, 12, 0.1), "careful", 300, seed=7)
+    assert all(abs(found[rule] - share) < 0.04 for rule, share in told.items())
 
 
 def test_a_drawn_study_is_one_that_raters_could_have_made():
