@@ -169,6 +169,7 @@ def _answers(asked: Asked, known: Questions | None) -> Figure:
         over=check_over(asked.over or "all"),
         clusters=known.clusters,
         groups=known.groups,
+        notes=(f"{path.name}: {predictions.note}.",) if predictions.note else (),
     )
 
 

@@ -196,4 +196,5 @@ def test_pairs_that_fail_are_told_and_counted():
     assert "1 pair failed, such as x: the file is damaged" in text
     assert f"3: {items.STAYS}" in text
     assert "a replacement" in text
+    assert "| all pairs | 1 | +0.50 | +1.00 | 0.0 |" in text  # one pair tells nothing of others
     assert "oracle" not in text.lower()
