@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -179,6 +180,19 @@ def pack_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Writes rows as packed lines of JSON, the same bytes for the same rows."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def finite(value: Any) -> Any:
+    """Plain values with None in the place of what JSON cannot hold, NaN and infinities.
+
+    >>> finite({"a": (1.0, float("nan"))})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(v) for name, v in value.items()}
+    return [finite(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
         work = args.out or Path("runs/diff")
         more[RERUN] = rerun(first, second, args.rerun, work, args.data, args.python, say)
+    more["notes"] = [*more.get("notes", ()), *first.notes, *second.notes]
     report = plain(first, second, made, more)
     print(visible(markdown(report).rstrip("\n")))
     if args.out is not None:

@@ -13,7 +13,14 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import evaluation_options
-from macd_studio.evals.commands.common import check_folder, machine, pack_lines, say, write_json
+from macd_studio.evals.commands.common import (
+    check_folder,
+    finite,
+    machine,
+    pack_lines,
+    say,
+    write_json,
+)
 
 DRAWN = "drawn"
 NAMES = (DRAWN, "questions", "vidpair-halluc", "videohallucer")
@@ -91,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     print(visible(text.rstrip("\n")))
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)
-        write_json(args.out / "pairs.json", figures)
+        write_json(args.out / "pairs.json", finite(figures))
         (args.out / "pairs.md").write_text(text, encoding="utf-8")
         pack_lines(args.out / "rows.jsonl.gz", (asdict(r) for r in rows))
         say(f"written to {args.out}: pairs.json, pairs.md, rows.jsonl.gz")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.evals.first_token import contrasted
+from macd_studio.evals.intervals import Interval
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow
 from macd_studio.evals.stats import bootstrap_ratio, clustered_share, mean_difference
 
@@ -59,10 +60,17 @@ def meter(rows: Sequence[PairRow]) -> Figures:
     partner = margins[PARTNER]
     return {
         "n": len(rows),
-        "mask": bootstrap_ratio(margins[MASK] - partner, ones, keys),
-        "clip": bootstrap_ratio(margins[CLIP] - partner, ones, keys),
-        "answers_as_partner": clustered_share((margins[MASK] > 0) == (partner > 0), keys),
+        "mask": _alone(bootstrap_ratio(margins[MASK] - partner, ones, keys), keys),
+        "clip": _alone(bootstrap_ratio(margins[CLIP] - partner, ones, keys), keys),
+        "answers_as_partner": _alone(
+            clustered_share((margins[MASK] > 0) == (partner > 0), keys), keys
+        ),
     }
+
+
+def _alone(interval: Interval, keys: Sequence[str]) -> Interval:
+    """Without its ends where all pairs are of one cluster, which tells nothing of others."""
+    return interval if len(set(keys)) > 1 else (interval[0], float("nan"), float("nan"))
 
 
 def headroom(rows: Sequence[PairRow], alpha: float, beta: float) -> Figures:
@@ -78,5 +86,6 @@ def headroom(rows: Sequence[PairRow], alpha: float, beta: float) -> Figures:
     for name in names:
         counter = np.array([r.views[name] for r in rows])
         hits = contrasted(base, counter, alpha, beta) == truth
-        gains[name] = mean_difference(plain, hits, keys)
-    return {"n": len(rows), "baseline": clustered_share(plain, keys), "gains": gains}
+        gains[name] = _alone(mean_difference(plain, hits, keys), keys)
+    baseline = _alone(clustered_share(plain, keys), keys)
+    return {"n": len(rows), "baseline": baseline, "gains": gains}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from macd_studio.core.text.words import count
-from macd_studio.evals.figures import as_cell, change, document, logits, percent, table
+from macd_studio.core.words import count
+from macd_studio.evals.figures import as_cell, document, interval_text, table
 from macd_studio.evals.pairs.read import MASK, PARTNER
 
 TITLES = {
@@ -40,8 +41,15 @@ def _blocks(figures: dict[str, Any]) -> Iterator[str]:
     for name, key in (("all pairs", "meter"), ("mere removals", "meter_of_removals")):
         part = figures[key]
         if part["n"]:
-            rows.append([name, part["n"], logits(part["mask"]), logits(part["clip"]),
-                         percent(part["answers_as_partner"])])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    part["n"],
+                    _text(part["mask"], "+.2f", 1),
+                    _text(part["clip"], "+.2f", 1),
+                    _text(part["answers_as_partner"]),
+                ]
+            )
     yield table(
         ["", "n", "mask over partner, logits", "clip over partner, logits", "answers as partner %"],
         rows,
@@ -55,7 +63,14 @@ def _blocks(figures: dict[str, Any]) -> Iterator[str]:
     if part["n"]:
         yield table(
             ["second view", "n", "right %, change"],
-            [["–", part["n"], percent(part["baseline"])],
-             *([TITLES.get(n, n), part["n"], change(g)] for n, g in part["gains"].items())],
+            [["–", part["n"], _text(part["baseline"])],
+             *([TITLES.get(n, n), part["n"], _text(g, "+.1f")] for n, g in part["gains"].items())],
         )  # fmt: skip
     yield f"At α {figures['alpha']:g} and β {figures['beta']:g}; intervals of 95 % over pairs."
+
+
+def _text(interval: Sequence[float], form: str = ".1f", scale: float = 100) -> str:
+    """An estimate with its interval, alone where there is none."""
+    if math.isfinite(interval[1]):
+        return interval_text(interval, form, scale)
+    return f"{scale * interval[0]:{form}}".replace("-", "−")

@@ -48,7 +48,8 @@ class Figure:
     question without one is missing from both. verdicts: those that came with the answers. clusters,
     groups: of questions by id. stated: accuracy in percent and n, as printed by whoever made it;
     None where it is computed here. protocol: None where nothing else is known. said: of a printed
-    row, what it says of its own protocol. method: of this project.
+    row, what it says of its own protocol. method: of this project. folder: of its
+    report. notes: what its reading left out.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Figure:
     said: Mapping[str, str] = field(default_factory=dict)
     method: str = "baseline"
     folder: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def has_answers(self) -> bool:

@@ -7,7 +7,7 @@ says of its own protocol after that: `frames=8,dtype=float16,rule=official`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,7 @@ def _answers(asked: Asked, known: Questions | None) -> Figure:
         over=check_over(asked.over or "all"),
         clusters=known.clusters,
         groups=known.groups,
+        notes=(f"{path.name}: {predictions.note}.",) if predictions.note else (),
     )
 
 
@@ -241,9 +242,3 @@ def _number(text: str, low: float, high: float, name: str, whole: bool = False) 
         raise OptionError(f"{name} is {shown(text)}", "Give a number") from None
     read: Callable[[Any, str], Any] = Number(low, high, whole=whole).read
     return float(read(value, name))
-
-
-def with_rule(figure: Figure, rule: str) -> Figure:
-    """The same answers by another rule of the benchmark. Raises OptionError."""
-    first = next(iter(figure.items.values()))
-    return replace(figure, parser=rule_parser(figure.benchmark, first, rule), stated=None)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from macd_studio.evals.commands.common import write_json
+from macd_studio.evals.commands.common import finite, write_json
 from macd_studio.evals.figures import as_cell, document, interval_text, page, table
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.split import Split
-from macd_studio.evals.protocol.stated import as_plain, stated_rows
+from macd_studio.evals.protocol.stated import stated_rows
 from macd_studio.evals.scoring.over import WORDS
 
 Plain = dict[str, Any]
@@ -35,7 +35,7 @@ def plain(first: Figure, second: Figure, made: Split | None, more: Plain) -> Pla
     rows = [dict(zip(("name", "first", "second", "differ"), r, strict=True))
             for r in stated_rows(first, second)]  # fmt: skip
     split = {} if made is None else asdict(made)
-    return as_plain({"kind": "diff", "figures": sides, "stated": rows, "split": split, **more})  # type: ignore[no-any-return]
+    return finite({"kind": "diff", "figures": sides, "stated": rows, "split": split, **more})  # type: ignore[no-any-return]
 
 
 def markdown(report: Plain) -> str:

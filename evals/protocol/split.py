@@ -36,6 +36,8 @@ PRINTED = "figure as printed"
 NOT_RECORDED = "not recorded"
 UNKNOWN = "cannot be told"
 TINY = 1e-9
+MOST_RESAMPLED = 5000
+"""Clusters: 4,000 drawings of more would take much memory, and say the same."""
 Bools = NDArray[np.bool_]
 
 
@@ -171,6 +173,8 @@ class Comparison:
             at = np.flatnonzero(a[1])
             clusters = [self.clusters[i] for i in at]
             found = mean_difference(a[0][at], b[0][at], clusters)
+        elif len(set(self.clusters)) > MOST_RESAMPLED:
+            found = by_influence(self.clusters, [(1, *b), (-1, *a)])
         else:
             found = bootstrap_ratio(*b, self.clusters, minus=a)
         if len({c for c, z in zip(self.clusters, a[1] + b[1], strict=True) if z}) < 2:
@@ -306,7 +310,11 @@ def _two_changes(
     made: Comparison, own: tuple[_State, _State], start: _State, end: _State
 ) -> Interval:
     """(start − first) + (second − end), by resampling all clusters together."""
-    columns = [z for state in (own[0], start, end, own[1]) for z in made.sums(state)]
+    ends = [(sign, *made.sums(state)) for sign, state in
+            ((-1, own[0]), (1, start), (-1, end), (1, own[1]))]  # fmt: skip
+    if len(set(made.clusters)) > MOST_RESAMPLED:
+        return by_influence(made.clusters, ends)
+    columns = [z for _, *sums_of in ends for z in sums_of]
     whole = np.stack(cluster_sums(made.clusters, *columns))
     drawn = whole @ resampled_clusters(whole.shape[1], 0, RESAMPLES).T
 
@@ -316,6 +324,25 @@ def _two_changes(
         return np.asarray(begin - first + second - stop)
 
     return percentile_interval(float(change(whole.sum(1))), change(drawn))
+
+
+def by_influence(
+    clusters: Sequence[str], parts: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]
+) -> Interval:
+    """Σ sign·Σ top / Σ bottom with a normal interval by each cluster's influence (linearised).
+
+    For more clusters than can be resampled. parts: (sign, (U,) top, (U,) bottom).
+    """
+    estimate, influence = 0.0, np.zeros(len(set(clusters)))
+    for sign, top, bottom in parts:
+        tops, bottoms = cluster_sums(clusters, top, bottom)
+        whole = float(bottoms.sum())
+        ratio = float(tops.sum()) / whole if whole else float("nan")
+        estimate += sign * ratio
+        influence += sign * (tops - ratio * bottoms) / whole
+    n = len(influence)
+    half = 1.96 * float(np.sqrt(n / (n - 1) * (influence**2).sum()))
+    return estimate, estimate - half, estimate + half
 
 
 def _notes(first: Figure, second: Figure, values: Sequence[tuple[float, int]]) -> Iterable[str]:

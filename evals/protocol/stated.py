@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -109,8 +108,3 @@ def _notes(ours: int, own: float, accuracy: float, n: int) -> list[str]:
             f" can move a figure by up to {most:.1f} points."
         )
     return notes
-
-
-def as_plain(value: Any) -> Any:
-    """JSON values, without NaN."""
-    return json.loads(json.dumps(value, default=str).replace("NaN", "null"))

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from macd_studio.toyworld.export import export
+from macd_studio.toyworld.export_files import Writer
 
 
 def write(path: Path, value: Any) -> Path:
@@ -100,6 +106,19 @@ def questions(root: Path) -> Path:
     return root
 
 
+def exported(name: str, n: int = 4) -> Callable[[Path], Path]:
+    """Makes a layout as the drawn world is exported in it."""
+
+    def make(root: Path) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Writer, "video", lambda out, video, *_, **__: touch(out.folder / video))
+            export(name, root, n)
+        return root
+
+    return make
+
+
+PAIRS = ("videohallucer", "vidhalluc", "vidpair-halluc")
 MAKERS = {
     "eventhallusion": eventhallusion,
     "mvbench": mvbench,
@@ -107,4 +126,5 @@ MAKERS = {
     "video-mme": video_mme,
     "video-pope": video_pope,
     "questions": questions,
+    **{name: exported(name) for name in PAIRS},
 }

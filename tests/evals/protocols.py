@@ -79,7 +79,8 @@ def run(folder, frames=8, side=None, published=True, model=None, alpha=1.0, seed
     asked = [replace(i, after=" Answer yes or no." if published else "") for i in own.everything]
     benchmark = SimpleNamespace(
         name="eventhallusion", cluster=own.cluster, group=own.group, regimes=own.regimes,
-        check_sizes=lambda: [], files=own.files, everything=asked, fingerprint=own.fingerprint,
+        official=own.official, check_sizes=lambda: [], files=own.files, everything=asked,
+        fingerprint=own.fingerprint,
     )  # fmt: skip
     by = MODEL | (model or {})
     answers = {}

@@ -16,6 +16,7 @@ from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import FILES
+from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
 from macd_studio.evals.rows import Setting, read, read_setting
 from macd_studio.evals.run import complete, plan
 from macd_studio.evals.scoring.pages import questions_page
@@ -60,6 +61,25 @@ def test_a_report_holds_every_question_and_split(finished):
         for said in question["answers"].values():
             assert said["right"] == said["text"].lower().startswith(question["truth"])
             assert isinstance(said["margin"], float)
+
+
+def test_a_run_writes_what_it_was_computed_from(finished, data, capsys):
+    protocol = read_protocol(finished / NAME_OF_FILE)
+    report = json.loads((finished / "report.json").read_text())
+    assert [i.id for i in protocol.items] == [q["id"] for q in report["questions"]]
+    assert {len(c.times) for c in protocol.clips} == {len(c.frames) for c in protocol.clips} == {4}
+    assert {c.source[:2] for c in protocol.clips} == {(192, 192)}
+    assert len({c.source[2] for c in protocol.clips}) == len(protocol.clips) == 3
+    (model,) = protocol.models
+    assert (model["name"], model["dtype"]) == ("toyworld", "float32")
+    assert all(model[role] for role in ("processor", "tokenizer", "template", "weights"))
+    assert {name for name, *_ in protocol.benchmark["files"]} == {
+        f"questions/{split}_questions.json" for split in ("entire", "misleading", "interleave")
+    }
+    assert (protocol.methods["macd"]["alpha"], protocol.methods["baseline"]["alpha"]) == (1.0, None)
+    assert str(data) not in (finished / NAME_OF_FILE).read_text()
+    assert main(["diff", str(finished), f"{finished}:macd"]) == 0
+    assert "Difference: +0.00" in capsys.readouterr().out
 
 
 def test_a_report_is_written_for_people_and_spreadsheets(finished, capsys):

@@ -67,6 +67,9 @@ FILE = {
     "video-mme": "video_mme.json",
     "video-pope": "labels.jsonl",
     "questions": "questions.csv",
+    "videohallucer": "object_relation/object_relation.json",
+    "vidhalluc": "ach_binaryqa.json",
+    "vidpair-halluc": "qa/hf/binary.jsonl",
 }
 
 
@@ -90,7 +93,9 @@ def test_a_file_that_breaks_off_is_named_with_its_line(name, folder):
         ("perception-test", "answer_id"), ("perception-test", "area"),
         ("perception-test", "mc_question"), ("video-mme", "answer"), ("video-mme", "options"),
         ("video-mme", "duration"), ("video-mme", "question_id"), ("video-pope", "objects"),
-        ("video-pope", "video"),
+        ("video-pope", "video"), ("videohallucer", "basic"), ("videohallucer", "question"),
+        ("vidhalluc", "q"), ("vidhalluc", "a"), ("vidpair-halluc", "question"),
+        ("vidpair-halluc", "repo_video_path"),
     ],
 )  # fmt: skip
 def test_a_wrong_key_is_named(name, key, folder):
@@ -112,10 +117,16 @@ def double(text, name):
         return text.replace("001-2", "001-1")
     if name == "perception-test":
         return text.replace('"id": 1', '"id": 0')
+    if name == "vidpair-halluc":
+        return text.replace("object_0000-b01", "object_0000-b00")
     return text.replace("entire_002", "entire_001")
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n != "mvbench"])
+BY_PLACE = ("mvbench", "videohallucer", "vidhalluc")
+"""Their questions have no names of their own."""
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n not in BY_PLACE])
 def test_an_id_that_comes_twice_is_named(name, folder):
     root = folder(name)
     path = root / FILE[name]

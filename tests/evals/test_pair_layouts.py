@@ -8,24 +8,13 @@ from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import open_files
 from macd_studio.evals.scoring.score import score
-from macd_studio.toyworld.export import export
-from macd_studio.toyworld.export_files import Writer
-
-NAMES = ("videohallucer", "vidhalluc", "vidpair-halluc")
+from tests.evals.layouts import MAKERS, PAIRS
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """Name → a folder with the layout's files, of empty videos."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Writer, "video", lambda self, name, *_, **__: self._path(name).write_bytes(b"")
-        )
-        folders = {}
-        for name in NAMES:
-            folders[name] = tmp_path_factory.mktemp(name)
-            export(name, folders[name], 4)
-        return folders
+    return {name: MAKERS[name](tmp_path_factory.mktemp(name)) for name in PAIRS}
 
 
 def truths(benchmark):
@@ -46,7 +35,7 @@ def test_vidhalluc_s_rule_reads_no_letters_that_stand_together(exported):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAIRS)
 def test_right_answers_are_right_by_every_figure(exported, name):
     benchmark = open_files(name, exported[name])
     whole = score(benchmark, truths(benchmark))
@@ -180,7 +169,7 @@ def test_damaged_rows_of_vidpair_halluc_are_refused(tmp_path, record, named):
         open_files("vidpair-halluc", tmp_path, videos=False)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAIRS)
 def test_an_empty_folder_is_refused_with_what_belongs_there(name, tmp_path):
     with pytest.raises(BenchmarkError, match="holds no"):
         open_files(name, tmp_path)

@@ -16,8 +16,7 @@ from macd_studio.evals.pairs.meter import figures_of
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow, read_pair
 from macd_studio.evals.pairs.show import markdown
 from macd_studio.evals.redrawn import margins
-from macd_studio.toyworld.export import export
-from macd_studio.toyworld.export_files import Writer
+from tests.evals.layouts import MAKERS, PAIRS
 
 N = 3
 
@@ -138,13 +137,7 @@ def test_a_set_without_usable_pairs_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def layouts(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Writer, "video", lambda self, n, *_, **__: self._path(n).write_bytes(b""))
-        folders = {}
-        for name in ("vidpair-halluc", "videohallucer", "vidhalluc"):
-            folders[name] = tmp_path_factory.mktemp(name)
-            export(name, folders[name], 4)
-        return folders
+    return {name: MAKERS[name](tmp_path_factory.mktemp(name)) for name in PAIRS}
 
 
 def test_pairs_of_published_layouts(layouts):
@@ -203,4 +196,5 @@ def test_pairs_that_fail_are_told_and_counted():
     assert "1 pair failed, such as x: the file is damaged" in text
     assert f"3: {items.STAYS}" in text
     assert "a replacement" in text
+    assert "| all pairs | 1 | +0.50 | +1.00 | 0.0 |" in text  # one pair tells nothing of others
     assert "oracle" not in text.lower()

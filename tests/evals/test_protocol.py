@@ -6,13 +6,15 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.protocol import border, inputs
 from macd_studio.evals.protocol.inputs import Asked, read_pair
-from macd_studio.evals.protocol.split import split
+from macd_studio.evals.protocol.split import by_influence, split
+from macd_studio.evals.stats import bootstrap_ratio
 from tests.evals import protocols
 
 CAUSES = tuple(protocols.HOW)
@@ -265,6 +267,26 @@ def test_no_question_in_common_is_refused(made, tmp_path):
     other = replace(first, items={"x": replace(next(iter(first.items.values())), id="x")})
     with pytest.raises(OptionError, match="no question in common"):
         split(first, other)
+
+
+def test_answers_to_unknown_questions_are_told(made, tmp_path, capsys):
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps(texts_of(made()[0]) | {"other": "yes"}))
+    assert main(["diff", str(made()[0]), str(file), "--rule", "official"]) == 0
+    assert "1 of 121 predictions answer questions" in capsys.readouterr().out
+
+
+def test_many_clusters_get_about_the_interval_of_few():
+    """Beyond what is resampled, by each cluster's influence."""
+    rng = np.random.default_rng(5)
+    clusters = [str(i // 2) for i in range(800)]
+    top, bottom = (rng.random((2, 800)) < 0.6).astype(float), np.ones((2, 800))
+    bottom[1] = rng.random(800) < 0.9
+    top[1] *= bottom[1]
+    resampled = bootstrap_ratio(top[1], bottom[1], clusters, minus=(top[0], bottom[0]))
+    linear = by_influence(clusters, [(1, top[1], bottom[1]), (-1, top[0], bottom[0])])
+    assert linear[0] == pytest.approx(resampled[0])
+    assert linear[1:] == pytest.approx(resampled[1:], abs=0.006)
 
 
 def test_comparing_needs_no_torch(made):

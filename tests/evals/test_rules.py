@@ -118,6 +118,7 @@ def test_no_harness_stands_where_it_has_no_task():
     harnesses = {b: {r.name for r in rules if r.version} for b, rules in RULES.items()}
     assert harnesses == {
         "eventhallusion": set(), "video-pope": set(), "perception-test": {"lmms-eval"},
+        "videohallucer": set(),
         "mvbench": {"lmms-eval", "vlmevalkit"}, "video-mme": {"lmms-eval", "vlmevalkit"},
     }  # fmt: skip
 

@@ -259,8 +259,9 @@ def judged(clips, texts, splits=("one",), methods=("baseline", "macd")):
     items = [Item(f"{c}/{q}", f"{c}", splits[c % len(splits)], "", "yes-no", "?", "no")
              for c in range(clips) for q in range(4)]  # fmt: skip
     benchmark = SimpleNamespace(
-        name="eventhallusion", cluster=lambda item: item.clip, group=lambda item: ""
-    )
+        name="eventhallusion", cluster=lambda item: item.clip, group=lambda item: "",
+        official=lambda items, right: (),
+    )  # fmt: skip
     by_split = {s: [i for i in items if i.regime == s] for s in splits}
     said = {m: {i.id: texts[m] for i in items} for m in methods}
     rows = {(i.id, m): Row("", i.id, m, said[m][i.id]) for i in items for m in methods}
