@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from macd_studio.core.words import count
+from macd_studio.core.text.words import count
 from macd_studio.evals.figures import as_cell, document, interval_text, table
 from macd_studio.evals.pairs.read import MASK, PARTNER
 

@@ -12,6 +12,7 @@ import macd_studio as macd
 from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
 from macd_studio.core.decoding.certificate import certificates, least_beta
 from macd_studio.core.errors import (
@@ -23,8 +24,7 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.remote_address import read_address
-from macd_studio.core.shipped import assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.whatif.workbench import Workbench
