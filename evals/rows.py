@@ -26,7 +26,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 ROOT = Path(__file__).resolve().parents[1]
 CODE = tuple(
     "macd.py masking decoding objects rules.py views.py run/context.py methods.py run/order.py"
-    " backbones question.py rows.py ../evals/answer.py ../evals/prompting.py".split()
+    " backbones text/question.py rows.py ../evals/answer.py ../evals/prompting.py".split()
 )
 
 

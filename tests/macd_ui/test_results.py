@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from macd_studio.core.traces.bundle import save
 from macd_studio.evals.metrics import calibration, yes_no_ledger
+from macd_studio.evals.scoring import report as scoring_report
 from macd_studio.evals.scoring.report import plots
 from macd_studio.macd_ui import results
 from macd_studio.macd_ui.gallery.site import read_run
@@ -60,7 +61,7 @@ def written(folder, report=None):
 @pytest.fixture(autouse=True)
 def pictures(monkeypatch):
     """Drawing takes longer than all else; one test below does it."""
-    monkeypatch.setattr(results, "plots", lambda report: {"accuracy": "<svg></svg>"})
+    monkeypatch.setattr(scoring_report, "plots", lambda report: {"accuracy": "<svg></svg>"})
 
 
 @pytest.fixture
@@ -221,7 +222,7 @@ def test_the_folder_is_that_of_the_server_s_settings(tmp_path):
 
 
 def test_calibration_and_intervals_are_plotted_as_they_are(folder, monkeypatch):
-    monkeypatch.setattr(results, "plots", plots)
+    monkeypatch.setattr(scoring_report, "plots", plots)
     index = app_of(folder).get("/results/").text
     assert index.count("<svg") == 2
     assert "one|$split" in index.replace("\\$", "$")
