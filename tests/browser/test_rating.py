@@ -246,34 +246,6 @@ def test_the_tick_comes_only_after_the_commit(place, new_page):
 
 
 @pytest.mark.long
-def test_two_tabs_of_one_rater(place, new_page):
-    link = place.link()
-    one = new_page(link)
-    task = begin(one)
-    saved(one)
-    two = one.context.new_page()
-    two.set_default_timeout(PATIENCE_MS)
-    two.goto(link)
-    assert wait_for_item(two, "") == task
-    one.keyboard.press("2")
-    saved(one)
-    # the second tab has heard of the rating before the server has
-    two.wait_for_function(
-        "() => document.querySelector('[aria-checked=true]')?.textContent === '2'"
-    )
-    two.keyboard.press("5")
-    two.keyboard.press("4")
-    saved(two)
-    one.wait_for_function(
-        "() => document.querySelector('[aria-checked=true]')?.textContent === '4'"
-    )
-    stored = place.rows(
-        "SELECT old, new, conflict FROM events WHERE task = ? AND kind = 'rate' ORDER BY id", task
-    )
-    assert stored == [(None, 2, 0), (2, 5, 0), (5, 4, 0)]
-
-
-@pytest.mark.long
 def test_undo_skip_flag_and_the_keys(place, new_page):
     page = new_page(place.link())
     task = begin(page)
