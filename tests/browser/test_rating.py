@@ -21,7 +21,6 @@ SHOWN = (
     "task => (document.body.dataset.item ?? '') !== task"
     " || !document.getElementById('review').hidden"
 )
-FIRST_IS = "n => document.querySelector('[aria-checked=true]')?.textContent === n"
 SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
 WAITING = "() => document.getElementById('saved').textContent.includes('not saved yet')"
 CLIPS = 6
