@@ -35,11 +35,16 @@ export function showProgress(unsaved, tasks) {
   part("review-text").textContent = unsaved ? `${words}: leave this page open.` : "Everything is saved.";
 }
 
-/** How each mask of a training item should be rated. @param {{fits: boolean, why: string}[]} lines */
-export function showFeedback(lines) {
+/**
+ * How a training item should be rated: each mask, or in a study of pairs both together.
+ * @param {{fits: boolean, why: string}[]} lines @param {boolean} pairs
+ */
+export function showFeedback(lines, pairs) {
+  const verdict = (/** @type {boolean} */ fits) => (fits ? "yes." : "look again.");
   part("feedback").replaceChildren(
-    ...lines.map((line, side) => make("p", `${sideName(side, lines.length)}: `
-      + `${line.fits ? "yes." : "look again."} ${line.why}`)),
+    ...(pairs && lines.length ? [make("p", `Your choice: ${verdict(lines[0].fits)}`)] : []),
+    ...lines.map(({ fits, why }, side) => make("p", `${sideName(side, lines.length)}: `
+      + `${pairs ? "" : `${verdict(fits)} `}${why}`)),
   );
 }
 

@@ -237,7 +237,7 @@ export class RatingPage {
     if (!this.consented) {
       const training = this.tasks.filter((task) => task.kind === "training").length;
       const first = training === 1 ? "The first item shows" : `The first ${training} items show`;
-      const told = training ? `\n\n${first} you how the scale is meant, and count for nothing.` : "";
+      const told = training ? `\n\n${first} you how the scale is meant. What you give there does not count.` : "";
       writeMarkdown(part("instructions-text"), this.instructions + told + this.told);
       show("instructions");
       return;
@@ -436,7 +436,7 @@ export class RatingPage {
     const task = this.task;
     const lines = task && this.feedback[task.id];
     if (!task || !lines || task.kind !== "training" || !this.ready) return;
-    showFeedback(lines);
+    showFeedback(lines, this.pairs);
   }
 
   /** What is on the server's disk, and what is not yet. */

@@ -21,7 +21,6 @@ SHOWN = (
     "task => (document.body.dataset.item ?? '') !== task"
     " || !document.getElementById('review').hidden"
 )
-FIRST_IS = "n => document.querySelector('[aria-checked=true]')?.textContent === n"
 SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
 WAITING = "() => document.getElementById('saved').textContent.includes('not saved yet')"
 CLIPS = 6
@@ -243,34 +242,6 @@ def test_the_tick_comes_only_after_the_commit(place, new_page):
     held[0].continue_()
     page.wait_for_function("() => document.querySelector('.tick').textContent.includes('saved ✓')")
     assert place.rows("SELECT new FROM events WHERE task = ? AND kind = 'rate'", task) == [(3,)]
-
-
-@pytest.mark.long
-def test_two_tabs_of_one_rater(place, new_page):
-    link = place.link()
-    one = new_page(link)
-    task = begin(one)
-    saved(one)
-    two = one.context.new_page()
-    two.set_default_timeout(PATIENCE_MS)
-    two.goto(link)
-    assert wait_for_item(two, "") == task
-    one.keyboard.press("2")
-    saved(one)
-    # the second tab has heard of the rating before the server has
-    two.wait_for_function(
-        "() => document.querySelector('[aria-checked=true]')?.textContent === '2'"
-    )
-    two.keyboard.press("5")
-    two.keyboard.press("4")
-    saved(two)
-    one.wait_for_function(
-        "() => document.querySelector('[aria-checked=true]')?.textContent === '4'"
-    )
-    stored = place.rows(
-        "SELECT old, new, conflict FROM events WHERE task = ? AND kind = 'rate' ORDER BY id", task
-    )
-    assert stored == [(None, 2, 0), (2, 5, 0), (5, 4, 0)]
 
 
 @pytest.mark.long

@@ -89,6 +89,7 @@ def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page)
     assert place.stored("SELECT count(*) FROM events WHERE kind = 'finish'") == [(1,)]
 
 
+@pytest.mark.long
 def test_tabs_follow_the_newest(place, new_page):
     link = place.link()
     one = new_page(link)
@@ -110,6 +111,7 @@ def test_tabs_follow_the_newest(place, new_page):
     assert conflicts == [(0,)]
 
 
+@pytest.mark.long
 def test_back_leads_to_the_item_before_and_never_out(place, new_page):
     page = new_page("about:blank")
     page.goto(place.link())
@@ -124,6 +126,7 @@ def test_back_leads_to_the_item_before_and_never_out(place, new_page):
     assert page.locator("[aria-checked=true]").all_inner_texts() == ["1", "5"]
 
 
+@pytest.mark.long
 def test_a_message_wipes_no_other_s(place, new_page):
     page = new_page(place.link())
     begin(page)
