@@ -115,8 +115,8 @@ def run(lm, methods=("mask-all",), **more):
     return macd.compare(
         clip(2, 64), "Which animal is in the video?", list(methods), backbone=lm,
         detector=BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)),)),
-        ascent={"gradient": "difference"}, mask={"frame_mask": "off"}, decode={"max_tokens": 2},
-        **more,
+        mask={"frame_mask": "off"}, decode={"max_tokens": 2},
+        **{"ascent": {"gradient": "difference"}} | more,
     )  # fmt: skip
 
 
@@ -320,9 +320,12 @@ def test_tokens_that_cannot_be_named_are_found_in_the_row_or_refused(toyworld, a
 def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyworld, toy_detector):
     lm = opened(FakeVLLM(toyworld, prompt=False))
     assert lm.server.question == ""
-    encoded = lm.encode_frames(load(assets() / "examples" / "background.macd").model_frames, "Is?")
-    with pytest.raises(NotApplicable, match="loss of the question"):
-        lm.question_log_p(encoded, lm.prefill(encoded, encoded.video))
+    assert "no loss of the question" in "\n".join(lm.server.lines())
+    trace = run(lm, ("mask-all", "vcd", "random-place"), ascent={})
+    assert set(trace.answers) == {"baseline", "macd-measured", "mask-all", "vcd", "random-place"}
+    assert any("--gradient difference" in warning for warning in trace.warnings)
+    with pytest.raises(NotApplicable, match="Leave --gradient difference out"):
+        run(lm)
 
 
 def test_noise_widens_the_error_that_certificates_rest_on(toyworld):

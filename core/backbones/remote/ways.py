@@ -309,7 +309,8 @@ class CommonWay(Way):
             raise NotApplicable(
                 f"the answer so far, {shown(text, 60)}, becomes other tokens when it is sent as"
                 " text",
-                "Start the server with --enable-scale-out: tokens are sent as ids then",
+                "Start the server with --enable-scale-out, by which tokens are sent as ids; of a"
+                " model that cannot be asked so, see whether its template takes a begun answer",
             )
         check_prompt(ids, meant)
         return said
