@@ -278,11 +278,16 @@ class Reader(ABC):
 
     @abstractmethod
     def next_rows(
-        self, views: Handle, tokens: Sequence[int] = (), ids: Sequence[int] = ()
+        self,
+        views: Handle,
+        tokens: Sequence[int] = (),
+        ids: Sequence[int] = (),
+        whole: bool = False,
     ) -> list[Row]:
         """What follows in each view after `tokens`, which are fed to every one of them.
 
-        ids: tokens that the rows must hold beside the best ones. The handle stays as it is.
+        ids: tokens that the rows must hold beside the best ones. whole: of every token, which a
+        reader with the capability "rows" can give. The handle stays as it is.
         """
 
     @abstractmethod

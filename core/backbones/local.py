@@ -155,7 +155,11 @@ class LocalLM(Reader):
 
     @torch.no_grad()
     def next_rows(
-        self, views: DecodeState, tokens: Sequence[int] = (), ids: Sequence[int] = ()
+        self,
+        views: DecodeState,
+        tokens: Sequence[int] = (),
+        ids: Sequence[int] = (),
+        whole: bool = True,
     ) -> list[Row]:
         """See `Reader.next_rows`: of the whole vocabulary."""
         if tokens:

@@ -39,7 +39,7 @@ class AskedViews(DecodedViews):
     def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
         """See `DecodedViews.next_rows`."""
         where = f"token {index + 1}"
-        own = [self._row(self._base, n, where) for n in range(self.rows)]
+        own = [self._video_row(n, where, rule) for n in range(self.rows)]
         if self._lazy and all(_decided(rule, row) for row in own):
             return [own]
         if self._others is None:
@@ -48,8 +48,10 @@ class AskedViews(DecodedViews):
         for view in self._others:
             found = []
             for n, row in enumerate(own):
-                ids = np.arange(len(row.values)) if row.ids is None else row.ids
-                found.append(self._row(view, n, where, ids.tolist()).among(ids))
+                if row.ids is None:
+                    found.append(self._row(view, n, where, whole=True))
+                else:
+                    found.append(self._row(view, n, where, row.ids.tolist()).among(row.ids))
             views.append(found)
         return views
 
@@ -57,8 +59,18 @@ class AskedViews(DecodedViews):
         """See `DecodedViews.video_row`."""
         return self._row(self._base, 0, "token 1")
 
-    def _row(self, view: Handle, n: int, where: str, ids: Sequence[int] = ()) -> Row:
-        (row,) = self.lm.next_rows(view, self._fed[n], ids)
+    def _video_row(self, n: int, where: str, rule: ScoreRule) -> Row:
+        """Of every token where the rule, or its cut, needs that and the reader can give it."""
+        row = self._row(self._base, n, where, whole=rule.needs_every_logit)
+        short = row.ids is not None and rule.second_views and row.floor >= rule.floor(row.values)
+        if short and "rows" in self.lm.capabilities:
+            row = self._row(self._base, n, where, whole=True)
+        return row
+
+    def _row(
+        self, view: Handle, n: int, where: str, ids: Sequence[int] = (), whole: bool = False
+    ) -> Row:
+        (row,) = self.lm.next_rows(view, self._fed[n], ids, whole)
         check_finite(row.values, where)
         return row
 

@@ -85,7 +85,8 @@ class FarReader(Reader):
     def prompt_of(self, views):
         return self._state(views).prompt_tokens
 
-    def next_rows(self, views, tokens=(), ids=()):
+    def next_rows(self, views, tokens=(), ids=(), whole=False):
+        assert not whole, "it cannot"
         self.asked += 1
         rows = []
         for whole in self._lm.next_rows(self._state(views), tokens):

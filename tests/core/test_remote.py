@@ -11,6 +11,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote import open as open_module
+from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
@@ -109,12 +110,13 @@ def test_a_run_with_measured_slopes_equals_that_of_the_model(exact, toyworld, to
 # what servers do wrong
 
 
-def run(lm, methods=("mask-all",)):
+def run(lm, methods=("mask-all",), **more):
     """A small one: two frames, one object, at most two tokens."""
     return macd.compare(
         clip(2, 64), "Which animal is in the video?", list(methods), backbone=lm,
         detector=BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)),)),
-        ascent={"gradient": "difference"}, mask={"frame_mask": "off"}, decode={"max_tokens": 2},
+        mask={"frame_mask": "off"}, decode={"max_tokens": 2},
+        **{"ascent": {"gradient": "difference"}} | more,
     )  # fmt: skip
 
 
@@ -318,9 +320,12 @@ def test_tokens_that_cannot_be_named_are_found_in_the_row_or_refused(toyworld, a
 def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyworld, toy_detector):
     lm = opened(FakeVLLM(toyworld, prompt=False))
     assert lm.server.question == ""
-    encoded = lm.encode_frames(load(assets() / "examples" / "background.macd").model_frames, "Is?")
-    with pytest.raises(NotApplicable, match="loss of the question"):
-        lm.question_log_p(encoded, lm.prefill(encoded, encoded.video))
+    assert "no loss of the question" in "\n".join(lm.server.lines())
+    trace = run(lm, ("mask-all", "vcd", "random-place"), ascent={})
+    assert set(trace.answers) == {"baseline", "macd-measured", "mask-all", "vcd", "random-place"}
+    assert any("--gradient difference" in warning for warning in trace.warnings)
+    with pytest.raises(NotApplicable, match="Leave --gradient difference out"):
+        run(lm)
 
 
 def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
@@ -380,3 +385,43 @@ def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
     assert 0 < least < 0.1
     assert payload(trace)["trace"]["answers"]["macd"]["least_beta"] == least
     assert least_beta(run(exact), answer) == 0.0
+
+
+@pytest.mark.parametrize("beta", [0.1, 1e-6])
+def test_large_vocabularies_are_told_whole_only_where_that_is_needed(
+    beta, toyworld, exact, monkeypatch
+):
+    """A rule over every token, and a cut that reaches below what is told, ask for whole rows."""
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+    monkeypatch.setattr(reader_module, "TOP", 8)
+    monkeypatch.setattr(reader_module, "SMALL", 10)
+    start = len(server.requests)
+    more = {"contrast": {"alpha": 1.0, "beta": beta}}
+    far, near = (run(one, ("vcd+code", "mask-all"), **more) for one in (lm, exact))
+    for name, answer in near.answers.items():
+        other = far.answers[name]
+        assert [s.token for s in other.tokens] == [s.token for s in answer.tokens]
+    widths = {name: len(far.answers[name].tokens[0].candidates) for name in ("macd", "vcd+code")}
+    asked = [body["sampling_params"].get("logprobs") for path, body in server.requests[start:]
+             if path.endswith("generate")]  # fmt: skip
+    assert -1 in asked
+    if beta == 0.1:
+        assert widths["macd"] == 8
+        assert asked.count(8) > asked.count(-1)
+
+
+def test_text_among_the_video_s_tokens_is_never_sent_the_exact_way(toyworld):
+    """vLLM's engine would end of it, and the server with it."""
+
+    def sparse(path, answer):
+        if "features" in answer:
+            answer["features"]["mm_placeholders"]["video"][0]["length"] += 2
+        return answer
+
+    server = FakeVLLM(toyworld, after=sparse)
+    lm = opened(server)
+    assert not lm.server.exact
+    assert "text stands among the video's tokens" in "\n".join(lm.server.lines())
+    assert "--enable-scale-out" not in "\n".join(lm.server.lines())
+    assert not [path for path, _ in server.requests if path == "/inference/v1/generate"]

@@ -198,7 +198,9 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
     except RemoteError as error:
         raise _refused(error) from error
     option = "start it with --enable-scale-out"
-    if told.status != 404:
+    if told.status == 501:
+        option = told.cause
+    elif told.status != 404:
         option += f"; it answered {told.cause}"
     lacking.append(Lacking("the exact way: token ids and unrounded pixels", option))
     return common

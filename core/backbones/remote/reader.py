@@ -158,7 +158,7 @@ class RemoteReader(Reader):
         if not how:
             raise NotApplicable(
                 f"not with {self.info.name}: it does not give the loss of the question",
-                "Choose a method without it, such as random masks or mask-all",
+                "Leave --gradient difference out: measured masks and contrast need no loss",
             )
         at, way = encoded.query.tolist(), self._way
         way.prepare(views.views)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -36,6 +36,7 @@ from macd_studio.core.backbones.remote.wire import (
     read_prompt_log_p,
     read_scored,
     tensor_of,
+    unusable,
 )
 from macd_studio.core.backbones.sizes import at_least
 from macd_studio.core.errors import NotApplicable, RemoteError
@@ -181,6 +182,7 @@ class ExactWay(Way):
         ids, kind, features, item = read_features(answer)
         own = encoded.input_ids[0].tolist()
         check_prompt(ids, own[: len(own) - len(encoded.thought)])
+        check_place(features, kind, encoded.vision_tokens)
         (own_pixels,) = pixels_of(self.lm, encoded, encoded.video).values()
         laid = to_host(own_pixels.float())
         for name, entry in item.items():
@@ -307,7 +309,8 @@ class CommonWay(Way):
             raise NotApplicable(
                 f"the answer so far, {shown(text, 60)}, becomes other tokens when it is sent as"
                 " text",
-                "Start the server with --enable-scale-out: tokens are sent as ids then",
+                "Start the server with --enable-scale-out, by which tokens are sent as ids; of a"
+                " model that cannot be asked so, see whether its template takes a begun answer",
             )
         check_prompt(ids, meant)
         return said
@@ -325,6 +328,25 @@ class CommonWay(Way):
         ids, _ = read_chat(answer)
         check_prompt(ids, view.prompt[: len(view.prompt) - len(self._thought(view))])
         return read_prompt_log_p(answer, ids, at)
+
+
+def check_place(features: Mapping[str, Any], kind: str, vision_tokens: int) -> None:
+    """Raises RemoteError, of status 501, where text stands among the tokens of a video.
+
+    /inference/v1/generate of vLLM 0.32 is told of one stretch of tokens a video. Where these are
+    more than there are features, as in Qwen3-VL with its timestamps between frames, its engine
+    ends, and the server with it.
+    """
+    places = features.get("mm_placeholders")
+    held = places.get(kind) if isinstance(places, dict) else None
+    if not isinstance(held, list) or len(held) != 1 or not isinstance(held[0], dict):
+        raise unusable("it does not say where the video's tokens are")
+    if held[0].get("length") != vision_tokens:
+        raise RemoteError(
+            "text stands among the video's tokens, which the exact way of vLLM 0.32 cannot take",
+            "Take the common way",
+            501,
+        )
 
 
 def check_prompt(ids: Sequence[int], own: Sequence[int]) -> None:
