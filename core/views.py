@@ -371,9 +371,7 @@ def no_video(context: MethodContext) -> SecondView:
 
 
 def pair(context: MethodContext) -> SecondView:
-    """The clip's partner: the same scene, of which another thing is true. It replaces what is seen,
-    and is a removal only where nothing stands there.
-    """
+    """Its partner: another clip of the same scene, of which another thing is true; no removal."""
     video, about = context.partner_video()
     record = OtherView("pair", f"the partner clip {about['file']}", extra=about)
     return SecondView(context.prefill(video), record, video)

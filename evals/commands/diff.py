@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             args.benchmark,
             {i.id: i for i in benchmark.everything},
             {i.id: benchmark.cluster(i) for i in benchmark.everything},
-            {},
+            {i.id: benchmark.group(i) for i in benchmark.everything},
         )
     methods, rules, overs = (_pair(z) for z in (args.method, args.rule, args.over))
     first, second = read_pair(

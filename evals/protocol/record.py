@@ -111,7 +111,7 @@ def _item(
     shown: Plain = {
         n: given[n] for n in ("clip", "frames", "times", "source", "read") if n in given
     }
-    cluster, group = (getattr(benchmark, name, None) for name in ("cluster", "group"))
+    group = getattr(benchmark, "group", None)
     return {
         "id": item.id,
         "clip": clips.at(Plain(key=item.clip) | shown),
@@ -122,6 +122,13 @@ def _item(
         "around": around_hash(item),
         "prompt": given.get("prompt", ""),
         "tokens": given.get("tokens"),
-        "cluster": Path(cluster(item) if cluster else item.clip).name,
+        "cluster": _cluster(benchmark, item),
         "group": group(item) if group else "",
     }
+
+
+def _cluster(benchmark: Benchmark, item: Item) -> str:
+    """What was drawn with the question, without the places of this machine."""
+    find, clip = getattr(benchmark, "cluster", None), item.clip.split("#")[0]
+    named = str(find(item)) if find else clip
+    return clip if named.endswith(clip) else named

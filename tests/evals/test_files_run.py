@@ -70,6 +70,7 @@ def test_a_run_writes_what_it_was_computed_from(finished, data, capsys):
     assert {len(c.times) for c in protocol.clips} == {len(c.frames) for c in protocol.clips} == {4}
     assert {c.source[:2] for c in protocol.clips} == {(192, 192)}
     assert len({c.source[2] for c in protocol.clips}) == len(protocol.clips) == 3
+    assert {i.cluster for i in protocol.items} == {c.key for c in protocol.clips}
     (model,) = protocol.models
     assert (model["name"], model["dtype"]) == ("toyworld", "float32")
     assert all(model[role] for role in ("processor", "tokenizer", "template", "weights"))
