@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,10 @@ class PromptedLM:
     def reading(self, picture: bool) -> PromptedLM:
         """See `LocalLM.reading`; the prompt stays."""
         return PromptedLM(self._lm.reading(picture), self._before, self._after)
+
+    def stopping_when(self, cancelled: Callable[[], bool]) -> PromptedLM:
+        """See `Reader.stopping_when`; the prompt stays."""
+        return PromptedLM(self._lm.stopping_when(cancelled), self._before, self._after)
 
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""

@@ -92,8 +92,8 @@ def read_answers(study: Study) -> list[Answer]:
 def score(preference: int | None, place: int) -> int | None:
     """What a preference gives the left (0) or the right (1) mask, see `Answer`.
 
-    >>> [score(p, 0) for p in (LEFT, NO_DIFFERENCE, RIGHT, None)]
-    [2, 1, 0, None]
+    >>> [score(p, 0) for p in (LEFT, NO_DIFFERENCE, None)], score(LEFT, 1)
+    ([2, 1, None], 0)
     """
     if preference is None:
         return None

@@ -126,7 +126,7 @@ def test_what_no_route_names_is_closed(gate):
 
 def test_a_study_hides_everything_else(tmp_path):
     site = SimpleNamespace(knows_organiser=lambda cookie: cookie == f"{COOKIE}={MINE}")
-    gate = Asked(tmp_path, site=site)
+    gate = Asked(tmp_path, site=site, only_study=True)
     start = gate.ask()
     assert (start.status, start.headers["location"]) == (303, ["/rate"])
     for path in ("/config", "/gallery"):

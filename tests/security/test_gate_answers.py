@@ -91,7 +91,7 @@ def test_the_page_may_stand_below_a_path(tmp_path):
 
 def test_the_study_s_pages_stand_one_step_above(tmp_path):
     site = SimpleNamespace(knows_organiser=lambda cookie: False)
-    gate = Asked(tmp_path, site=site, place=read_place("/lab"))
+    gate = Asked(tmp_path, site=site, only_study=True, place=read_place("/lab"))
     for path in ("/rate/", "/organise/", "/lab/rate/"):
         moved = gate.ask(path=path)
         name = path.removeprefix("/lab").rstrip("/")
@@ -240,7 +240,7 @@ def test_a_path_of_more_letters_is_another(tmp_path):
     assert gate.ask("POST", "/loginX", b"a=b", **form).status == 404
     site = SimpleNamespace(knows_organiser=lambda cookie: False)
     (tmp_path / "study").mkdir()
-    study = Asked(tmp_path / "study", site=site)
+    study = Asked(tmp_path / "study", site=site, only_study=True)
     refused = study.ask(path="/healthzX")
     assert refused.text == "There is nothing here. Raters start at /rate."
     told = gate.ask(path="/configX", host="evil.example")

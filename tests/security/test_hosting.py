@@ -98,7 +98,7 @@ def test_an_address_opens_its_own_pages_and_no_others(tmp_path):
 
 def test_raters_are_sent_below_the_prefix(tmp_path):
     site = type("Site", (), {"knows_organiser": lambda self, cookie: False})()
-    gate = Asked(tmp_path, site=site, place=Place("/lab"))
+    gate = Asked(tmp_path, site=site, only_study=True, place=Place("/lab"))
     assert gate.ask(path="/lab/").headers["location"] == ["/lab/rate"]
     assert gate.ask(path="/lab/rate/").headers["location"] == ["/lab/rate"]
     assert gate.ask(path="/organise/").headers["location"] == ["/lab/organise"]

@@ -25,7 +25,7 @@ TOP = 128
 """Log-probabilities a token that are asked for, where the server gives as many."""
 SMALL = 1024
 """A vocabulary of which whole rows are asked for always."""
-NO_GRADIENT = "a server gives none; --gradient difference takes slopes by reading alone"
+NO_GRADIENT = "a server gives none; the gradient “difference” takes slopes by reading alone"
 NOT_GIVEN = "a server that generates text does not give it"
 
 
