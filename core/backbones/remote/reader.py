@@ -158,7 +158,7 @@ class RemoteReader(Reader):
         if not how:
             raise NotApplicable(
                 f"not with {self.info.name}: it does not give the loss of the question",
-                "Leave --gradient difference out: measured masks and contrast need no loss",
+                "Take no ascent by differences: measured masks and contrast need no loss",
             )
         at, way = encoded.query.tolist(), self._way
         way.prepare(views.views)
