@@ -26,6 +26,8 @@ TOP = 128
 SMALL = 1024
 """A vocabulary of which whole rows are asked for always."""
 NO_GRADIENT = "a server gives none; --gradient difference takes slopes by reading alone"
+COMPARED = ("qwen2_vl", "qwen2_5_vl")
+"""Families whose log-probabilities behind vLLM were those of the same weights in this process."""
 NOT_GIVEN = "a server that generates text does not give it"
 
 
@@ -70,6 +72,11 @@ class RemoteReader(Reader):
             found.append(
                 "frames were rounded to 8 bits for every view: the server was started without"
                 " --enable-scale-out"
+            )
+        if self.info.family not in COMPARED:
+            found.append(
+                f"the family {self.info.family!r} was not found to be read by vLLM as it is read by"
+                " transformers (docs/remote.md); certificates are about the server's own numbers"
             )
         if penalty != 1.0:
             found.append(
