@@ -2,6 +2,7 @@
 
 import json
 import threading
+from copy import copy
 from dataclasses import replace
 
 import httpx
@@ -13,7 +14,7 @@ from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote_address import read_address
+from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.cli.main import main
 from macd_studio.core.decoding.certificate import certificates, least_beta
 from macd_studio.core.errors import (
@@ -425,3 +426,11 @@ def test_text_among_the_video_s_tokens_is_never_sent_the_exact_way(toyworld):
     assert "text stands among the video's tokens" in "\n".join(lm.server.lines())
     assert "--enable-scale-out" not in "\n".join(lm.server.lines())
     assert not [path for path, _ in server.requests if path == "/inference/v1/generate"]
+
+
+def test_families_that_were_not_compared_are_named(exact):
+    assert not any("was not found" in note for note in exact.notes)
+    lm = copy(exact._lm)
+    lm.info = replace(lm.info, family="qwen3_vl")
+    notes = RemoteReader(lm, exact._way, exact.server).notes
+    assert any("'qwen3_vl' was not found to be read by vLLM" in note for note in notes)

@@ -28,7 +28,7 @@ OF_A_RUN = {"--tracks-fps", "--first-frame", "--track-source", "--columns", "--v
             "--device"}  # fmt: skip
 """Of `core trace`: of --tracks, which names a single file, and of what went wrong in a model."""
 OF_PIP = {"--upgrade"}
-TRANSLATED = {"--start", "--end", "--offload", *OF_A_RUN, *OF_PIP}
+TRANSLATED = {"--start", "--end", "--offload", "--gradient", *OF_A_RUN, *OF_PIP}
 """Of core's own commands; evaluations give another remedy for a range, see the tests below."""
 
 

@@ -25,7 +25,9 @@ TOP = 128
 """Log-probabilities a token that are asked for, where the server gives as many."""
 SMALL = 1024
 """A vocabulary of which whole rows are asked for always."""
-NO_GRADIENT = "a server gives none; the gradient “difference” takes slopes by reading alone"
+NO_GRADIENT = "a server gives none; --gradient difference takes slopes by reading alone"
+COMPARED = ("qwen2_vl", "qwen2_5_vl")
+"""Families whose log-probabilities behind vLLM were those of the same weights in this process."""
 NOT_GIVEN = "a server that generates text does not give it"
 
 
@@ -70,6 +72,11 @@ class RemoteReader(Reader):
             found.append(
                 "frames were rounded to 8 bits for every view: the server was started without"
                 " --enable-scale-out"
+            )
+        if self.info.family not in COMPARED:
+            found.append(
+                f"the family {self.info.family!r} was not found to be read by vLLM as it is read by"
+                " transformers (docs/remote.md); certificates are about the server's own numbers"
             )
         if penalty != 1.0:
             found.append(
@@ -158,7 +165,7 @@ class RemoteReader(Reader):
         if not how:
             raise NotApplicable(
                 f"not with {self.info.name}: it does not give the loss of the question",
-                "Take no ascent by differences: measured masks and contrast need no loss",
+                "Leave --gradient difference out: measured masks and contrast need no loss",
             )
         at, way = encoded.query.tolist(), self._way
         way.prepare(views.views)
