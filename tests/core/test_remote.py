@@ -15,6 +15,7 @@ from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.reader import RemoteReader
+from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
 from macd_studio.core.decoding.certificate import certificates, least_beta
 from macd_studio.core.errors import (
