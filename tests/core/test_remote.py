@@ -376,6 +376,7 @@ def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
     assert "no http or https address" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
     """With 20 of 96 tokens a β below the 20th's share would let unknown ones through."""
     lm = opened(FakeVLLM(toyworld, limit=20))
@@ -389,7 +390,7 @@ def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
     assert least_beta(run(exact), answer) == 0.0
 
 
-@pytest.mark.parametrize("beta", [0.1, 1e-6])
+@pytest.mark.parametrize("beta", [0.1, pytest.param(1e-6, marks=pytest.mark.long)])
 def test_large_vocabularies_are_told_whole_only_where_that_is_needed(
     beta, toyworld, exact, monkeypatch
 ):
