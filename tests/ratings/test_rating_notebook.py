@@ -17,6 +17,7 @@ DRAWS = 400
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
 
+@pytest.mark.long
 def test_its_tables_are_those_of_the_report(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     arms = ("macd", "random-elsewhere", "mask-all")
