@@ -474,6 +474,8 @@ export class Stage {
     context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
     context.restore();
+    const elsewhere = other?.second_views[0]?.view.kind === "pair"; // objects of this clip are not in that one
+    if (elsewhere) return note && other ? `${other.title}: ${note}` : "";
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
     const able = !this.previews && !masked && !this.whyNot("levels"), hatched = layers.levels && able;
     const pointed = !layers.levels && able && this.state.tool === null ? this.state.hover : null;
