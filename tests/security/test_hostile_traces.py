@@ -82,6 +82,7 @@ SOUND = {
     ("counterfactual", dict),
 }  # fmt: skip
 REFUSED = {
+    "floors are missing": gone("answer1_floor"),
     # objects in the place of others
     **{f"{key} is {value!r:.12}": at(key, value)
        for key in ("clip", "backbone", "detector", "options", "timings_ms", "shared", "versions",
@@ -276,7 +277,6 @@ SHOWN = {
     "an empty question": at("question", ""),
     "the largest seed": at("seed", 2**32 - 1),
     "the last piece is empty": at("pieces.9", ""),
-    "floors are missing": gone("answer1_floor"),
     "floors are NaN": array("answer1_floor", lambda a: a * np.nan),
     "other byte order": array("times", lambda a: a.astype(">f8")),
     "half precision": array("answer1_base", lambda a: a.astype(np.float16)),

@@ -196,7 +196,7 @@ REFUSED = {
     "a frame above the bound": (frames(int(PICTURE_PIXELS**0.5) + 1, 1), "megapixels"),
     "too many source pixels": (frames(SIDE, SOURCE_PIXELS // SIDE**2 + 1, 16), "15 megapixels"),
     "too many model pixels": (frames(16, MODEL_PIXELS // SIDE**2 + 1, SIDE), "24 megapixels"),
-    "too many members": (many_members, "more than a trace can be"),
+    "too many members": (many_members, "more parts than a trace can have"),
     "a manifest of 90 MB": (long_manifest, "more than a trace can be"),
     "too many values": (many_values, "more than a trace has"),
     "arrays of the wrong shape": (wide_array(np.int8, 300_000), "answer0_"),
