@@ -199,7 +199,8 @@ def check_way(checks: Checks, lm: LocalLM, name: str, exact: bool, n: int) -> Fi
         f" {tokens['questions']} questions certified, and each is the local run's",
     )
     print(f"    {tokens['seconds']} s, {tokens['requests']} requests", flush=True)
-    return {"server": replace(far.server, lacking=()).__dict__, "reads": reads, "signs": signs,
+    server = replace(far.server, lacking=(), model=far.server.model.removeprefix(f"{ROOT}/"))
+    return {"server": server.__dict__, "reads": reads, "signs": signs,
             "tokens": tokens}  # fmt: skip
 
 
