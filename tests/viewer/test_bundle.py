@@ -96,16 +96,16 @@ def test_two_entries_share_their_modules_and_no_name(modules):
 def test_every_module_is_checked_and_used():
     """A module without the mark would be checked all the same, but not by an editor."""
     script = bundle(JS / "standalone.js") + bundle(JS / "worker.js")
-    for path in [*JS.glob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
+    for path in [*JS.rglob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
         assert path.read_text().startswith("// @ts-check\n"), path
-        if path.parent == JS:
+        if JS in path.parents:
             assert f"// {path.name}\n" in script, path
 
 
 def test_the_viewer_does_not_reach_for_the_page():
     """What is around it comes from whoever mounts it; standalone.js is such a one."""
     reaches = re.compile(r"\bwindow\b|document\.(?!create)|querySelector\(|gradio|macdSave")
-    for path in JS.glob("*.js"):
+    for path in JS.rglob("*.js"):
         if path.name != "standalone.js":
             found = reaches.findall(path.read_text())
             assert not found, f"{path.name}: {found}"

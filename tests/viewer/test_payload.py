@@ -160,7 +160,7 @@ def test_the_largest_values_are_those_of_the_options():
 def test_no_script_repeats_what_is_sent():
     told = constants()
     names = [name for _, name in told["stages"]] + told["colours"] + told["states"][:2]
-    for path in [*JS.glob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
+    for path in [*JS.rglob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
         assert not [name for name in names if f'"{name}"' in text], path.name
 

@@ -2,7 +2,10 @@
 // What to measure of a token's evidence: kinds of maps, and what the answer may not attend to.
 
 import { all, button, el, errorLine } from "./dom.js";
-import { TEXT, costText, trackName, unavailableText } from "./strings.js";
+import { unavailableText } from "./strings/answers.js";
+import { costText } from "./strings/evidence.js";
+import { TEXT } from "./strings/labels.js";
+import { trackName } from "./strings/parts.js";
 import { visible } from "./text.js";
 
 /** @import { Box, Evidence, EvidenceRequest, Point, Send, TokenStep, Trace } from "./types" */

@@ -4,7 +4,9 @@
 
 import { button, el, renew, setText } from "./dom.js";
 import { rescore } from "./rescore.js";
-import { TEXT, barLabel, barsName, isPicture } from "./strings.js";
+import { barLabel, barsName } from "./strings/answers.js";
+import { TEXT } from "./strings/labels.js";
+import { isPicture } from "./strings/parts.js";
 import { candidateName, fixed, percent } from "./text.js";
 
 /** @import { Answer, TokenStep, Trace } from "./types" */

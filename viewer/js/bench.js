@@ -6,7 +6,8 @@ import { Refused, editedTracks, levelsByHand } from "./edits.js";
 import { frameMasks, levelsOfStrengths, unionMask, unionSlopes } from "./masks.js";
 import { maskedVideo } from "./reading.js";
 import { rescore } from "./rescore.js";
-import { TEXT, constantText, isMaskedAlready, occlusionVerdict, stepMessage } from "./strings.js";
+import { constantText, isMaskedAlready, occlusionVerdict, stepMessage } from "./strings/edits.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { Action, Answer, AscentStep, Constants, ControlOutcome, ControlReport, Counterfactual, Edit, EngineRun, FrameMasks, OcclusionReport, ReadMasked, Reading, Rule, TokenStep, Trace } from "./types" */
 

@@ -5,7 +5,8 @@
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
-import { HEADS, TEXT, changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings.js";
+import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings/controls.js";
+import { HEADS, TEXT } from "./strings/labels.js";
 
 /** @import { ChoiceLayer, ChoiceMap, Edit, Send, Subset, Trace } from "./types" */
 /** @import { Stage } from "./stage.js" */

@@ -8,7 +8,9 @@ import { cutText, maskedText } from "./happened.js";
 import { verdictMark } from "./headline.js";
 import { drawSecondView, fitted } from "./paint.js";
 import { divergence, endOf } from "./state.js";
-import { HEADS, LABELS, TEXT, comparison, frameText, secondViewLabel, sharedText, skippedText, trackName, viewSuffix, votesText } from "./strings.js";
+import { HEADS, TEXT } from "./strings/labels.js";
+import { trackName } from "./strings/parts.js";
+import { LABELS, comparison, frameText, secondViewLabel, sharedText, skippedText, viewSuffix, votesText } from "./strings/runs.js";
 import { percent, plainNumber, signed, visible } from "./text.js";
 
 /** @import { Answer, ShownView, Trace, View } from "./types" */

@@ -4,7 +4,9 @@
 
 import { button, el, errorLine, scrolled } from "./dom.js";
 import { controlText } from "./happened.js";
-import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, isPicture, occlusionNote, trackName } from "./strings.js";
+import { compareWithRandom, controlChoice, controlCost, occlusionNote } from "./strings/controls.js";
+import { CONTROL_NAMES, HEADS, TEXT } from "./strings/labels.js";
+import { capitalized, isPicture, trackName } from "./strings/parts.js";
 import { signed } from "./text.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */

@@ -1,7 +1,7 @@
 // @ts-check
 // Changes by hand made to the tracks of a trace, as core/whatif/edits.py makes them. Pure functions, no DOM.
 
-import { notSeenOn } from "./strings.js";
+import { notSeenOn } from "./strings/edits.js";
 
 /** @import { Constants, Edit, Point, Trace, Track } from "./types" */
 

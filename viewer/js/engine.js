@@ -2,7 +2,7 @@
 // What computes where there is no server: the embedded model in a worker, loaded by the first change.
 // It takes the actions that a server takes, and answers with payloads as a server does.
 
-import { TEXT } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { Action, Host, Payload } from "./types" */
 

@@ -3,7 +3,10 @@
 // them. The pieces of a set stay as they are on the picture and in the lanes; the others are dimmed.
 
 import { all, button, el, errorLine, scrolled } from "./dom.js";
-import { LABELS, TEXT, enoughCost, givenText, isPicture, noEnough, partName, pieceName, smallestText } from "./strings.js";
+import { enoughCost, givenText, noEnough, pieceName, smallestText } from "./strings/evidence.js";
+import { TEXT } from "./strings/labels.js";
+import { isPicture, partName } from "./strings/parts.js";
+import { LABELS } from "./strings/runs.js";
 import { groupOf } from "./masks.js";
 
 /** @import { Enough, EnoughRequest, Given, Piece, Send, Trace } from "./types" */

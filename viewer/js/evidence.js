@@ -6,7 +6,10 @@ import { AskEvidence } from "./ask-evidence.js";
 import { all, button, contextOf, el, scrolled } from "./dom.js";
 import { Heat, HEAT_VIEWS, paintBar } from "./heat.js";
 import { plot, polyline, svg } from "./plots.js";
-import { HEADS, LABELS, TEXT, colourRange, curveLabel, evidenceChecks, evidenceText, faithfulText, knockOutText, lensName, measuredTokens, noEvidence, partName, tokenName, trackName } from "./strings.js";
+import { colourRange, curveLabel, evidenceChecks, evidenceText, faithfulText, knockOutText, lensName, measuredTokens, noEvidence, tokenName } from "./strings/evidence.js";
+import { HEADS, TEXT } from "./strings/labels.js";
+import { partName, trackName } from "./strings/parts.js";
+import { LABELS } from "./strings/runs.js";
 import { percent, signed } from "./text.js";
 
 /** @import { Curves, Evidence, EvidenceMap, Faithful, FaithfulKind, KnockOut, Lens, Send, TokenStep, Trace } from "./types" */

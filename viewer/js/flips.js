@@ -6,7 +6,9 @@ import { plot, svg } from "./plots.js";
 import { axesOf, nearest } from "./ranges.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { takesAlpha } from "./state.js";
-import { LABELS, TEXT, flipText, noBoundary } from "./strings.js";
+import { flipText, noBoundary } from "./strings/answers.js";
+import { TEXT } from "./strings/labels.js";
+import { LABELS } from "./strings/runs.js";
 import { candidateName } from "./text.js";
 
 /** @import { Answer, Rule, TokenStep } from "./types" */

@@ -4,7 +4,8 @@
 
 import { divergence, endOf } from "./state.js";
 import { hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, turnOf } from "./statements.js";
-import { CONTROL_NAMES, TEXT, capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings.js";
+import { CONTROL_NAMES, TEXT } from "./strings/labels.js";
+import { capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings/parts.js";
 import { isolated, plainNumber, signed, visible } from "./text.js";
 
 /** @import { Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */

@@ -4,7 +4,7 @@
 import { el } from "./dom.js";
 import { lossNote, outcomePieces, undetectedNote, verdictText } from "./happened.js";
 import { lossOf } from "./statements.js";
-import { TEXT } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { sentencesOf } from "./happened.js" */
 /** @import { Outcome, Said } from "./statements.js" */

@@ -3,7 +3,7 @@
 // once is kept, so that moving through the frames only copies it.
 
 import { contextOf, el } from "./dom.js";
-import { TEXT } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { Evidence, EvidenceMap, EvidenceView } from "./types" */
 /** @typedef {EvidenceView | "difference"} HeatView */

@@ -2,7 +2,9 @@
 // Help: terms that explain themselves, the legend, a tour, the keys, and how to run the same again.
 
 import { all, button, el } from "./dom.js";
-import { KEYS, SIGNS, TERMS, TEXT, TOUR, capitalized, filesNote, levelDrawing, levelSign } from "./strings.js";
+import { filesNote } from "./strings/answers.js";
+import { KEYS, SIGNS, TERMS, TEXT, TOUR } from "./strings/labels.js";
+import { capitalized, levelDrawing, levelSign } from "./strings/parts.js";
 
 /** @import { Constants, Layer, Trace } from "./types" */
 /** @import { State } from "./state.js" */

@@ -4,7 +4,8 @@
 
 import { contextOf } from "./dom.js";
 import { groupOf, outlineOf } from "./masks.js";
-import { levelEnd, levelIndex, trackName, viewText } from "./strings.js";
+import { levelEnd, levelIndex, trackName } from "./strings/parts.js";
+import { viewText } from "./strings/runs.js";
 import { inkOn, unpackBits } from "./text.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, Track, View } from "./types" */

@@ -3,7 +3,10 @@
 
 import { all, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { TEXT, confidenceNote, confidenceText, levelIndex, levelText, lossText, marginOfLevel, noObjects, rankedEffect, stepLabel } from "./strings.js";
+import { confidenceNote, lossText, noObjects, rankedEffect } from "./strings/answers.js";
+import { marginOfLevel, stepLabel } from "./strings/ascent.js";
+import { TEXT } from "./strings/labels.js";
+import { confidenceText, levelIndex, levelText } from "./strings/parts.js";
 import { gradientText, inkOn } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */

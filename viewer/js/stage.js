@@ -7,7 +7,9 @@ import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { Overlaps } from "./overlap.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, confidenceText, frameMaskText, frameSummary, frameText, isPicture, laneText, levelEnd, levelIndex, levelKey, levelName, middleMeaning, outsideText, overlapKey, overlapMeaning, trackName, weakText } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
+import { confidenceText, isPicture, levelEnd, levelIndex, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName, weakText } from "./strings/parts.js";
+import { WHY_NOT, frameMaskText, frameSummary, frameText, laneText, outsideText } from "./strings/runs.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */

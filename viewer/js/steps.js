@@ -6,7 +6,9 @@ import { all, button, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
 import { decimals, plot, polyline, scalesOf, setAttributes, svg, textWidth, ticksOf } from "./plots.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, everyLabel, framesMasked, levelIndex, levelValue, lossSummary, stepName, stepText, strengthSummary, switchText, tauText, trackName } from "./strings.js";
+import { everyLabel, framesMasked, lossSummary, stepName, stepText, strengthSummary, switchText, tauText } from "./strings/ascent.js";
+import { TEXT } from "./strings/labels.js";
+import { levelIndex, levelValue, trackName } from "./strings/parts.js";
 import { fixed } from "./text.js";
 
 /** @import { Frame, Scales } from "./plots.js" */

@@ -7,7 +7,8 @@ import { el } from "./dom.js";
 import { cutText } from "./happened.js";
 import { copyButton } from "./help.js";
 import { endOf } from "./state.js";
-import { TEXT, changedTokens, tokenTitle } from "./strings.js";
+import { changedTokens, tokenTitle } from "./strings/answers.js";
+import { TEXT } from "./strings/labels.js";
 import { visible } from "./text.js";
 
 /** @import { Answer } from "./types" */

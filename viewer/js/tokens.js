@@ -10,7 +10,9 @@ import { certify, isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, references, takesAlpha } from "./state.js";
 import { isMoved, turnOf } from "./statements.js";
 import { differingTokens, previousStrip, showsChips, strip, tokenText } from "./strips.js";
-import { CERTIFICATES, HEADS, TEXT, candidatesNote, capitalized, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings.js";
+import { CERTIFICATES, candidatesNote, effectText, lockText, notRescored, searchNote, thoughtText, tokenTitle } from "./strings/answers.js";
+import { HEADS, TEXT } from "./strings/labels.js";
+import { capitalized } from "./strings/parts.js";
 import { candidateName, exactly, fixed, percent, signed } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */

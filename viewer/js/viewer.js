@@ -17,7 +17,7 @@ import { Rail } from "./rail.js";
 import { Stage } from "./stage.js";
 import { Address, isContrast, State } from "./state.js";
 import { Steps } from "./steps.js";
-import { TEXT } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
 import { Tokens } from "./tokens.js";
 import { WhatIf } from "./whatif.js";
 

@@ -4,7 +4,10 @@
 
 import { all, button, contextOf, el, errorLine } from "./dom.js";
 import { groupOf } from "./masks.js";
-import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, isPicture, trackName, unavailableText } from "./strings.js";
+import { unavailableText } from "./strings/answers.js";
+import { computedHere, editText, editsOfMacd } from "./strings/edits.js";
+import { TEXT } from "./strings/labels.js";
+import { frameNumbers, isPicture, trackName } from "./strings/parts.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
 /** @import { Stage } from "./stage.js" */

@@ -4,7 +4,8 @@
 import { Bench } from "./bench.js";
 import { Refused } from "./edits.js";
 import { Model, Unreachable, fetchOrFail } from "./reading.js";
-import { TEXT, engineFailed, loadingText } from "./strings.js";
+import { engineFailed, loadingText } from "./strings/edits.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { Action, Constants, Payload, Status, Trace } from "./types" */
 

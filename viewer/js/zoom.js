@@ -2,7 +2,7 @@
 // A closer look at the picture: by buttons, keys, Ctrl and the wheel, or two fingers.
 
 import { button, el } from "./dom.js";
-import { TEXT } from "./strings.js";
+import { TEXT } from "./strings/labels.js";
 
 /** @import { Point } from "./types" */
 /** @import { Area } from "./paint.js" */
