@@ -94,7 +94,9 @@ SAID = {
 
 @pytest.mark.parametrize("call", SAID)
 def test_sentences_isolate_names_from_right_to_left(bare, call):
-    code = f"(label) => ({bundle(*sorted((JS / 'strings').glob('*.js')), JS / 'happened.js')}).{call}"
+    code = (
+        f"(label) => ({bundle(*sorted((JS / 'strings').glob('*.js')), JS / 'happened.js')}).{call}"
+    )
     assert bare.evaluate(code, DOG) == SAID[call]
     assert bare.evaluate(code, "dog") == SAID[call].replace(f"{START}{DOG}{END}", "dog")
 
