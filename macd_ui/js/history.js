@@ -159,7 +159,7 @@ export class RunHistory {
       el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
       el("span", { class: "mv-history-buttons" },
         button(SHOW, () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : TOO_LARGE }),
-        button("Beside", () => this.viewer.beside.show(trace), { disabled: here }),
+        button("Beside", () => this.viewer.panels.beside.show(trace), { disabled: here }),
         button(PIN, () => this.pin(run), { "aria-pressed": String(pinned) })));
   }
 
@@ -175,7 +175,7 @@ export class RunHistory {
   offer(where) {
     const run = this.runs.get(this.shown);
     if (!run || !(run.content || run.address)) return;
-    const place = this.viewer.panels[where]?.error ?? this.viewer.message;
+    const place = this.viewer.errorOf(where) ?? this.viewer.message;
     place.append(" ", el("button", { type: "button", class: "mv-button", on: { click: () => this.show(run) } }, OPEN_COPY));
   }
 

@@ -55,7 +55,7 @@ export function mountPage({ element, props, trigger, watch }) {
     traceAnswered();
     link.answered();
   };
-  document.addEventListener(SAVED_RUN, (event) => viewer.bars.offer(/** @type {CustomEvent} */ (event).detail));
+  document.addEventListener(SAVED_RUN, (event) => viewer.panels.bars.offer(/** @type {CustomEvent} */ (event).detail));
   // the buttons below the plot call the one, Save trace the other
   Object.assign(window, { macdSavePlot: savePlot, macdCopy: () => history.copy() });
   watch("value", show);

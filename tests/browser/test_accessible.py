@@ -43,7 +43,7 @@ def bring_about(page, state):
             )
             page.locator(".mv-object").first.click()
             page.get_by_role("button", name="Draw mask").click()
-            page.evaluate("window.viewer.whatif.name([0.1, 0.1, 0.5, 0.5])")
+            page.evaluate("window.viewer.panels.whatif.name([0.1, 0.1, 0.5, 0.5])")
         case "compare":
             page.locator(".mv-methods tr[data-method=tcd] button").click()
         case "tour":

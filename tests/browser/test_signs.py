@@ -55,7 +55,7 @@ def test_both_runs_are_drawn_alike_and_an_answer_reads_in_its_own_direction(bare
     assert directions[-1] == ["rtl", "isolate"]
     page.locator(".mv-reproduce > summary").click()
     assert "run it where v.mp4 is" in page.locator(".mv-reproduce").inner_text()
-    page.evaluate("viewer.beside.show({ ...viewer.state.trace })")
+    page.evaluate("viewer.panels.beside.show({ ...viewer.state.trace })")
     drawn = (
         """() => [...document.querySelectorAll(".mv-beside canvas")].map((c) => c.toDataURL())"""
     )

@@ -71,6 +71,11 @@ export class ChoicesPanel {
     this.goOn(trace);
   }
 
+  /** @param {Trace} trace */
+  measured({ choice_map: map }) {
+    return map;
+  }
+
   /** @param {boolean} now */
   busy(now) {
     this.ask.disabled = this.adopt.disabled = now;
@@ -114,7 +119,7 @@ export class ChoicesPanel {
       el("div", { class: "mv-lattice-nodes" }, layer.places.filter((place) => subsetOf(trace, place).objects.length === size)
         .map((place) => this.node(layer, place, widest))))));
     this.table.replaceChildren(el("summary", {}, TEXT.choicesAsTable), this.rows(trace, layer));
-    this.draw();
+    this.tell();
   }
 
   /** @param {ChoiceLayer} layer @param {number} place @param {number} widest the largest margin, whatever its sign */
@@ -171,7 +176,7 @@ export class ChoicesPanel {
   /** Another subset is looked at: here and on the picture, and nowhere else. */
   shown() {
     this.stage.previews = this.looked !== null;
-    this.draw();
+    this.tell();
     this.stage.draw();
   }
 
@@ -180,7 +185,7 @@ export class ChoicesPanel {
     return this.pointed ?? this.chosen;
   }
 
-  draw() {
+  tell() {
     const { layer } = this, { loaded: trace } = this.state;
     if (!layer) return;
     const place = this.toldOf(layer);

@@ -49,6 +49,11 @@ export class Controls {
     }));
   }
 
+  /** @param {Trace} trace */
+  measured({ controls }) {
+    return controls;
+  }
+
   /** @param {boolean} now */
   busy(now) {
     this.ask.disabled = now;

@@ -27,7 +27,7 @@ export class Headline {
   }
 
   /** @param {Trace} trace @param {ReturnType<typeof sentencesOf>} sentences */
-  draw(trace, { mechanism, outcome }) {
+  say(trace, { mechanism, outcome }) {
     const masksOnly = !Object.keys(trace.answers).length;
     this.outcome.hidden = !outcome;
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);

@@ -2,25 +2,17 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
-import { Bars } from "./bars.js";
-import { ChoicesPanel } from "./choices.js";
-import { Chosen } from "./chosen.js";
-import { Beside, Compare } from "./compare.js";
-import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { all, button, el, setText } from "./dom.js";
-import { EnoughPanel } from "./enough.js";
-import { EvidencePanel } from "./evidence.js";
 import { sentencesOf } from "./happened.js";
-import { Headline } from "./headline.js";
-import { Help, Legend, Reproduce, Took, Tour } from "./help.js";
-import { Rail } from "./rail.js";
+import { Help, Legend, Tour } from "./help.js";
+import { makePanels, standing } from "./panels.js";
 import { Stage } from "./stage.js";
 import { Address, isContrast, State } from "./state.js";
 import { Steps } from "./steps.js";
 import { TEXT } from "./strings/labels.js";
 import { Tokens } from "./tokens.js";
-import { WhatIf } from "./whatif.js";
 
+/** @import { Panel } from "./panels.js" */
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
 const LOWEST_PX = 150, ROOM_PX = 10; // of the picture, and below the first screen
@@ -47,42 +39,30 @@ export class Viewer {
     this.about = el("p", { class: "mv-about" }); // what is said of a run that is not going on
     this.stage = new Stage(this.state);
     this.steps = new Steps(this.state);
-    this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state, commit, () => this.drawRule());
-    this.bars = new Bars(this.state, this.tokens, host.anyway ?? null);
-    this.compare = new Compare(this.state, this.stage, (method) => this.open(method));
-    this.occlusion = new OcclusionPanel(this.state, commit);
-    this.headline = new Headline();
-    this.controls = new Controls(this.state, commit);
-    this.choices = new ChoicesPanel(this.state, commit, this.stage);
+    this.panels = makePanels({
+      state: this.state, send: commit, stage: this.stage, tokens: this.tokens, host, open: (method) => this.open(method),
+    });
+    /** @type {[string, Panel][]} what is loaded, drawn and held alike, in this order */
+    this.parts = Object.entries({ stage: this.stage, steps: this.steps, tokens: this.tokens, ...this.panels });
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
-    this.whatif = new WhatIf(this.state, commit, this.stage);
-    this.evidence = new EvidencePanel(this.state, commit, this.stage);
-    this.enough = new EnoughPanel(this.state, commit, this.stage);
-    this.regions = new Regions(this.state, commit);
-    this.beside = new Beside(this.state, this.stage);
-    this.chosen = new Chosen(host.typical);
     this.address = new Address(this.state, this.tokens);
-    /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, choices: this.choices, evidence: this.evidence, enough: this.enough };
-    this.reproduce = new Reproduce(host.base || "");
-    this.took = new Took();
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });
     this.left = el("div", { class: "mv-shown" }, this.stage.root, this.steps.root);
-    this.right = el("div", { class: "mv-told" }, this.bars.root, this.controls.root, this.choices.root, this.regions.root);
+    this.right = el("div", { class: "mv-told" }, ...standing(this.panels, "told"));
     this.first = el("div", { class: "mv-first" }, this.left, this.right);
-    this.side = el("div", { class: "mv-side" }, this.rail.root, this.occlusion.root);
+    this.side = el("div", { class: "mv-side" }, ...standing(this.panels, "side"));
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, this.question, this.badge, this.headline.outcome, this.tour.open,
+      el("div", { class: "mv-head" }, this.question, this.badge, this.panels.headline.outcome, this.tour.open,
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
-      this.headline.root, this.chosen.root, this.first,
+      ...standing(this.panels, "above"), this.first,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root, this.enough.root),
+        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, ...standing(this.panels, "main")),
         this.side),
-      this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.took.root, this.reproduce.root, this.tour.root);
+      ...standing(this.panels, "below"), this.about, this.notes, this.legend.root, ...standing(this.panels, "end"), this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.body, this.help.root, this.legend.tips.root);
@@ -168,7 +148,7 @@ export class Viewer {
     this.showStatus(payload.status);
     this.state.running = payload.status.running;
     this.hold(payload.status.running);
-    if (!payload.status.running && (payload.status.error || payload.status.message)) this.choices.giveUp();
+    if (!payload.status.running && (payload.status.error || payload.status.message)) this.panels.choices.giveUp();
     if (payload.trace) this.load({ ...payload.trace });
     this.stage.offer(payload.files, payload.status.running);
   }
@@ -187,13 +167,7 @@ export class Viewer {
   /** While a run or a commit goes on, nothing else can be sent. @param {boolean} now */
   hold(now) {
     this.state.busy = now;
-    this.whatif.busy(now);
-    this.occlusion.busy(now);
-    this.controls.busy(now);
-    this.choices.busy(now);
-    this.evidence.busy(now);
-    this.enough.busy(now);
-    this.regions.busy(now);
+    for (const [, part] of this.parts) part.busy?.(now);
   }
 
   /** @param {Trace} trace */
@@ -220,21 +194,18 @@ export class Viewer {
     }
     this.body.hidden = false;
     this.question.textContent = trace.question;
-    this.chosen.load(trace);
     this.badge.textContent = trace.badge;
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     if (fresh && trace.final) Object.assign(this.state, this.opening());
-    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.took, this.reproduce, this.evidence, this.enough, this.beside, this.regions, this.choices]) {
-      part.load(trace);
-    }
+    for (const [, part] of this.parts) part.load?.(trace);
     this.legend.loadTrace(trace);
     this.tokens.root.hidden = !Object.keys(trace.answers).length;
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
     const answered = Object.values(trace.answers).some(({ tokens }) => tokens.length);
-    if (answered || this.state.running) this.side.prepend(this.rail.root);
-    else this.bars.root.after(this.rail.root); // what there is stands first
+    if (answered || this.state.running) this.side.prepend(this.panels.rail.root);
+    else this.panels.bars.root.after(this.panels.rail.root); // what there is stands first
     const linked = this.address.load(trace, fresh);
     if (fresh && !linked && !this.state.running) this.state.playing = this.playsByItself(trace);
     this.draw();
@@ -282,6 +253,11 @@ export class Viewer {
     if (!picked && divergesAt >= 0 && contrast) Object.assign(this.state, { token: this.tokens.opening(), method: contrast.method });
   }
 
+  /** Where a part tells of its errors, if it has a place. @param {string} where the part's name */
+  errorOf(where) {
+    return this.parts.find(([name]) => name === where)?.[1].error ?? null;
+  }
+
   /** @param {Status} status */
   showStatus(status) {
     const done = status.stages_done;
@@ -294,18 +270,18 @@ export class Viewer {
       }, name);
     }));
     this.stop.hidden = !status.running || !this.host.stop;
-    this.bar.hidden = !status.running && (!status.error || Boolean(this.panels[status.where]));
-    const panel = status.error ? this.panels[status.where] : null; // where the action was
-    for (const { error } of Object.values(this.panels)) error.hidden = true;
-    if (panel) {
-      panel.error.textContent = status.error;
-      panel.error.hidden = false;
-      for (let fold = panel.error.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
+    const line = this.errorOf(status.where), told = status.error ? line : null; // where the action was
+    this.bar.hidden = !status.running && (!status.error || Boolean(line));
+    for (const [, { error }] of this.parts) if (error) error.hidden = true;
+    if (told) {
+      told.textContent = status.error;
+      told.hidden = false;
+      for (let fold = told.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
     }
-    this.whatif.tell(this.host.can && status.running ? status.message : "");
+    this.panels.whatif.tell(this.host.can && status.running ? status.message : "");
     const going = status.running || Boolean(status.error);
-    this.about.textContent = panel || going ? "" : status.message;
-    this.message.textContent = panel ? "" : status.error || (going ? status.message : "");
+    this.about.textContent = told || going ? "" : status.message;
+    this.message.textContent = told ? "" : status.error || (going ? status.message : "");
     this.message.classList.toggle("mv-error", Boolean(status.error));
     this.message.hidden = !this.message.textContent;
   }
@@ -323,18 +299,9 @@ export class Viewer {
   draw() {
     const { trace, hover, track } = this.state;
     if (!trace) return;
-    this.stage.draw();
+    for (const [, part] of this.parts) part.draw?.();
     if (this.fittedFor && this.fittedFor !== (this.stage.shown === "both" ? 2 : 1)) this.fitPicture();
-    this.steps.draw();
-    this.rail.draw();
-    this.tokens.draw();
-    this.bars.draw();
     this.drawSentences(trace);
-    this.compare.draw();
-    this.whatif.draw();
-    this.evidence.draw();
-    this.enough.draw();
-    this.beside.draw();
     this.address.draw();
     this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
@@ -348,10 +315,12 @@ export class Viewer {
     if (this.saidFor === key) return; // another frame changes nothing here
     this.saidFor = key;
     const sentences = sentencesOf(trace, this.tokens.shown()), { measured } = sentences;
-    this.headline.draw(trace, sentences);
-    for (const [{ root, stale }, report] of /** @type {const} */ ([[this.controls, trace.controls], [this.choices, trace.choice_map]])) {
-      root.classList.toggle("mv-stale", Boolean(measured && report));
-      stale.hidden = !measured || !report;
+    this.panels.headline.say(trace, sentences);
+    for (const [, { root, stale, measured: found }] of this.parts) {
+      if (!stale) continue;
+      const old = Boolean(measured && found?.(trace));
+      root.classList.toggle("mv-stale", old);
+      stale.hidden = !old;
       setText(stale, measured);
     }
   }
@@ -359,7 +328,7 @@ export class Viewer {
   // Moving α or β changes answers and scores alone: the pictures need not be drawn again.
   drawRule() {
     this.tokens.draw();
-    this.bars.draw();
+    this.panels.bars.draw();
     this.drawSentences(this.state.loaded);
     this.address.draw();
     this.legend.explain(this.tokens.root);
