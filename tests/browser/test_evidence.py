@@ -386,7 +386,7 @@ def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
     assert out.is_disabled()
     assert out.get_attribute("title") == why["attention"]
     # it stays so after something was computed
-    page.evaluate("window.viewer.panels.evidence.busy(true); window.viewer.panels.evidence.busy(false)")
+    page.evaluate("for (const now of [true, false]) window.viewer.panels.evidence.busy(now)")
     assert page.locator(".mv-evidence-ask input[value=gradient]").is_disabled()
     # changes by hand need an ascent
     page.locator("details.mv-whatif > summary").click()
