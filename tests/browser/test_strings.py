@@ -468,7 +468,9 @@ def said(bare):
       const functions = Object.keys(strings).filter((name) => typeof strings[name] === "function");
       return Object.fromEntries(functions.map((name) => [name, name in given ? ask(name) : null]));
     }"""
-    return bare.evaluate(script % bundle(*sorted((JS / "strings").glob("*.js")), JS / "happened.js"), given)
+    return bare.evaluate(
+        script % bundle(*sorted((JS / "strings").glob("*.js")), JS / "happened.js"), given
+    )
 
 
 def test_every_function_of_the_catalogue_has_its_cases(said):
