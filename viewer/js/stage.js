@@ -2,103 +2,21 @@
 // The canvas: one frame with its layers, what moves through the frames, and the timeline under it with a
 // lane for each object and one for the frame mask.
 
-import { all, button, contextOf, el, errorLine, saveFile, savePicture, setText } from "./dom.js";
-import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
-import { drawSecondView, isDrawable, Painter } from "./paint.js";
+import { button, contextOf, el, setText } from "./dom.js";
+import { Lanes } from "./lanes.js";
+import { frameMasks, levelsAt, unionMask } from "./masks.js";
 import { Overlaps } from "./overlap.js";
+import { Painter, drawSecondView, isDrawable } from "./paint.js";
+import { Saving } from "./saving.js";
 import { hasLevelsOf } from "./state.js";
 import { TEXT } from "./strings/labels.js";
-import { confidenceText, isPicture, levelEnd, levelIndex, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName, weakText } from "./strings/parts.js";
-import { WHY_NOT, frameMaskText, frameSummary, frameText, laneText, outsideText } from "./strings/runs.js";
+import { confidenceText, isPicture, levelEnd, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName } from "./strings/parts.js";
+import { WHY_NOT, frameSummary, frameText, outsideText } from "./strings/runs.js";
 import { Zoom } from "./zoom.js";
 
-/** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
-/** @import { Weak } from "./overlap.js" */
 /** @import { Area } from "./paint.js" */
 /** @import { State } from "./state.js" */
-
-// The timeline under the picture: one lane per object, and one for the frame mask.
-
-export class Lanes {
-  /** @param {State} state */
-  constructor(state) {
-    this.state = state;
-    /** @type {number | null} the frame that is marked */
-    this.marked = null;
-    /** @type {number | null} the step whose frame levels are shown */
-    this.step = null;
-    this.strip = el("div", { class: "mv-cells" });
-    this.root = el("div", { class: "mv-lanes" });
-  }
-
-  load() {
-    const { loaded: trace, constants: { states: names } } = this.state;
-    const rows = trace.tracks.map((track, k) =>
-      el("div", { class: "mv-lane", "data-track": k },
-        el("span", { class: "mv-lane-name", title: trackName(track) }, trackName(track)),
-        el("div", { class: "mv-cells" }, this.cells((i) =>
-          el("span", {
-            class: `mv-cell mv-${names[track.state[i]]}${trace.cuts.includes(i) ? " mv-cut" : ""}`, "data-frame": i,
-            style: { "--object": track.colour },
-            title: laneText(track.label, i, names[track.state[i]], trace.cuts.includes(i)),
-          })))));
-    this.root.replaceChildren(...rows, el("div", { class: "mv-lane" },
-      el("span", { class: "mv-lane-name mv-sign" }, TEXT.frameMask), this.strip));
-    this.fillStrip();
-  }
-
-  /** Marks the objects of a frame whose masks are weakened by others. @param {number} frame @param {(Weak | null)[]} weak */
-  weaken(frame, weak) {
-    const { tracks } = this.state.loaded;
-    weak.forEach((one, k) => {
-      const [cell] = all(this.root, `[data-track="${k}"] [data-frame="${frame}"]`);
-      if (!one || !cell) return;
-      cell.classList.add("mv-weak");
-      cell.style.setProperty("--mean", one.mean.toFixed(2));
-      cell.title += weakText(one.mean, one.others.map((j) => tracks[j]));
-    });
-  }
-
-  /** @param {(i: number) => HTMLElement} make */
-  cells(make) {
-    return this.state.loaded.times.map((_, i) => {
-      const cell = make(i);
-      cell.addEventListener("click", () => this.state.set({ frame: i, playing: false }));
-      return cell;
-    });
-  }
-
-  // The frame mask's level of each frame; a pattern, because a cell may be too narrow for a number.
-  fillStrip() {
-    const { loaded: trace, step } = this.state;
-    this.step = step;
-    this.marked = null;
-    this.strip.replaceChildren(...this.cells((i) => {
-      const level = levelsAt(trace, i, step).frame;
-      return el("span", {
-        class: `mv-cell mv-frame-level ${["", "mv-half", "mv-full"][levelIndex(trace.levels, level)]}${trace.cuts.includes(i) ? " mv-cut" : ""}`,
-        "data-frame": i, title: frameMaskText(i, trace.levels, level, step === null && Boolean(trace.final?.frame_by_hand[groupOf(trace, i)])),
-      });
-    }));
-  }
-
-  draw() {
-    const { frame, track, hover, step } = this.state;
-    if (step !== this.step) this.fillStrip();
-    if (frame !== this.marked) { // the cells of two frames change, not all
-      for (const cell of all(this.root, ".mv-now")) cell.classList.remove("mv-now");
-      for (const cell of all(this.root, `[data-frame="${frame}"]`)) cell.classList.add("mv-now");
-      this.marked = frame;
-    }
-    for (const lane of all(this.root, "[data-track]")) {
-      const k = Number(lane.dataset.track);
-      lane.classList.toggle("mv-dim", track !== null && k !== track);
-      lane.classList.toggle("mv-lit", hover === k);
-    }
-  }
-}
-
-// The canvas: one frame with its layers, what moves through the frames, and the timeline under it.
+/** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
 
 /** @type {[Layer, string][]} */
 const LAYERS = [
@@ -111,11 +29,6 @@ const KEYS = ["mv-key-0", "mv-key-half", "mv-key-1"]; // of the levels, from the
 /** How fast the frames follow each other; 0: as in the clip. */
 const SPEEDS = [0, 0.5, 1, 2, 4];
 const FRAME_MS = 250; // at speed 1
-const FILM_ROUNDS = 2;
-
-/** @type {[string, string][]} what is saved */
-const OBJECTS = [["tracks", TEXT.objectsGroup], ["levels", TEXT.maskedGroup]];
-
 export class Stage {
   /** @param {State} state */
   constructor(state) {
@@ -149,15 +62,8 @@ export class Stage {
       "aria-label": TEXT.speed, on: { change: () => state.set({ speed: Number(this.speed.value) }) },
     }, SPEEDS.map((v) => el("option", { value: v, selected: v === 1 }, v ? `${v}×` : TEXT.ownSpeed)));
     this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
-    this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`));
-    this.film = button(TEXT.saveFilm, () => this.saveFilm());
-    this.saveObjects = el("select", {
-      "aria-label": TEXT.saveObjectsAs, hidden: true, on: { change: () => this.saveTracks(this.saveObjects.value) },
-    }, el("option", { value: "" }, TEXT.saveObjectsAs));
-    this.refused = errorLine();
-    /** Where the trace on show can be had as a page. */
-    this.address = "";
-    this.moves = [this.play, this.scrub, this.speed, this.loop, this.film];
+    this.saving = new Saving(this);
+    this.moves = [this.play, this.scrub, this.speed, this.loop, this.saving.film];
     this.lanes = new Lanes(state);
     this.overlapKey = el("li", { hidden: true });
     this.overlaps = new Overlaps(state, (frame) => this.tellOverlap(frame));
@@ -180,8 +86,8 @@ export class Stage {
       el("div", { class: "mv-transport" }, this.play, this.scrub, this.layers), this.key, this.tools);
     /** What is read below the first screen: who is seen when, how fast, and what can be saved. */
     this.more = el("div", { class: "mv-moves" },
-      el("div", { class: "mv-transport" }, this.speed, this.loop, this.save, this.film, this.saveObjects),
-      this.refused, this.lanes.root);
+      el("div", { class: "mv-transport" }, this.speed, this.loop, ...this.saving.buttons),
+      this.saving.refused, this.lanes.root);
     this.buildLayers();
     new ResizeObserver(() => this.measure()).observe(this.canvas);
   }
@@ -223,62 +129,6 @@ export class Stage {
     return step !== null && hasLevelsOf(trace, contrast) ? "" : this.whyNot("counter");
   }
 
-  /** What a server gives of the trace on show. @param {{ page: string } | undefined} files @param {boolean} running */
-  offer(files, running) {
-    if (files) this.address = files.page;
-    if (files && this.saveObjects.options.length === 1) {
-      this.saveObjects.append(...OBJECTS.map(([what, group]) => el("optgroup", { label: group },
-        this.state.constants.exports.map(([format, name]) => el("option", { value: `${what}-${format}` }, name)))));
-    }
-    this.saveObjects.hidden = !this.state.host.get || !this.address || running || !this.state.trace?.tracks.length;
-    this.refused.hidden = true;
-  }
-
-  /** The objects, or what is masked, as another program reads them. @param {string} kind what and format, as in tracks-coco */
-  async saveTracks(kind) {
-    this.saveObjects.value = "";
-    this.refused.hidden = true;
-    if (!kind) return;
-    try {
-      const answer = await this.state.host.get?.(this.address.replace(/\.html(?=\?|$)/, `.${kind}`));
-      if (!answer) return;
-      if (!answer.ok) throw new Error(await answer.text());
-      const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "");
-      saveFile(name ? name[1] : kind, await answer.blob());
-    } catch (error) {
-      this.refused.textContent = error instanceof TypeError ? TEXT.unreachable : String(/** @type {Error} */ (error).message);
-      this.refused.hidden = false;
-    }
-  }
-
-  // Both views as they are seen, frame by frame, as a film.
-  async saveFilm() {
-    const canvases = this.shown === "both" ? [this.canvas, this.twin] : [this.canvas];
-    const { width, height } = this.canvas, even = (/** @type {number} */ v) => v + (v % 2);
-    const film = el("canvas", { width: even(width * canvases.length), height: even(height) });
-    const context = contextOf(film);
-    const recorder = new MediaRecorder(film.captureStream(30), { videoBitsPerSecond: 8e6 });
-    /** @type {Blob[]} */
-    const parts = [];
-    recorder.addEventListener("dataavailable", ({ data }) => parts.push(data));
-    const ended = new Promise((done) => { recorder.addEventListener("stop", done); });
-    const { frame, playing, loaded: { times } } = this.state;
-    this.film.disabled = true;
-    this.film.textContent = TEXT.savingFilm;
-    recorder.start();
-    for (let n = 0; n < FILM_ROUNDS * times.length; n++) {
-      this.state.set({ frame: n % times.length, playing: false });
-      canvases.forEach((canvas, i) => context.drawImage(canvas, i * width, 0, width, height));
-      await new Promise((done) => { setTimeout(done, this.pause(n % times.length)); });
-    }
-    recorder.stop();
-    await ended;
-    this.film.disabled = false;
-    this.film.textContent = TEXT.saveFilm;
-    this.state.set({ frame, playing });
-    saveFile(recorder.mimeType.includes("mp4") ? "clip.mp4" : "clip.webm", new Blob(parts, { type: recorder.mimeType }));
-  }
-
   /** Milliseconds for which a frame stays. @param {number} frame */
   pause(frame) {
     const { speed, loaded: { times } } = this.state;
@@ -307,7 +157,7 @@ export class Stage {
     this.scrub.max = String(Math.max(0, trace.times.length - 1));
     for (const move of this.moves) move.hidden = trace.times.length === 1;
     setText(/** @type {HTMLElement} */ (this.views.get("video")), isPicture(trace) ? TEXT.picture : TEXT.video);
-    this.film.hidden ||= typeof MediaRecorder === "undefined";
+    this.saving.film.hidden ||= typeof MediaRecorder === "undefined";
     this.lanes.load();
     this.overlaps.load();
   }

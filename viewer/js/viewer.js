@@ -150,7 +150,7 @@ export class Viewer {
     this.hold(payload.status.running);
     if (!payload.status.running && (payload.status.error || payload.status.message)) this.panels.choices.giveUp();
     if (payload.trace) this.load({ ...payload.trace });
-    this.stage.offer(payload.files, payload.status.running);
+    this.stage.saving.offer(payload.files, payload.status.running);
   }
 
   /**
