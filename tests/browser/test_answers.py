@@ -376,9 +376,11 @@ def test_confidences_stand_beside_the_thresholds_of_the_detector(bare):
     told = page.locator(".mv-rail .mv-note").inner_text()
     assert "at least 50 %, the detector's threshold" in told
     assert "detections of 20 % or more" in told
+    assert "%" in page.locator(".mv-object-name").first.inner_text()
     tracks = tuple(replace(t, confidence=1.0) for t in trace.tracks)
-    show(bare, replace(trace, tracks=tracks))
+    show(bare, replace(trace, tracks=tracks))  # as regions without a class have it
     assert page.locator(".mv-rail .mv-note").is_hidden()
+    assert "%" not in page.locator(".mv-object-name").first.inner_text()
 
 
 def test_a_time_stands_beside_measure_where_every_map_was_timed(bare):

@@ -6,7 +6,7 @@ import { levelsOfStep } from "./masks.js";
 import { confidenceNote, lossText, noObjects, rankedEffect } from "./strings/answers.js";
 import { marginOfLevel, stepLabel } from "./strings/ascent.js";
 import { TEXT } from "./strings/labels.js";
-import { confidenceText, levelIndex, levelText } from "./strings/parts.js";
+import { confidenceText, hasConfidences, levelIndex, levelText } from "./strings/parts.js";
 import { gradientText, inkOn } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */
@@ -34,8 +34,7 @@ export class Rail {
       this.list.append(el("li", { class: "mv-empty" },
         noObjects(trace.tracked, this.state.running)));
     }
-    // regions without a class have no confidence of their own
-    this.confidences.hidden = !trace.thresholds.starts || trace.tracks.every((track) => track.confidence === 1);
+    this.confidences.hidden = !trace.thresholds.starts || !hasConfidences(trace);
     this.confidences.textContent = confidenceNote(trace.thresholds);
     const { loss = null, base_loss = null } = trace.final || {};
     this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
@@ -79,7 +78,7 @@ export class Rail {
       },
       el("span", { class: "mv-swatch", "aria-hidden": "true" }, track.id),
       el("span", { class: "mv-object-name" }, el("bdi", {}, track.label),
-        el("small", {}, ` ${confidenceText(track.confidence)}`)),
+        el("small", {}, hasConfidences(trace) ? ` ${confidenceText(track.confidence)}` : "")),
       el("span", { class: `mv-level mv-level-${level === null ? "r0" : ["0", "r0", "1"][levelIndex(trace.levels, level)]}` },
         levelText(trace.levels, level, step === null && Boolean(trace.final?.by_hand[k]))),
       bar,

@@ -10,7 +10,7 @@ import { Painter, drawSecondView, isDrawable } from "./paint.js";
 import { Saving } from "./saving.js";
 import { hasLevelsOf } from "./state.js";
 import { TEXT } from "./strings/labels.js";
-import { confidenceText, isPicture, levelEnd, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName } from "./strings/parts.js";
+import { confidenceText, hasConfidences, isPicture, levelEnd, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName } from "./strings/parts.js";
 import { WHY_NOT, frameSummary, frameText, outsideText } from "./strings/runs.js";
 import { Zoom } from "./zoom.js";
 
@@ -335,7 +335,7 @@ export class Stage {
     if (hatched) this.painter.drawLevels(context, levels, this.masks(frame), weak);
     if (pointed !== null) this.painter.drawLevels(context, levels, this.masks(frame), weak, pointed);
     if (layers.boxes) {
-      const confidence = (/** @type {number} */ k) => ` ${confidenceText(trace.tracks[k].confidence)}`;
+      const confidence = (/** @type {number} */ k) => hasConfidences(trace) ? ` ${confidenceText(trace.tracks[k].confidence)}` : "";
       this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named",
         (k) => k === pointed ? levelEnd(levels.objects[k], weak[k]) : confidence(k));
     }

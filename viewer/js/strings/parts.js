@@ -20,6 +20,9 @@ export const trackName = ({ id, label }) => `${id} ${isolated(label)}`;
 /** @type {(trace: Pick<Trace, "times">) => boolean} whether a picture was asked about: nothing speaks of time then */
 export const isPicture = ({ times }) => times.length === 1 && !times[0];
 
+/** @type {(trace: Pick<Trace, "tracks">) => boolean} regions without a class have no confidence of their own: theirs is 1 */
+export const hasConfidences = ({ tracks }) => tracks.some(({ confidence }) => confidence !== 1);
+
 /** @type {(group: number[]) => string} frames of a group, counted from 1 */
 export const frameNumbers = (group) => group.map((frame) => frame + 1).join(", ");
 
