@@ -18,7 +18,7 @@ ALPHA, BETA, MOST_TOKENS = 1.0, 0.1, 8
 clip = macd.load(assets() / "examples" / "repaired.macd")  # for its frames, times and objects
 processor = AutoProcessor.from_pretrained(shipped("backbone"))
 model = AutoModelForImageTextToText.from_pretrained(shipped("backbone"), dtype=torch.float32)
-frames = clip.model_frames.pixels  # (T, h, w, 3) uint8, of the size that the model reads
+frames = clip.model_frames.pixels.copy()  # (T, h, w, 3) uint8, of the size that the model reads
 said = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": clip.question}]}]
 prompt = processor.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
 fps = (len(frames) - 1) / (clip.times[-1] - clip.times[0])

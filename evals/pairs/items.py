@@ -111,7 +111,7 @@ def pairs_of(benchmark: FileBenchmark) -> PairSet:
         why = "; ".join(f"{n} because {reason}" for reason, n in found.left_out.items())
         raise BenchmarkError(
             f"no pair of {benchmark.name} can be used{f': {why}' if why else ''}",
-            "docs/benchmarks.md says what a pair needs",
+            "See docs/benchmarks.md for what a pair needs",
         )
     return found
 

@@ -87,13 +87,12 @@ def test_lines_of_ffmpeg_become_notes():
 
 
 @pytest.mark.long
-def test_what_ffmpeg_reports_of_a_damaged_file_is_a_note_of_the_clip(tmp_path, monkeypatch):
+def test_what_ffmpeg_reports_of_a_damaged_file_is_a_note_of_the_clip(tmp_path, reader_process):
     """By the process that decodes, from its standard error."""
     from macd_studio.core.media import video
     from macd_studio.core.options import VideoOptions
     from macd_studio.core.system.shipped import assets
 
-    monkeypatch.setattr(video, "_take_worker", video._start_worker)
     whole = assets() / "examples" / "repaired.mp4"
     content = bytearray(Path(whole).read_bytes())
     for i in range(len(content) // 3, 2 * len(content) // 3, 97):
