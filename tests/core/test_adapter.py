@@ -20,12 +20,14 @@ from tests import detectors, families
 from tests.fakes import clip
 
 WHERE = "model.language_model.layers.1.self_attn.q_proj"
-with_peft = pytest.mark.skipif(
-    importlib.util.find_spec("peft") is None, reason="peft is not installed: pip install peft"
-)
-without_peft = pytest.mark.skipif(
-    importlib.util.find_spec("peft") is not None, reason="peft is installed"
-)
+
+
+@pytest.fixture
+def without_peft(monkeypatch):
+    """As where peft is not installed."""
+    found = importlib.util.find_spec
+    hidden = lambda name, *more: None if name == "peft" else found(name, *more)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", hidden)
 
 
 @pytest.fixture
@@ -54,8 +56,7 @@ def refused(folder) -> str:
     return str(error.value)
 
 
-@without_peft
-def test_an_adapter_is_refused_without_peft_with_the_line_that_installs_it(folder):
+def test_an_adapter_is_refused_without_peft_with_the_line_that_installs_it(folder, without_peft):
     said = refused(folder)
     assert "'org/base'" in said
     assert "pip install peft" in said
@@ -79,8 +80,7 @@ def test_a_damaged_or_pickled_adapter_is_refused(folder, monkeypatch):
     assert "is damaged" in refused(folder)
 
 
-@without_peft
-def test_a_detector_with_an_adapter_is_refused_likewise(tmp_path):
+def test_a_detector_with_an_adapter_is_refused_likewise(tmp_path, without_peft):
     for part in detectors.rt_detr():
         part.save_pretrained(tmp_path)
     (tmp_path / adapter.CONFIG).write_text('{"peft_type": "LORA"}')
@@ -88,7 +88,6 @@ def test_a_detector_with_an_adapter_is_refused_likewise(tmp_path):
         load_detector(str(tmp_path))
 
 
-@with_peft
 def test_an_adapter_is_added_to_the_weights_and_recorded(folder, tmp_path):
     plain = shutil.copytree(folder, tmp_path / "plain")
     for file in adapter.FILES:
@@ -112,7 +111,6 @@ def test_an_adapter_is_added_to_the_weights_and_recorded(folder, tmp_path):
     assert f"adapter tuned (LORA, {about['sha256'][:12]})" in as_text(again)
 
 
-@with_peft
 @pytest.mark.parametrize("fault", ["drop", "rename", "resize", "prefix", "target"])
 def test_an_adapter_that_does_not_fit_is_refused(folder, fault):
     tensors = load_file(folder / adapter.WEIGHTS)
@@ -132,7 +130,6 @@ def test_an_adapter_that_does_not_fit_is_refused(folder, fault):
     assert "the adapter of" in refused(folder)
 
 
-@with_peft
 def test_an_adapter_is_applied_over_packed_weights(folder):
     pytest.importorskip("bitsandbytes")
     lm = load_backbone(str(folder), "cpu", weights="int8")
