@@ -31,7 +31,7 @@ from macd_studio.core.whatif.edits import check_changeable
 if TYPE_CHECKING:
     from macd_studio.core.backbones import Reader
     from macd_studio.core.objects.detect import Detector
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
 
 WITH_A_PARTNER = ("pair", "random-place")
 """The methods that run beside MACD where a clip has a partner."""

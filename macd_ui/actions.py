@@ -30,7 +30,7 @@ from macd_studio.core.validation import shown
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
     from macd_studio.core.whatif.workbench import Workbench
 
 
@@ -134,7 +134,7 @@ def change_events(
     """
     from macd_studio.core.evidence.enough import enough_events
     from macd_studio.core.evidence.run import evidence_events
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
 
     if edit is not None:
         yield from bench.change(edit)

@@ -31,7 +31,7 @@ from macd_studio.macd_ui.traces import GONE, StoredTrace
 from macd_studio.viewer import identity, status
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
 
 
 class Changes:

@@ -31,7 +31,7 @@ from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
 from macd_studio.macd_ui.api import rescored, run_call
-from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
+from macd_studio.macd_ui.gallery.runs import HASH_CHARACTERS, content_hash
 from macd_studio.macd_ui.store import Store
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.scoring import TRACES
-from macd_studio.macd_ui.gallery.site import Run, read_run, run_page, shared_file
+from macd_studio.macd_ui.gallery.runs import Run, read_run
+from macd_studio.macd_ui.gallery.site import run_page, shared_file
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.sites import (
     HOME,

@@ -51,7 +51,7 @@ from macd_studio.viewer import status
 from macd_studio.viewer.payload import can_compare
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
 
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""

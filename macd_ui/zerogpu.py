@@ -34,7 +34,7 @@ except ImportError:  # everywhere but in a Space
     spaces = None
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
     from macd_studio.core.system.cache import StageCache
     from macd_studio.macd_ui.models import Models
     from macd_studio.macd_ui.store import Store
@@ -324,7 +324,7 @@ def run(job: RunJob, stopped: Callable[[], bool]) -> Generator[Event, None, None
     A run that is stopped, that finds its quota used up or whose worker ends early keeps what it
     has. Raises MacdError where there is nothing to keep.
     """
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
 
     last: Event | None = None
     try:

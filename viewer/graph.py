@@ -20,13 +20,22 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from macd_studio.viewer.onnx_proto import (
+    bytes_field,
+    node_bytes,
+    number_field,
+    tensor_bytes,
+    text_field,
+    value_info_bytes,
+)
 
 WEIGHTS = "model.safetensors"
 FRAMES, SIDE = 8, 96
@@ -71,7 +80,7 @@ class Graph:
         self._count += 1
         out = f"v{self._count}"
         names = [z if isinstance(z, str) else z.name for z in inputs]
-        self.nodes.append(_node(kind, names, out, attributes))
+        self.nodes.append(node_bytes(kind, names, out, attributes))
         return Value(out)
 
     def constant(self, values: Any, kind: int = FLOAT) -> str:
@@ -80,8 +89,8 @@ class Graph:
         key = (kind, array.shape, array.tobytes())
         if key not in self._named:
             self._named[key] = f"c{len(self._named)}"
-            raw = _bytes(9, array.tobytes())
-            self.constants.append(_tensor(self._named[key], array.shape, kind, raw))
+            raw = bytes_field(9, array.tobytes())
+            self.constants.append(tensor_bytes(self._named[key], array.shape, kind, raw))
         return self._named[key]
 
     def weight(self, name: str, shape: Sequence[int], offset: int) -> Value:
@@ -89,9 +98,9 @@ class Graph:
         if name not in self._named:
             size = 2 * int(np.prod(shape))
             where = {"location": WEIGHTS, "offset": str(offset), "length": str(size)}
-            pairs = (_text(1, key) + _text(2, value) for key, value in where.items())
-            external = b"".join(_bytes(13, pair) for pair in pairs) + _integer(14, 1)
-            self.constants.append(_tensor(name, shape, FLOAT16, external))
+            pairs = (text_field(1, key) + text_field(2, value) for key, value in where.items())
+            external = b"".join(bytes_field(13, pair) for pair in pairs) + number_field(14, 1)
+            self.constants.append(tensor_bytes(name, shape, FLOAT16, external))
             self._named[name] = self.op("Cast", name, to=FLOAT).name
         return Value(self._named[name])
 
@@ -196,7 +205,9 @@ class Graph:
         """(a, b) → (−b, a) along the last axis."""
         self._count += 1
         first, second = f"v{self._count}a", f"v{self._count}b"
-        self.nodes.append(_node("Split", [x.name], (first, second), {"axis": -1, "num_outputs": 2}))
+        self.nodes.append(
+            node_bytes("Split", [x.name], (first, second), {"axis": -1, "num_outputs": 2})
+        )
         return self.op("Concat", self.op("Neg", second), first, axis=-1)
 
     def attend(self, q: Value, k: Value, v: Value, scale: float, unseen: str = "") -> Value:
@@ -250,17 +261,20 @@ class Graph:
     def file(self, inputs: dict[str, tuple[int, list[Any]]], outputs: dict[str, Value]) -> bytes:
         """The .onnx file. inputs: name → type and shape, where a text is a free length."""
         for name, value in outputs.items():
-            self.nodes.append(_node("Identity", [value.name], name, {}))
+            self.nodes.append(node_bytes("Identity", [value.name], name, {}))
         graph = b"".join(
             [
-                *(_bytes(1, node) for node in self.nodes),
-                _text(2, "model"),
-                *(_bytes(5, constant) for constant in self.constants),
-                *(_bytes(11, _about(name, *about)) for name, about in inputs.items()),
-                *(_bytes(12, _about(name, FLOAT, None)) for name in outputs),
+                *(bytes_field(1, node) for node in self.nodes),
+                text_field(2, "model"),
+                *(bytes_field(5, constant) for constant in self.constants),
+                *(
+                    bytes_field(11, value_info_bytes(name, *about))
+                    for name, about in inputs.items()
+                ),
+                *(bytes_field(12, value_info_bytes(name, FLOAT, None)) for name in outputs),
             ]
         )
-        return _integer(1, IR) + _bytes(7, graph) + _bytes(8, _integer(2, OPSET))
+        return number_field(1, IR) + bytes_field(7, graph) + bytes_field(8, number_field(2, OPSET))
 
 
 # The model
@@ -424,47 +438,3 @@ class _Model:
 
 
 # onnx.proto, written by hand: each part is a field's number, its kind and its content
-
-
-def _varint(number: int) -> bytes:
-    number &= 2**64 - 1  # a negative number takes ten bytes
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _integer(tag: int, number: int) -> bytes:
-    return _varint(tag << 3) + _varint(number)
-
-
-def _bytes(tag: int, content: bytes) -> bytes:
-    return _varint(tag << 3 | 2) + _varint(len(content)) + content
-
-
-def _text(tag: int, text: str) -> bytes:
-    return _bytes(tag, text.encode())
-
-
-def _node(kind: str, inputs: Iterable[str], out: str | tuple[str, ...], about: Any) -> bytes:
-    outputs = (out,) if isinstance(out, str) else out
-    parts = [_text(1, name) for name in inputs] + [_text(2, name) for name in outputs]
-    parts.append(_text(4, kind))
-    for name, value in about.items():
-        many = isinstance(value, list)
-        numbers = b"".join(_integer(8, z) for z in value) if many else _integer(3, value)
-        parts.append(_bytes(5, _text(1, name) + numbers + _integer(20, 7 if many else 2)))
-    return b"".join(parts)
-
-
-def _tensor(name: str, shape: Sequence[int], kind: int, content: bytes) -> bytes:
-    dims = b"".join(_integer(1, n) for n in shape)
-    return dims + _integer(2, kind) + _text(8, name) + content
-
-
-def _about(name: str, kind: int, shape: list[Any] | None) -> bytes:
-    """An input or output of a graph; shape None: whatever it is."""
-    dims = [_text(2, n) if isinstance(n, str) else _integer(1, n) for n in shape or ()]
-    shown = _bytes(2, b"".join(_bytes(1, dim) for dim in dims)) if shape is not None else b""
-    return _text(1, name) + _bytes(2, _bytes(1, _integer(1, kind) + shown))

@@ -102,6 +102,11 @@ def joined(blocks: Sequence[Block]) -> Block | None:
     return Block(ids, kwargs, tuple(o for b in blocks for o in b.origins))
 
 
+def take_rows(run: Sequence[tuple[Block, int]]) -> list[Block]:
+    """Neighbouring rows of one block."""
+    return run[0][0].take([row for _, row in run])
+
+
 def _kind(block: Block) -> tuple[tuple[str, ...], int, frozenset[tuple[str, bool]]]:
     """What must be the same in blocks that become one."""
     kinds = tuple(type(layer).__name__ for layer in block.layers)

@@ -16,11 +16,7 @@ from huggingface_hub import hf_hub_download
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
-    AutoImageProcessor,
     AutoModelForMultimodalLM,
-    AutoProcessor,
-    AutoTokenizer,
-    AutoVideoProcessor,
     PretrainedConfig,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
@@ -35,7 +31,8 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load_errors import COMPLETE, explained
 from macd_studio.core.backbones.local import LocalLM, device_of
 from macd_studio.core.backbones.packages import check_packages, named_packages
-from macd_studio.core.backbones.prompt import check_template, media_part, refuse_controls
+from macd_studio.core.backbones.processor_files import read_processor
+from macd_studio.core.backbones.prompt import refuse_controls
 from macd_studio.core.backbones.vocabulary import check_vocabulary
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
@@ -255,45 +252,6 @@ class _Source:
             return
         if found := find_adapter(Path(held).parent, self.name, BackboneCorrupt):
             check_adapter(found, (), self.name, True, BackboneCorrupt)
-
-
-def read_processor(folder: str, name: str) -> Any:
-    """The processor of a folder. Raises UnsupportedBackbone, with what of it is missing."""
-    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    try:
-        processor = AutoProcessor.from_pretrained(folder, **safe)
-    except (OSError, ValueError) as error:
-        readers = {
-            "tokenizer": AutoTokenizer,
-            "part for pictures": AutoImageProcessor,
-            "part for video": AutoVideoProcessor,
-        }
-        missing = [part for part, reader in readers.items() if not _reads(reader, folder, safe)]
-        if not missing:
-            raise
-        raise UnsupportedBackbone(
-            f"the processor of {name!r} has no {' and no '.join(missing)}",
-            ("Complete its folder" if Path(name).is_dir() else "Choose another, or complete a copy")
-            + " with the tokenizer's files, processor_config.json, preprocessor_config.json and"
-            " video_preprocessor_config.json, as far as it has them",
-        ) from error
-    pictures = getattr(processor, "image_processor", None)
-    if getattr(pictures, "backend", "torchvision") != "torchvision":
-        # PIL would round pictures, and has no gradient; before 5.18 the whole processor hands the
-        # choice to its part for videos, too, which has none
-        fast = AutoImageProcessor.from_pretrained(folder, backend="torchvision", **safe)
-        processor.image_processor = fast
-    media_part(processor, name)
-    check_template(processor)
-    return processor
-
-
-def _reads(reader: Any, folder: str, safe: dict[str, Any]) -> bool:
-    try:
-        reader.from_pretrained(folder, **safe)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _dtype(name: str, where: torch.device, held: WeightsOptions) -> torch.dtype:

@@ -143,3 +143,9 @@ def alike(own: Mapping[str, Any], other: Mapping[str, Any], most: float) -> bool
         elif not torch.equal(one, two):
             return False
     return True
+
+
+def named_by_size(given: Mapping[str, Tensor], value: Tensor) -> str | None:
+    """The one float input with as many values, which the processor calls by another name."""
+    fits = [k for k, v in given.items() if v.is_floating_point() and v.numel() == value.numel()]
+    return fits[0] if len(fits) == 1 else None

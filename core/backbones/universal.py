@@ -23,14 +23,14 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
-from macd_studio.core.backbones.blocks import PER_TOKEN, Block, Origin, joined
+from macd_studio.core.backbones.blocks import PER_TOKEN, Block, Origin, joined, take_rows
 from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, widen
-from macd_studio.core.backbones.pixels import Resizes, floats
+from macd_studio.core.backbones.pixels import Resizes, floats, named_by_size
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.processor import ProcessorLM, uncropped
 from macd_studio.core.backbones.prompt import (
@@ -161,7 +161,7 @@ class UniversalVLM(ProcessorLM):
         given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
         found = {}
         for name, value in floats(out).items():
-            place = name if name in given else _by_shape(given, value)
+            place = name if name in given else named_by_size(given, value)
             if place is None:
                 continue
             if value.numel() != given[place].numel():
@@ -379,7 +379,7 @@ class UniversalVLM(ProcessorLM):
         """Rows of a state in that order, neighbours in a block together."""
         places = [(b, r) for b in state.cache for r in range(len(b.origins))]
         runs = groupby((places[r] for r in rows), key=lambda place: id(place[0]))
-        return [made for _, run in runs for made in _take(list(run))]
+        return [made for _, run in runs for made in take_rows(list(run))]
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `LocalLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
@@ -448,14 +448,3 @@ class UniversalVLM(ProcessorLM):
                 more = given.new_full((*given.shape[:-1], n), value)
                 inputs = inputs | {name: torch.cat([given, more], -1)}
         return inputs
-
-
-def _take(run: Sequence[tuple[Block, int]]) -> list[Block]:
-    """Neighbouring rows of one block."""
-    return run[0][0].take([row for _, row in run])
-
-
-def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:
-    """The one float input with as many values, which the processor calls by another name."""
-    fits = [k for k, v in given.items() if v.is_floating_point() and v.numel() == value.numel()]
-    return fits[0] if len(fits) == 1 else None

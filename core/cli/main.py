@@ -11,57 +11,45 @@ import gc
 import io
 import json
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.cli import choices, evidence, render, server
+from macd_studio.core.cli.edit import EDIT, add_edit, edited
 from macd_studio.core.cli.flags import (
     add_device,
-    add_edit_flags,
     add_flags,
-    add_model,
-    add_target,
     add_version,
     options_of,
     print_json,
-    read_edit_flag,
     tell,
     weights_of,
 )
+from macd_studio.core.cli.saved import backbone_of, check_out
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
-from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.errors import MacdError
 from macd_studio.core.evidence.options import EnoughOptions
-from macd_studio.core.methods import METHODS, contrast_of
+from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.export import What, export_tracks
 from macd_studio.core.objects.formats import FORMATS, WRITERS
-from macd_studio.core.objects.registry import check_segmenter, listed
-from macd_studio.core.options import ContrastOptions, PlanOptions
+from macd_studio.core.objects.registry import listed
+from macd_studio.core.options import PlanOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.allocator import own_process
 from macd_studio.core.text.words import visible
-from macd_studio.core.traces.bundle import check_target, load, save
-from macd_studio.core.validation import shown
+from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views import VIEWS
-from macd_studio.core.whatif.edits import check_changeable, read_edits
-from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.verdict import verdict_of
 
 if TYPE_CHECKING:
-    from macd_studio.core.records import Edit
-    from macd_studio.core.run.pipeline import Event
+    from macd_studio.core.run.state import Event
     from macd_studio.core.types import Trace
-
-
-EDIT = (
-    "Changes a finished trace, in the order of the flags, each of which may be given several times;"
-    " then α and β, then --measure. What a change invalidates is computed again."
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             render.render(_show(args), args)
         else:
             commands = {
-                "show": _show, "edit": _edit, "evidence": _evidence, "enough": _evidence,
+                "show": _show, "edit": edited, "evidence": _evidence, "enough": _evidence,
                 "choices": _choices, "verdict": _choices,
             }  # fmt: skip
             trace = commands.get(args.command, _trace)(args)
@@ -156,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     edit = commands.add_parser(
         "edit", description=EDIT, help="change a saved trace by hand, and answer again"
     )
-    _add_edit(edit)
+    add_edit(edit)
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     evidence.add_evidence(commands)
@@ -189,7 +177,7 @@ def _add_export(commands: Any) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    _check_out(args.out)
+    check_out(args.out)
     trace = load(args.file)
     export_tracks(trace, args.out, args.format, args.what)
     _tell_saved(args.out)
@@ -259,96 +247,17 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
 
 
-def _add_edit(edit: argparse.ArgumentParser) -> None:
-    edit.add_argument("file", metavar="FILE.macd")
-    add_edit_flags(edit)
-    edit.add_argument("--alpha", type=float, help="another contrast strength (greedy answers only)")
-    edit.add_argument("--beta", type=float, help="another plausibility head (greedy answers only)")
-    edit.add_argument(
-        "--method",
-        default="macd",
-        metavar="NAME",
-        help="whose α and β those are, of the trace's answers with two views under the linear rule"
-        " (default: macd); MACD's answer follows where it shares them",
-    )
-    edit.add_argument(
-        "--measure", action="store_true", help="measure what hiding each object alone does"
-    )
-    edit.add_argument(
-        "--controls", action="store_true", help="compare the masks with random ones and others"
-    )
-    add_model(edit)
-    add_target(edit, "save the changed trace")
-
-
-def _edit(args: argparse.Namespace) -> Trace:
-    """The trace with the changes; all that can be refused is refused before a model is loaded."""
-    _check_out(args.out)
-    check_device(args.device)
-    held = weights_of(args)
-    trace = _show(args)
-    backbone = _backbone_of(trace, args.backbone)
-    check_backbone(backbone)
-    check_changeable(trace)
-    raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
-    for (flag, _), raw in zip(args.edits, raw_edits, strict=True):
-        if flag == "--point":
-            raw["segmenter"] = args.segmenter
-    edits = read_edits(raw_edits, trace)
-    for edit in edits:
-        if edit.kind == "point":
-            check_segmenter(edit.segmenter)
-    contrast = _contrast(args, trace, edits)
-    from macd_studio.core.backbones import open_backbone
-    from macd_studio.core.whatif.workbench import Workbench
-
-    tell(f"  load    {backbone}")
-    lm = open_backbone(backbone, args.device, **asdict(held))
-    bench = Workbench(trace, lm)
-    for edit in edits:
-        tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")
-        *_, last = bench.change(edit)
-        if last.message != "complete":
-            tell(f"  edit    {last.message}")
-    if contrast is not None:
-        bench.redecode(contrast.alpha, contrast.beta, args.method)
-    if args.measure:
-        bench.measure_occlusion()
-    if args.controls:
-        bench.measure_controls()
-    return bench.trace
-
-
-def _contrast(
-    args: argparse.Namespace, trace: Trace, edits: Sequence[Edit]
-) -> ContrastOptions | None:
-    """The α and β to decode an answer on with; None where neither was named."""
-    if args.alpha is None and args.beta is None:
-        if args.method != "macd":
-            raise OptionError("--method was given without α and β", "Give --alpha or --beta too")
-        return None
-    method = redecodable(trace, args.method)
-    if args.method != "macd" and any(edit.kind != "label" for edit in edits):
-        raise OptionError(
-            f"changes of masks and levels drop the answer of {args.method}",
-            "Leave them out, or leave --method out",
-        )
-    previous = contrast_of(method.view, trace.options)
-    named = {n: v for n in ("alpha", "beta") if (v := getattr(args, n)) is not None}
-    return replace(previous, **named)  # raises where one is out of range
-
-
 def _evidence(args: argparse.Namespace) -> Trace:
     """The trace with a token's evidence, or with what is enough for it.
 
     What can be refused is refused before a model is loaded.
     """
-    _check_out(args.out)
+    check_out(args.out)
     check_device(args.device)
     held, few = weights_of(args), args.command == "enough"
     options = evidence.enough_options(args) if few else evidence.evidence_options(args)
     trace = _show(args)
-    backbone = _backbone_of(trace, args.backbone)
+    backbone = backbone_of(trace, args.backbone)
     check_backbone(backbone)
     check_changeable(trace)
     if isinstance(options, EnoughOptions):
@@ -358,37 +267,21 @@ def _evidence(args: argparse.Namespace) -> Trace:
 
 def _choices(args: argparse.Namespace) -> Trace:
     """The trace with its choice map, and for a verdict with its controls; what is there stays."""
-    _check_out(args.out)
+    check_out(args.out)
     check_device(args.device)
     trace, verdict = _show(args), args.command == "verdict"
     if verdict and ((trace.choice_map and trace.controls) or not verdict_of(trace).missing):
         return trace
-    backbone = _backbone_of(trace, args.backbone)
+    backbone = backbone_of(trace, args.backbone)
     check_backbone(backbone)
     check_changeable(trace)
     return choices.run_choices(trace, backbone, args.device, weights_of(args), verdict)
 
 
-def _backbone_of(trace: Trace, named: str | None) -> str:
-    """What to load. A file is not trusted to name anything but the embedded backbone."""
-    made_by = trace.backbone.name
-    if named is None and made_by != "toyworld":
-        raise OptionError(
-            f"this trace was made by {shown(made_by)}, which a file cannot have loaded",
-            f"Name it yourself: --backbone {shlex.quote(made_by[:200])}",
-        )
-    if named is not None and made_by == "toyworld" != named:
-        raise OptionError(
-            f"this trace was made by the embedded backbone, not by {named!r}",
-            "Leave --backbone out",
-        )
-    return named or "toyworld"
-
-
 def _trace(args: argparse.Namespace) -> Trace:
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
-    _check_out(args.out)
+    check_out(args.out)
     held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
@@ -439,11 +332,6 @@ def _save(trace: Trace, out: Path) -> None:
 
 def _tell_saved(out: Path) -> None:
     tell(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)")
-
-
-def _check_out(out: Path | None) -> None:
-    if out is not None:
-        check_target(out)
 
 
 def _show(args: argparse.Namespace) -> Trace:

@@ -43,7 +43,7 @@ from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.pipeline import Event
+from macd_studio.core.run.state import Event
 from macd_studio.core.types import Trace, Track
 from macd_studio.core.whatif.workbench import Workbench
 

@@ -29,7 +29,7 @@ from macd_studio.core.evidence.records import (
     KnockOut,
     Target,
 )
-from macd_studio.core.run.pipeline import Event
+from macd_studio.core.run.state import Event
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
 from macd_studio.core.whatif.workbench import Workbench

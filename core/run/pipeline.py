@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -52,9 +50,9 @@ from macd_studio.core.run.order import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.system.cache import StageCache, run_in_thread
+from macd_studio.core.run.state import Event, RunState, loaded_beside
+from macd_studio.core.system.cache import StageCache
 from macd_studio.core.system.library_notes import collecting, collecting_from
-from macd_studio.core.system.machine import peak_memory_mb
 from macd_studio.core.text.phrases import unfound
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.text.words import count
@@ -67,56 +65,6 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView
-
-_Model = TypeVar("_Model")
-Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
-STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
-
-PATIENCE_S = 0.25
-"""How often the progress of a model that loads is reported, seconds."""
-
-STOPPING_S = 5.0
-"""How long a stopped run waits for a load to end."""
-
-
-@dataclass(frozen=True, eq=False)
-class Event:
-    """Where a run is. fraction: of this stage, [0, 1]; trace: None before the video was read."""
-
-    stage: Stage
-    fraction: float
-    message: str
-    trace: Trace | None = None
-
-
-@dataclass
-class _Run:
-    """The growing trace and its clock."""
-
-    trace: Trace
-    cancelled: Callable[[], bool]
-    warnings: list[str] = field(default_factory=list)
-
-    def update_trace(self, **changes: Any) -> Trace:
-        self.trace = replace(self.trace, warnings=tuple(self.warnings), **changes)
-        return self.trace
-
-    def timed(self, stage: str, began: float) -> None:
-        spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
-        self.update_trace(timings_ms=spent, peak_memory_mb=peak_memory_mb())
-
-    def end_early(self) -> None:
-        """Says where the run ended, unless that was said."""
-        trace = self.trace
-        stage = "decode" if trace.answers or trace.counterfactual is not None else "ascent"
-        self.update_trace(
-            status=f"stopped: {stage}" if trace.status == "complete" else trace.status
-        )
-
-    def raise_if_cancelled(self, stage: str) -> None:
-        if self.cancelled():
-            self.update_trace(status=f"stopped: {stage}")
-            raise Cancelled(f"stopped during {stage}", "What was computed is kept")
 
 
 def run(
@@ -159,7 +107,7 @@ def run(
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
     clip = video() if callable(video) else _read(video, options.video, cache)
-    state = _Run(opening_trace(clip, question, options), cancelled, list(clip.notes))
+    state = RunState(opening_trace(clip, question, options), cancelled, list(clip.notes))
     state.timed("video", began)
     try:
         loading = loading or Progress()
@@ -210,7 +158,7 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
-def _without_gradient(run: _Run, model: Reader, compared: list[Method]) -> list[Method]:
+def _without_gradient(run: RunState, model: Reader, compared: list[Method]) -> list[Method]:
     """What answers where no ascent can be taken: in MACD's place its variant that needs none."""
     why = f" ({model.reasons['gradient']})" if "gradient" in model.reasons else ""
     run.warnings.append(f"{model.info.name} runs without ascent: {CAPABILITIES['gradient']}{why}")
@@ -241,7 +189,7 @@ class _Objects:
 
 
 def _analyse(
-    run: _Run, context: MethodContext, objects: _Objects, decoded: Sequence[str]
+    run: RunState, context: MethodContext, objects: _Objects, decoded: Sequence[str]
 ) -> Iterator[Event]:
     """MACD's events as events of the run, and what they add to the trace.
 
@@ -305,7 +253,7 @@ def _analyse(
         run.update_trace()
 
 
-def _think(run: _Run, context: MethodContext) -> Iterator[Event]:
+def _think(run: RunState, context: MethodContext) -> Iterator[Event]:
     """What the model writes before its answers, where it does; see `MethodContext.think`."""
     began, most = time.monotonic(), context.options.decode.max_thought
     for written in context.think():
@@ -325,7 +273,7 @@ def _decoding(answer: Answer, options: DecodeOptions, trace: Trace) -> Event:
 
 
 def _compare(
-    run: _Run, context: MethodContext, methods: list[Method], objects: _Objects
+    run: RunState, context: MethodContext, methods: list[Method], objects: _Objects
 ) -> Iterator[Event]:
     began = time.monotonic()
     for i, method in enumerate(methods):
@@ -364,7 +312,7 @@ def _read(video: str | Path, options: VideoOptions, cache: StageCache) -> Clip:
 
 
 def _tracks(
-    run: _Run,
+    run: RunState,
     clip: Clip,
     detector: Callable[[], Detector],
     placed: Callable[[Clip], FoundTracks] | None,
@@ -381,7 +329,7 @@ def _tracks(
         tracks, notes = found.tracks, found.notes
     else:
         yield Event("detect", 0.0, "Looking for objects", run.trace)
-        loaded = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
+        loaded = yield from loaded_beside(run, "detect", detector, progress, "Loading the detector")
         chosen = prompted(loaded, options.detect, run.trace.question)
         run.update_trace(detector=record_of(clip, loaded, chosen, options))
         run.timed("load detector", began)
@@ -414,12 +362,12 @@ def _tracks(
 
 
 def _load(
-    run: _Run, clip: Clip, question: str, lm: Callable[[], Reader], progress: Progress
+    run: RunState, clip: Clip, question: str, lm: Callable[[], Reader], progress: Progress
 ) -> Generator[Event, None, tuple[Reader, Encoded]]:
     yield Event("load", 0.0, "Loading the backbone", run.trace)
     run.raise_if_cancelled("load")
     began = time.monotonic()
-    model = yield from _loaded(run, "load", lm, progress, "Loading the backbone")
+    model = yield from loaded_beside(run, "load", lm, progress, "Loading the backbone")
     run.timed("load", began)
     began = time.monotonic()
     reports = list(model.notes)
@@ -446,20 +394,3 @@ def _load(
     blind = "" if ascends else ", which runs without ascent"
     yield Event("load", 1.0, f"{model.info.name}{blind}", run.trace)
     return model, encoded
-
-
-def _loaded(
-    run: _Run, stage: Stage, call: Callable[[], _Model], progress: Progress, message: str
-) -> Generator[Event, None, _Model]:
-    """The model that a call loads beside this thread, with an event of the stage while it does."""
-    progress.begin("")
-    loaded = run_in_thread(call)
-    try:
-        while not wait([loaded], PATIENCE_S).done:
-            yield Event(stage, progress.fraction, progress.message or message, run.trace)
-            run.raise_if_cancelled(stage)
-    except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
-        progress.stopped = True
-        wait([loaded], STOPPING_S)
-        raise
-    return loaded.result()

@@ -30,7 +30,7 @@ from macd_studio.core.run.order import (
     CounterfactualPrefilled,
     macd_events,
 )
-from macd_studio.core.run.pipeline import Event
+from macd_studio.core.run.state import Event
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track

@@ -12,7 +12,8 @@ from starlette.routing import Route
 
 from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, Site
+from macd_studio.macd_ui.gallery.runs import HASH_CHARACTERS
+from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes, text_file
 from macd_studio.viewer.export import COMPUTING

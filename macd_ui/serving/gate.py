@@ -16,22 +16,19 @@ browser made up. Here
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse
 
 from macd_studio.macd_ui.api import VISITOR
 from macd_studio.macd_ui.limits import VisitorLimits
-from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.sentences import NO_MEMORY, unforeseen
+from macd_studio.macd_ui.sentences import unforeseen
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -50,7 +47,6 @@ from macd_studio.macd_ui.serving.bodies import (
     check_path,
     check_type,
     checked,
-    full_disk,
     in_pieces,
     is_upload,
     parsed,
@@ -58,7 +54,7 @@ from macd_studio.macd_ui.serving.bodies import (
     replayed,
     session_hash,
 )
-from macd_studio.macd_ui.serving.claims import believed, host_name, peer_of
+from macd_studio.macd_ui.serving.claims import Scope, believed, host_name, peer_of
 from macd_studio.macd_ui.serving.connections import request_of
 from macd_studio.macd_ui.serving.identity import (
     address,
@@ -69,6 +65,7 @@ from macd_studio.macd_ui.serving.identity import (
     set_cookie,
 )
 from macd_studio.macd_ui.serving.passwords import SENDER
+from macd_studio.macd_ui.serving.replies import explained, reply_to, security_headers
 from macd_studio.macd_ui.serving.routes import (
     API,
     HEALTH,
@@ -85,7 +82,6 @@ from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
 
-Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 RATE, ORGANISE = "/rate", "/organise"
@@ -107,20 +103,6 @@ NOTHING_HERE = (
     " runs it can name its address: --root-path ADDRESS."
 )
 log = logging.getLogger(__name__)
-CSP = "; ".join((
-    "default-src 'self'",
-    # Gradio compiles the templates and scripts of its HTML components in the browser
-    "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
-    "style-src 'self' 'unsafe-inline'",
-    "img-src 'self' data: blob:",
-    "media-src 'self' data: blob:",
-    "font-src 'self' data:",
-    "connect-src 'self' data: blob:",
-    "worker-src 'self' blob:",
-    "object-src 'none'",
-    "base-uri 'self'",
-    "form-action 'self'",
-))  # fmt: skip
 
 
 class Gate:
@@ -181,13 +163,13 @@ class Gate:
                 cookie = new_cookie()
             await self._pass_on(scope, receive, answer, headers, known, door)
         except Exception as error:
-            refused = _explained(error)
+            refused = explained(error)
             closing = isinstance(error, BadFraming)
             if refused is None:
                 log.error("a request failed", exc_info=error)
             if not started:  # else the connection is closed, as nothing else can be said
                 refused = refused or Refusal(500, unforeseen(self.settings.shared))
-                await _response(scope, refused)(scope, receive, answer)
+                await reply_to(scope, refused)(scope, receive, answer)
 
     def _cookie(self, value: str) -> str:
         return set_cookie(value, self.settings.space, self.settings.place.path)
@@ -385,21 +367,6 @@ def _into(held: list[Message]) -> Send:
     return hold
 
 
-def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
-    """Headers of every answer. space: pages of huggingface.co may hold this one as a frame."""
-    ancestors = "'self' https://huggingface.co" if space else "'self'"
-    headers = {
-        "content-security-policy": f"{policy}; frame-ancestors {ancestors}",
-        "x-content-type-options": "nosniff",
-        "referrer-policy": "same-origin",
-        "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
-        "cross-origin-resource-policy": "same-origin",
-    }
-    if not space:
-        headers |= {"x-frame-options": "SAMEORIGIN", "cross-origin-opener-policy": "same-origin"}
-    return headers
-
-
 def _rekey(scope: Scope, cookie: str | None) -> str | None:
     """Replaces the session hash in path or query; gives the key, None if there is no hash."""
     key = None
@@ -428,28 +395,3 @@ def _check_upload_id(scope: Scope, needed: bool) -> None:
 
 def _set_header(scope: Scope, name: bytes, value: bytes) -> None:
     scope["headers"] = [(k, v) for k, v in scope["headers"] if k.lower() != name] + [(name, value)]
-
-
-def _explained(error: BaseException) -> Refusal | None:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, ClientDisconnect):
-        return Refusal(400, "The connection was closed.")
-    if isinstance(error, QuotaError):
-        return Refusal(429, str(error))
-    if isinstance(error, MemoryError):
-        return Refusal(503, NO_MEMORY)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return full_disk()
-    return None
-
-
-def _response(scope: Scope, refused: Refusal) -> Response:
-    """Text for people and uploads; for scripts an object, as Gradio's own refusals are."""
-    if refused.elsewhere:
-        return RedirectResponse(refused.elsewhere, 303 if refused.status == 404 else 308)
-    path = scope["path"].rstrip("/")
-    if path == "/config" or (path.startswith(API) and path != f"{API}/upload"):
-        body = {"error": refused.words, "detail": refused.words}
-        return JSONResponse(body, refused.status)
-    return PlainTextResponse(refused.words, refused.status)

@@ -15,7 +15,8 @@ from macd_studio.core.options import (
     RunOptions,
     VideoOptions,
 )
-from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, STAGES, run
+from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, run
+from macd_studio.core.run.state import STAGES
 from macd_studio.core.system.cache import StageCache
 from macd_studio.core.traces.reproduce import command
 from macd_studio.core.traces.summary import as_json, as_table, as_text

@@ -20,18 +20,16 @@ from macd_studio.macd_ui.examples import SHIPPED, described
 from macd_studio.macd_ui.gallery import site
 from macd_studio.macd_ui.gallery.__main__ import main
 from macd_studio.macd_ui.gallery.routes import REAL, REAL_RUNS, routes, site_of
-from macd_studio.macd_ui.gallery.site import (
+from macd_studio.macd_ui.gallery.runs import (
     AGREE,
     DIFFER,
-    MOST_KB,
     OTHER,
     OUTCOMES,
     UNFINISHED,
-    Site,
     outcome_of,
     read_run,
-    write_site,
 )
+from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 

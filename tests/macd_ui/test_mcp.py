@@ -16,7 +16,7 @@ from macd_studio.core.options import ContrastOptions
 from macd_studio.core.traces.bundle import load, save, unpack
 from macd_studio.macd_ui import programs
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.gallery.site import content_hash
+from macd_studio.macd_ui.gallery.runs import content_hash
 from macd_studio.macd_ui.programs import MAX_TRACES, ToolError, Traces, _with_words, tools
 from macd_studio.macd_ui.settings import read_settings
 from macd_studio.macd_ui.store import Store

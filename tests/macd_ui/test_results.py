@@ -14,7 +14,7 @@ from macd_studio.evals.metrics import calibration, yes_no_ledger
 from macd_studio.evals.scoring import report as scoring_report
 from macd_studio.evals.scoring.report import plots
 from macd_studio.macd_ui import results
-from macd_studio.macd_ui.gallery.site import read_run
+from macd_studio.macd_ui.gallery.runs import read_run
 from macd_studio.macd_ui.results import open_report
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from tests.small_trace import small_trace

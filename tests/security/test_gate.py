@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.serving import bodies
 from macd_studio.macd_ui.serving.claims import host_name
-from macd_studio.macd_ui.serving.gate import CSP, security_headers
 from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, session_key
+from macd_studio.macd_ui.serving.replies import CSP, security_headers
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from tests.raw import API
 from tests.security.gate_alone import LIMITS, MINE, PEER, Asked, Users

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from macd_studio.macd_ui.serving import bodies, routes
-from macd_studio.macd_ui.serving.gate import security_headers
 from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, set_cookie
+from macd_studio.macd_ui.serving.replies import security_headers
 from tests.raw import API, Visitor
 
 EVIL = "http://evil.example"

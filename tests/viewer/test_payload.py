@@ -11,7 +11,7 @@ from macd_studio.core import types
 from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import AscentOptions, ContrastOptions
-from macd_studio.core.run.pipeline import STAGES
+from macd_studio.core.run.state import STAGES
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN

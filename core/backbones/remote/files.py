@@ -17,8 +17,9 @@ from transformers import AutoConfig, AutoModelForMultimodalLM, GenerationConfig
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.load import FAMILIES, TOYWORLD_DOMAIN, adapter_of, read_processor
+from macd_studio.core.backbones.load import FAMILIES, TOYWORLD_DOMAIN, adapter_of
 from macd_studio.core.backbones.load_errors import explained
+from macd_studio.core.backbones.processor_files import read_processor
 from macd_studio.core.backbones.prompt import render_prompt
 from macd_studio.core.backbones.remote_address import FILES as VARIABLE
 from macd_studio.core.backbones.universal import UniversalVLM
