@@ -171,11 +171,11 @@ N ?= 600
 REGIMES ?= options
 compare: $(VENV)/.ready
 	for b in $(BACKBONES); do for f in $(FILLS); do \
-	  $(BIN)/python -m evals.headroom toyworld-crossed --regimes "$(REGIMES)" --backbone $$b \
+	  $(BIN)/python -m evals.studies.headroom toyworld-crossed --regimes "$(REGIMES)" --backbone $$b \
 	    --fill $$f --n $(N) --split 300 --out runs/compare/$$b/$$f || exit 1; done; done
 
 headroom: $(VENV)/.ready
-	$(BIN)/python -m evals.headroom toyworld-crossed --n 600 --split 300 $(ARGS)
+	$(BIN)/python -m evals.studies.headroom toyworld-crossed --n 600 --split 300 $(ARGS)
 
 # the traces of the shipped clips, written anew; the answers must be the same
 traces: $(VENV)/.ready

@@ -13,7 +13,7 @@ from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import SEEN, Track
-from macd_studio.evals.stats import bootstrap_ratio
+from macd_studio.evals.statistics.stats import bootstrap_ratio
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, sample
 

@@ -40,7 +40,7 @@ from macd_studio.core.system.shipped import assets, shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.stats import clustered_share
+from macd_studio.evals.statistics.stats import clustered_share
 
 RESULTS = ROOT / "bench" / "results" / "vllm.json"
 EXACT, COMMON = {"log_p": 1e-5, "loss": 1e-5}, {"log_p": 0.05, "loss": 3e-3}

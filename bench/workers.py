@@ -28,10 +28,10 @@ import torch
 
 from bench.__main__ import WORKERS, machine
 from macd_studio.core.options import DecodeOptions, RunOptions
-from macd_studio.evals.answer import PendingAnswer
-from macd_studio.evals.engine import Engine, Group, in_process
-from macd_studio.evals.rows import Setting
-from macd_studio.evals.run import plan
+from macd_studio.evals.running.answer import PendingAnswer
+from macd_studio.evals.running.engine import Engine, Group, in_process
+from macd_studio.evals.running.rows import Setting
+from macd_studio.evals.running.run import plan
 from macd_studio.toyworld.export import export
 
 METHODS = ("baseline", "vcd", "macd", "mask-all")
@@ -111,7 +111,7 @@ def _measurements(
             in_process, setting, alone, each // len(METHODS)
         )
     if importlib.util.find_spec("ray") is not None:
-        from macd_studio.evals.ray_engine import ray_engine
+        from macd_studio.evals.running.ray_engine import ray_engine
 
         for workers in (1, 2):
 

@@ -30,12 +30,19 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
-from macd_studio.evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
-from macd_studio.evals.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.published import diagnose, read_table
-from macd_studio.evals.report import load, markdown, write
+from macd_studio.evals.paper.doctor import (
+    METRICS,
+    Claim,
+    Printed,
+    Unmatched,
+    always_yes,
+    audit_metrics,
+)
+from macd_studio.evals.paper.published import diagnose, read_table
+from macd_studio.evals.printing.report import load, markdown, write
+from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.scoring.show import markdown as files_markdown
+from macd_studio.evals.studies.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
 
 DEFAULT_METHODS = (
     "baseline",
@@ -168,14 +175,14 @@ def _run(args: argparse.Namespace) -> int:
     engine = find_engine(args)
     # with torch: only what cannot be refused without it
     from macd_studio import __version__
-    from macd_studio.evals.answer import GRID
     from macd_studio.evals.commands.common import write_json
-    from macd_studio.evals.constant import DELTAS
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
-    from macd_studio.evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
-    from macd_studio.evals.run import choose, complete, plan, summarise, ticking
-    from macd_studio.evals.stats import RESAMPLES
+    from macd_studio.evals.running.answer import GRID
+    from macd_studio.evals.running.rows import PACKED, Setting, code_fingerprint, pack, unpack
+    from macd_studio.evals.running.run import choose, complete, plan, summarise, ticking
+    from macd_studio.evals.statistics.stats import RESAMPLES
+    from macd_studio.evals.studies.constant import DELTAS
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
@@ -246,7 +253,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from macd_studio.evals.run import summarise_again
+            from macd_studio.evals.running.run import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

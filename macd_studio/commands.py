@@ -26,8 +26,8 @@ _SAID = re.compile(
 def called(module: str) -> str:
     """The words that run a module: for "core" `python -m core`, `macd` or another form.
 
-    >>> called("evals.render") if is_checkout() and Path.cwd() == ROOT else "python -m evals.render"
-    'python -m evals.render'
+    >>> called("bench.report") if is_checkout() and Path.cwd() == ROOT else "python -m bench.report"
+    'python -m bench.report'
     """
     script = SCRIPTS.get(module)
     if script and Path(sys.argv[0] if sys.argv else "").name == script:

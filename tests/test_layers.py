@@ -29,9 +29,9 @@ OWNERS = {
     ],
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/zerogpu.py"],
-    "ray": ["evals/ray_engine.py"],
+    "ray": ["evals/running/ray_engine.py"],
     "plotly": ["core/figures/"],
-    "matplotlib": ["core/figures/", "evals/plots.py", "bench/report.py", "toyworld/"],
+    "matplotlib": ["core/figures/", "evals/printing/plots.py", "bench/report.py", "toyworld/"],
     "trackers": ["core/objects/track.py"],
     "supervision": ["core/objects/track.py", "core/figures/drawing.py"],
     "av": [

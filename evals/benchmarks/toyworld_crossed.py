@@ -39,7 +39,7 @@ OPACITY = {
     "faint": (0.07, 0.13),
 }
 """Of the asked object in each regime, chosen on clips of the split "choose"; of "faint" on clips of
-`evals.pilot`."""
+`evals.studies.pilot`."""
 LEVEL = "faint"
 PAIRED_ANIMALS = tuple(a for a in ANIMALS if a in P.partner)
 PARTNERS = tuple(P.partner[a] for a in PAIRED_ANIMALS)
@@ -179,7 +179,7 @@ MAKERS: dict[str, Maker] = {
     "faint": _options,
 }
 """Regime → its clips. "faint" asks what "options" asks of objects that show less: there a choice of
-objects can be judged, see `evals.selection`."""
+objects can be judged, see `evals.studies.selection`."""
 CYCLE = {
     "options": len(OPTION_CELLS),
     "presence": len(PRESENCE_CELLS),

@@ -22,7 +22,7 @@ from macd_studio.core.validation import Number, shown
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.local import LocalLM
-    from macd_studio.evals.engine import Engine
+    from macd_studio.evals.running.engine import Engine
 
 
 SIDE_BY_SIDE = 4
@@ -86,12 +86,12 @@ def find_engine(args: argparse.Namespace) -> Engine | None:
     """The engine; None for one worker in this process. Raises OptionError without Ray."""
     check_engine_flags(args)
     if is_remote(str(getattr(args, "backbone", ""))):
-        from macd_studio.evals.engine import side_by_side
+        from macd_studio.evals.running.engine import side_by_side
 
         return side_by_side(args.concurrency or SIDE_BY_SIDE)
     if not on_ray(args):
         return None
-    from macd_studio.evals.ray_engine import import_ray, ray_engine
+    from macd_studio.evals.running.ray_engine import import_ray, ray_engine
 
     import_ray()
     return ray_engine(max(1, args.workers), args.address, args.gpus_per_worker or 0.0)

@@ -32,12 +32,12 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.figures import change, percent, table
+from macd_studio.evals.printing.figures import change, percent, table
+from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.base import Benchmark, Item
-    from macd_studio.evals.rows import Row, Setting
+    from macd_studio.evals.running.rows import Row, Setting
 
 TRUTH, FILES_OF = "truth", "files="
 SOURCES = "toyworld:0.5,toyworld:0.3,toyworld:0.7,truth"
@@ -153,8 +153,8 @@ def run(args: argparse.Namespace) -> int:
     check_folder(args.out)
     engine = find_engine(args)
     from macd_studio.evals.commands.common import write_json
-    from macd_studio.evals.rows import Setting, code_fingerprint
-    from macd_studio.evals.run import complete, plan, ticking
+    from macd_studio.evals.running.rows import Setting, code_fingerprint
+    from macd_studio.evals.running.run import complete, plan, ticking
 
     if of_files:
         setting = files_command.setting_of(args)
@@ -215,7 +215,7 @@ def compare(
     about. gain: a method's right answers less the baseline's. over: less its own with the first
     source.
     """
-    from macd_studio.evals.stats import clustered_share, mean_difference
+    from macd_studio.evals.statistics.stats import clustered_share, mean_difference
 
     clips = [i.clip for i in items]
     first = next(iter(answers))
@@ -248,8 +248,8 @@ def compare(
 
 def hits(items: Sequence[Item], rows: Sequence[Row], benchmark: Benchmark) -> np.ndarray[Any, Any]:
     """Which answers are right, (N,); one that failed is not."""
+    from macd_studio.evals.printing.table import right
     from macd_studio.evals.scoring.score import headline
-    from macd_studio.evals.table import right
 
     def judged(item: Item, row: Row) -> bool:
         if row.error or row.left_out:

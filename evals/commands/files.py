@@ -23,16 +23,16 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
-from macd_studio.evals.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.scoring.over import OVER
+from macd_studio.evals.studies.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.files import FileBenchmark
-    from macd_studio.evals.engine import Engine
-    from macd_studio.evals.rows import Row, Setting
+    from macd_studio.evals.running.engine import Engine
+    from macd_studio.evals.running.rows import Row, Setting
+    from macd_studio.evals.running.traces import Kept
     from macd_studio.evals.scoring.over import Over
-    from macd_studio.evals.traces import Kept
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
 FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "max_seconds",
@@ -136,7 +136,7 @@ def _json_options(text: str | None) -> dict[str, Any]:
 def setting_of(args: argparse.Namespace) -> Setting:
     """What the run is about."""
     from macd_studio.evals.benchmarks import file_benchmark
-    from macd_studio.evals.rows import Setting
+    from macd_studio.evals.running.rows import Setting
 
     return Setting(
         args.benchmark,
@@ -226,13 +226,13 @@ def answer_files(
     from macd_studio.evals.benchmarks.base import Item, Split
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.commands.common import write_json
-    from macd_studio.evals.constant import answers_by_first, tune, with_constants
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
-    from macd_studio.evals.run import DERIVED, choose, complete, plan, ticking
+    from macd_studio.evals.running.run import DERIVED, choose, complete, plan, ticking
+    from macd_studio.evals.running.traces import TraceKeeper
     from macd_studio.evals.scoring import TRACES
     from macd_studio.evals.scoring.report import make_report
-    from macd_studio.evals.traces import TraceKeeper
+    from macd_studio.evals.studies.constant import answers_by_first, tune, with_constants
 
     benchmark = setting.open()
     assert isinstance(benchmark, FileBenchmark)

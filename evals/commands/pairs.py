@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.evals.pairs.meter import figures_of
     from macd_studio.evals.pairs.read import read_pairs
     from macd_studio.evals.pairs.show import markdown
-    from macd_studio.evals.run import ticking
+    from macd_studio.evals.running.run import ticking
 
     if benchmark is None:
         found, source = drawn(args.n, args.seed)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         clip_of, tracks_of, cluster_of = source.clip, source.tracks, source.cluster
     else:
         from macd_studio.core.objects.detect import load_detector
-        from macd_studio.evals.tracks import Preparing
+        from macd_studio.evals.running.tracks import Preparing
 
         preparing = Preparing(benchmark, load_detector(args.detector, lm.info.device), options)
 

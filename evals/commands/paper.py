@@ -22,8 +22,8 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.failures import EXIT
 from macd_studio.evals.paper.tables import PaperTable, TableRow, read_table, table_names
+from macd_studio.evals.running.failures import EXIT
 
 DRAWN = 4
 """Clips a split of the drawn world, where no data are given."""
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.paper.ours import Source, add_overheads, compute
     from macd_studio.evals.paper.show import as_data, markdown, same_backbone
-    from macd_studio.evals.run import ticking
+    from macd_studio.evals.running.run import ticking
 
     source = Source(
         backbone=args.backbone,

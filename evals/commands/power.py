@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the number of questions, or what the given number shows."""
-    from macd_studio.evals.stats import power_of, questions_needed, smallest_difference
+    from macd_studio.evals.statistics.stats import power_of, questions_needed, smallest_difference
 
     Number(1, 99.9).read(args.power, "--power")
     Number(1, 1000).read(args.design_effect, "--design-effect")

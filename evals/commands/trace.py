@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     check_target(args.out)
     report = read_report(args.folder)
     question, method = _find(report, args.question, args.method)
-    from macd_studio.evals.engine import Worker
-    from macd_studio.evals.rows import read_setting, row_key
-    from macd_studio.evals.traces import compute_trace, contrast_of, differs
+    from macd_studio.evals.running.engine import Worker
+    from macd_studio.evals.running.rows import read_setting, row_key
+    from macd_studio.evals.running.traces import compute_trace, contrast_of, differs
 
     if "setting" not in report:
         raise BenchmarkError("the report is of an older version, without its setting",

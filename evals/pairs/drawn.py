@@ -1,4 +1,4 @@
-"""Pairs of the drawn world: the clips of `evals.redrawn`, with and without the companion."""
+"""Pairs of the drawn world: clips of `evals.studies.redrawn`, with and without the companion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.pairs.items import PairItem
-from macd_studio.evals.redrawn import draw_clips, true_track
+from macd_studio.evals.studies.redrawn import draw_clips, true_track
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.export_pairs import without

@@ -162,7 +162,8 @@ def _of_questions(benchmark: Questions) -> Iterator[PairItem | str]:
 
 
 def drawn(n: int, seed: int) -> tuple[PairSet, Any]:
-    """Pairs of the drawn world, with the clips and the true boxes: those of `evals.redrawn`.
+    """Pairs of the drawn world, with the clips and the true boxes: those of
+    `evals.studies.redrawn`.
 
     A clip with one of a usual pair of objects, asked for the other one, which is in neither clip;
     the partner is the clip drawn again without the companion.

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.evals.first_token import contrasted
-from macd_studio.evals.intervals import Interval
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow
-from macd_studio.evals.stats import bootstrap_ratio, clustered_share, mean_difference
+from macd_studio.evals.statistics.intervals import Interval
+from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share, mean_difference
+from macd_studio.evals.studies.first_token import contrasted
 
 Figures = dict[str, Any]
 

@@ -17,9 +17,9 @@ from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
-from macd_studio.evals.answer import item_seed
 from macd_studio.evals.pairs.items import PairItem, names
-from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.running.answer import item_seed
+from macd_studio.evals.running.prompting import PromptedLM
 
 CLIP, PARTNER, MASK = "clip", "partner", "mask"
 METHODS = ("macd", "random-place")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from macd_studio.core.text.words import count
-from macd_studio.evals.figures import as_cell, document, interval_text, table
 from macd_studio.evals.pairs.read import MASK, PARTNER
+from macd_studio.evals.printing.figures import as_cell, document, interval_text, table
 
 TITLES = {
     PARTNER: "Partner clip (a replacement)",

@@ -15,18 +15,18 @@ from macd_studio.core.errors import BenchmarkError, MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, RunOptions
 from macd_studio.core.types import LOST
-from macd_studio.evals.answer import ONE_VIEW
 from macd_studio.evals.benchmarks import file_benchmark
 from macd_studio.evals.benchmarks.base import Item, evaluation_options
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table
-from macd_studio.evals.engine import Engine, Worker
-from macd_studio.evals.failures import count_failures, failures_line
 from macd_studio.evals.paper.tables import PaperTable, TableRow
-from macd_studio.evals.rows import Setting
-from macd_studio.evals.run import Progress, complete, plan
+from macd_studio.evals.running.answer import ONE_VIEW
+from macd_studio.evals.running.engine import Engine, Worker
+from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.rows import Setting
+from macd_studio.evals.running.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline
-from macd_studio.evals.stats import clustered_share, could_differ, sign_flip
+from macd_studio.evals.statistics.stats import clustered_share, could_differ, sign_flip
 
 REASONING = re.compile(
     r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"
@@ -236,8 +236,8 @@ def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     """Time and memory of single questions, asked one by one; and boxes a frame."""
     from macd_studio.core.run.context import MethodContext
     from macd_studio.core.run.order import run_method
-    from macd_studio.evals.answer import with_contrast
-    from macd_studio.evals.prompting import PromptedLM
+    from macd_studio.evals.running.answer import with_contrast
+    from macd_studio.evals.running.prompting import PromptedLM
 
     (name,) = table.benchmarks
     setting = settle(table, row, source, name)

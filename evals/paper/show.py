@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from macd_studio.evals.figures import document
-from macd_studio.evals.figures import table as markdown_table
 from macd_studio.evals.paper.ours import Ours, p_of
 from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
+from macd_studio.evals.printing.figures import document
+from macd_studio.evals.printing.figures import table as markdown_table
 
 HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
          "false_yes": "false yes", "latency_ms": "ms", "latency_overhead": "ms +%",

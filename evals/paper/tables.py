@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.doctor import Claim, audit_metrics
+from macd_studio.evals.paper.doctor import Claim, audit_metrics
 
 SOURCE = Path(__file__).with_name("tables.toml")
 

@@ -18,11 +18,11 @@ from typing import Any
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
-from macd_studio.evals.answer import ONE_VIEW, PendingAnswer
 from macd_studio.evals.commands.common import write_json
 from macd_studio.evals.protocol.given import FILES
-from macd_studio.evals.rows import Setting, read_setting, row_key
-from macd_studio.evals.run import complete
+from macd_studio.evals.running.answer import ONE_VIEW, PendingAnswer
+from macd_studio.evals.running.rows import Setting, read_setting, row_key
+from macd_studio.evals.running.run import complete
 from macd_studio.parts import ROOT
 
 Texts = dict[str, str | None]

@@ -14,7 +14,7 @@ from typing import Any
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.border import KIND, VERSION
 from macd_studio.evals.protocol.hashes import DIGITS, around_hash, asked_hash
-from macd_studio.evals.rows import Row, Setting, code_fingerprint
+from macd_studio.evals.running.rows import Row, Setting, code_fingerprint
 
 Plain = dict[str, Any]
 OF_THE_CLIP = ("clip", "frames", "times", "source", "read")

@@ -14,15 +14,15 @@ from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.evals.benchmarks.layout import read_json
-from macd_studio.evals.intervals import Interval
 from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import ORDER, SEARCHES, differences
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.given import FILES, folder_hashes
 from macd_studio.evals.protocol.jobs import Job, Texts, answer, folder_of
-from macd_studio.evals.rows import read_setting
-from macd_studio.evals.run import DERIVED
-from macd_studio.evals.stats import mean_difference
+from macd_studio.evals.running.rows import read_setting
+from macd_studio.evals.running.run import DERIVED
+from macd_studio.evals.statistics.intervals import Interval
+from macd_studio.evals.statistics.stats import mean_difference
 
 Say = Callable[[str], None]
 ROLES = {

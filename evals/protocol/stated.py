@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from macd_studio.core.text.words import count
-from macd_studio.evals.doctor import Claim, audit_metrics
-from macd_studio.evals.intervals import Interval
+from macd_studio.evals.paper.doctor import Claim, audit_metrics
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.inputs import STATED
-from macd_studio.evals.stats import clustered_share, wilson
+from macd_studio.evals.statistics.intervals import Interval
+from macd_studio.evals.statistics.stats import clustered_share, wilson
 
 NOT_STATED = "not stated"
 

@@ -17,7 +17,7 @@ from typing import Any
 from macd_studio.core.methods import find_method
 from macd_studio.core.system.shipped import document_style
 from macd_studio.core.text.words import count, visible
-from macd_studio.evals.figures import Link, as_cell
+from macd_studio.evals.printing.figures import Link, as_cell
 from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
@@ -43,7 +43,7 @@ def anchor(*names: str) -> str:
 
 
 def link_of(report: Report) -> Link:
-    """Where the cells of the report lead; see `evals.figures.page`."""
+    """Where the cells of the report lead; see `evals.printing.figures.page`."""
     methods = {find_method(m).title: m for m in report["methods"]}
     first = next(iter(report["scores"].values()))
     splits = {as_cell(s): s for s in ("all", *first["splits"])}

@@ -22,10 +22,8 @@ from macd_studio.core.text.words import spreadsheet_text
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import place, read_json
-from macd_studio.evals.constant import constant_like
-from macd_studio.evals.failures import count_objects, objects_note
-from macd_studio.evals.figures import page
-from macd_studio.evals.metrics import calibration, one_answer_note, open_shares
+from macd_studio.evals.printing.figures import page
+from macd_studio.evals.running.failures import count_objects, objects_note
 from macd_studio.evals.scoring import TRACES
 from macd_studio.evals.scoring.over import Over
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
@@ -41,10 +39,18 @@ from macd_studio.evals.scoring.score import (
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
-from macd_studio.evals.stats import RESAMPLES, could_differ, holm, mean_difference, sign_flip
+from macd_studio.evals.statistics.metrics import calibration, one_answer_note, open_shares
+from macd_studio.evals.statistics.stats import (
+    RESAMPLES,
+    could_differ,
+    holm,
+    mean_difference,
+    sign_flip,
+)
+from macd_studio.evals.studies.constant import constant_like
 
 if TYPE_CHECKING:
-    from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without
+    from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
 
 
 Report = dict[str, Any]
@@ -290,7 +296,7 @@ def report_page(report: Report, pictures: dict[str, str]) -> str:
 
 def plots(report: Report) -> dict[str, str]:
     """Name → SVG: accuracies with their intervals, and how far probabilities can be trusted."""
-    from macd_studio.evals.plots import accuracies, reliability  # with matplotlib
+    from macd_studio.evals.printing.plots import accuracies, reliability  # with matplotlib
 
     drawings = {"accuracy": accuracies(report)}
     methods = tuple(report["methods"][:MOST_PLOTTED])

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from macd_studio.evals.benchmarks.base import LETTERS, Item
-from macd_studio.evals.metrics import normalised
 from macd_studio.evals.scoring import harnesses, paired
 from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
+from macd_studio.evals.statistics.metrics import normalised
 
 FAILED = "[failed]"
 """Stands for an answer that could not be computed, where a file has to hold some text. It names no

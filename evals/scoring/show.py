@@ -7,11 +7,11 @@ from typing import Any
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.text.words import count
-from macd_studio.evals.failures import failures_line
-from macd_studio.evals.figures import as_cell, document, open_row, open_section, table
+from macd_studio.evals.printing.figures import as_cell, document, open_row, open_section, table
+from macd_studio.evals.running.failures import failures_line
 from macd_studio.evals.scoring.over import WORDS
 from macd_studio.evals.scoring.score import questions_of
-from macd_studio.evals.stats import COULD_DIFFER
+from macd_studio.evals.statistics.stats import COULD_DIFFER
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10

@@ -143,8 +143,8 @@ def paired(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
 def table_rows() -> list[dict[str, Any]]:
     """The rows a reader judges, with the doctor's verdict: 0 impossible, 1 no better than
     answering yes every time, 2 neither."""
-    from macd_studio.evals.doctor import audit_metrics
-    from macd_studio.evals.published import FOLDER, read_table
+    from macd_studio.evals.paper.doctor import audit_metrics
+    from macd_studio.evals.paper.published import FOLDER, read_table
 
     published = {row.name: row for row in read_table(FOLDER / f"{TABLE}.csv").rows}
     rows = []
@@ -166,8 +166,8 @@ def table_rows() -> list[dict[str, Any]]:
 
 def table_values() -> dict[str, Value]:
     """What answering yes every time gets in that table, and its totals."""
-    from macd_studio.evals.doctor import always_yes
-    from macd_studio.evals.published import FOLDER, read_table
+    from macd_studio.evals.paper.doctor import always_yes
+    from macd_studio.evals.paper.published import FOLDER, read_table
 
     row = next(r for r in read_table(FOLDER / f"{TABLE}.csv").rows if r.name == ROWS[0])
     assert row.n is not None

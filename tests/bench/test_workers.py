@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from bench import report, workers
-from macd_studio.evals.rows import Row
+from macd_studio.evals.running.rows import Row
 
 
 def fake_engine(seconds, clock):

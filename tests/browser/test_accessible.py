@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from macd_studio.evals.figures import page as report_page
+from macd_studio.evals.printing.figures import page as report_page
 from macd_studio.macd_ui.documents import DOCS
 from macd_studio.macd_ui.documents import _page as document_page
 from macd_studio.ratings.render import html_page as study_page

@@ -382,8 +382,8 @@ def test_knocked_out_answers_are_penalised_too(lm):
 
 
 def test_evaluations_score_after_the_penalty(lm):
-    from macd_studio.evals.answer import PendingAnswer, answer_clip
     from macd_studio.evals.benchmarks.base import Item
+    from macd_studio.evals.running.answer import PendingAnswer, answer_clip
 
     item = Item("1", "c", "all", "", "yes-no", "Is there yarn, yes or no?", "yes")
     wanted = [PendingAnswer(item, m, p, m) for m, p in (("baseline", (1.0, 0.0)), ("blank", None))]

@@ -17,8 +17,8 @@ from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
-from macd_studio.evals.answer import PendingAnswer, answer_clip
 from macd_studio.evals.benchmarks.base import Item, evaluation_options
+from macd_studio.evals.running.answer import PendingAnswer, answer_clip
 from macd_studio.viewer.payload import payload
 from tests.fakes import clip
 from tests.families import tiny

@@ -7,9 +7,9 @@ import pytest
 
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld_balanced import CONTROL_OPACITY, MAKERS, cell_of, usual
-from macd_studio.evals.constant import accurate_constants
-from macd_studio.evals.first_token import OptionLogits
-from macd_studio.evals.headroom import Answers, tune_constants
+from macd_studio.evals.studies.constant import accurate_constants
+from macd_studio.evals.studies.first_token import OptionLogits
+from macd_studio.evals.studies.headroom import Answers, tune_constants
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.priors import priors
 

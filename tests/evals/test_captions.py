@@ -9,11 +9,11 @@ from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
-from macd_studio.evals import captions
-from macd_studio.evals.answer import item_seed, with_contrast
 from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
-from macd_studio.evals.captions import FEWER, GRID, Captions, caption_row, compare, tune
-from macd_studio.evals.first_token import ORACLE, VIDEO
+from macd_studio.evals.running.answer import item_seed, with_contrast
+from macd_studio.evals.studies import captions
+from macd_studio.evals.studies.captions import FEWER, GRID, Captions, caption_row, compare, tune
+from macd_studio.evals.studies.first_token import ORACLE, VIDEO
 
 WORLD = CrossedToyWorld()
 N = 40

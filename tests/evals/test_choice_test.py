@@ -9,10 +9,13 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
-from macd_studio.evals import choice_draws, choice_test
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.choice_draws import ChoiceDraws, read_choices, stored_choices
-from macd_studio.evals.choice_test import (
+from macd_studio.evals.running.row_files import pack_rows
+from macd_studio.evals.statistics.stats import choice_test as exact
+from macd_studio.evals.statistics.stats import sum_of_draws
+from macd_studio.evals.studies import choice_draws, choice_test
+from macd_studio.evals.studies.choice_draws import ChoiceDraws, read_choices, stored_choices
+from macd_studio.evals.studies.choice_test import (
     FOLDER,
     Known,
     by_macd,
@@ -24,10 +27,7 @@ from macd_studio.evals.choice_test import (
     power_table,
     report_of,
 )
-from macd_studio.evals.first_token import contrasted
-from macd_studio.evals.row_files import pack_rows
-from macd_studio.evals.stats import choice_test as exact
-from macd_studio.evals.stats import sum_of_draws
+from macd_studio.evals.studies.first_token import contrasted
 
 PAIR = (5.0, 0.01)
 
@@ -120,7 +120,7 @@ def test_a_row_holds_what_each_subset_read_alone_holds(toyworld, tmp_path, monke
     with pytest.raises(OptionError, match="at most 6"):
         read_choices(toyworld, clip, tracks * 2, item, RunOptions())
     models = toyworld, lambda item: (clip, tracks)
-    monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
     monkeypatch.setattr(type(benchmark), "items", lambda *_: [item])
     assert choice_draws.main(["--n", "1", "--out", str(tmp_path)]) == 0
     stored = stored_choices(tmp_path / "choices.jsonl.gz")

@@ -1,7 +1,7 @@
 """Each sentence of the pages that compares is true of the committed data, or its test fails.
 
 A claim is found by its words, so that a page cannot be changed without its claim. Figures inside a
-sentence are written by `evals.render` and tested there.
+sentence are written by `evals.printing.render` and tested there.
 """
 
 import json
@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from macd_studio.evals.render import MARKER, REPORT
-from macd_studio.evals.selection import JUDGED, PLAIN
+from macd_studio.evals.printing.render import MARKER, REPORT
+from macd_studio.evals.studies.selection import JUDGED, PLAIN
 from macd_studio.parts import ROOT
 
 CHOICES = ("macd", "macd-measured")
@@ -74,7 +74,7 @@ def gains_of_fills():
 
 
 def room_for_a_choice():
-    """Whether a regime can judge a choice of objects, by the bar of `evals.selection`."""
+    """Whether a regime can judge a choice of objects, by the bar of `evals.studies.selection`."""
     report = data("selection")
     told = {r: p["can_judge_selection"] for r, p in report["regimes"].items()}
     return told | dict.fromkeys(report["refused"], False)

@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from macd_studio.core.errors import OptionError, RemoteError
-from macd_studio.evals import engine
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, for_reader
-from macd_studio.evals.rows import Setting
-from macd_studio.evals.run import complete, plan
+from macd_studio.evals.running import engine
+from macd_studio.evals.running.rows import Setting
+from macd_studio.evals.running.run import complete, plan
 from tests.vllm_server import NAME, FakeVLLM, opened
 
 METHODS = ("baseline", "mask-all")

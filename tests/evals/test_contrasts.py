@@ -7,12 +7,12 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.answer import GRID
-from macd_studio.evals.contrasts import read_contrasts, takes_contrast
 from macd_studio.evals.paper.ours import Source, settle
 from macd_studio.evals.paper.tables import read_table
-from macd_studio.evals.rows import Row
+from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.rows import Row
 from macd_studio.evals.scoring.score import score
+from macd_studio.evals.studies.contrasts import read_contrasts, takes_contrast
 from tests.evals.layouts import touch, write
 
 
@@ -123,7 +123,7 @@ def planned(monkeypatch):
                               scores={"yes": 1.0, "no": 0.0}, margin=1.0)  # fmt: skip
         return rows
 
-    monkeypatch.setattr("macd_studio.evals.run.complete", complete)
+    monkeypatch.setattr("macd_studio.evals.running.run.complete", complete)
     monkeypatch.setattr("macd_studio.evals.scoring.report.plots", lambda report: {})
     return seen
 

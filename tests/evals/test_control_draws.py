@@ -12,12 +12,12 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views import find_view, hidden_by
-from macd_studio.evals import control_draws, control_masks
-from macd_studio.evals.answer import choices_of, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
-from macd_studio.evals.first_token import oracle_view
-from macd_studio.evals.row_files import pack_rows
+from macd_studio.evals.running.answer import choices_of, item_seed
+from macd_studio.evals.running.row_files import pack_rows
+from macd_studio.evals.studies import control_draws, control_masks
+from macd_studio.evals.studies.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
+from macd_studio.evals.studies.first_token import oracle_view
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,12 @@ def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, c
     items = [i for i in benchmark.items("choose", 80) if i.regime == "options"][:2]
     monkeypatch.setattr(type(benchmark), "items", lambda *_: items)
     models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
-    monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
     args = ["--n", "2", "--split", "2", "--out", str(tmp_path)]
     assert control_draws.main(args) == 0
     first = stored(tmp_path / "draws.jsonl.gz")
     assert set(first) == {i.id for i in items}
-    nothing_is_missing = "macd_studio.evals.control_draws.read_draws"
+    nothing_is_missing = "macd_studio.evals.studies.control_draws.read_draws"
     monkeypatch.setattr(nothing_is_missing, lambda *_, **__: pytest.fail("a clip is read again"))
     assert control_draws.main(args) == 0
     assert control_draws.main(["--n", "0"]) == 2
@@ -108,7 +108,7 @@ def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, c
 def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys):
     benchmark = find_benchmark("toyworld-crossed")
     models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
-    monkeypatch.setattr("macd_studio.evals.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
     out = tmp_path / "masks.json"
     assert control_masks.main(["--n", "2", "--out", str(out)]) == 0
     report = json.loads(out.read_text())

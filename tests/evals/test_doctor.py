@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.doctor import METRICS, Claim, always_yes, audit_metrics
-from macd_studio.evals.metrics import yes_no_metrics
-from macd_studio.evals.paper_page import misfits, page, tables
-from macd_studio.evals.published import coincidences, disagreements, read_table
+from macd_studio.evals.paper.doctor import METRICS, Claim, always_yes, audit_metrics
+from macd_studio.evals.paper.paper_page import misfits, page, tables
+from macd_studio.evals.paper.published import coincidences, disagreements, read_table
+from macd_studio.evals.statistics.metrics import yes_no_metrics
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))

@@ -7,12 +7,12 @@ import pytest
 
 from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.options import RunOptions
-from macd_studio.evals import ray_engine
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.answer import PendingAnswer
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.rows import Row, Setting, read_setting
-from macd_studio.evals.run import complete
+from macd_studio.evals.running import ray_engine
+from macd_studio.evals.running.answer import PendingAnswer
+from macd_studio.evals.running.rows import Row, Setting, read_setting
+from macd_studio.evals.running.run import complete
 from tests.evals.fake_ray import FakeRay
 
 SETTING = Setting("toyworld", RunOptions())
@@ -180,7 +180,7 @@ def test_flags_that_do_not_fit_are_refused(flags, named, capsys, tmp_path):
 
 def test_how_weights_are_held_reaches_the_model(monkeypatch):
     from macd_studio.core import backbones
-    from macd_studio.evals import engine
+    from macd_studio.evals.running import engine
 
     asked = []
     monkeypatch.setattr(backbones, "load_backbone", lambda name, **how: asked.append((name, how)))

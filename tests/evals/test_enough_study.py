@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from macd_studio.evals import enough, evidence
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals.studies import enough, evidence
 
 
 def made_row(i, **named):

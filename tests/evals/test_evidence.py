@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from macd_studio.evals import evidence
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.enough import whole_page
+from macd_studio.evals.studies import evidence
+from macd_studio.evals.studies.enough import whole_page
 
 
 def test_questions_are_about_what_is_there_one_a_clip():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals import experiments
-from macd_studio.evals.experiments import (
+from macd_studio.evals.printing.plots import forest
+from macd_studio.evals.studies import experiments
+from macd_studio.evals.studies.experiments import (
     FOLDER,
     POOL,
     figures_of,
@@ -16,8 +17,7 @@ from macd_studio.evals.experiments import (
     of_regime,
     read_pool,
 )
-from macd_studio.evals.first_token import OptionLogits
-from macd_studio.evals.plots import forest
+from macd_studio.evals.studies.first_token import OptionLogits
 
 
 def plain(figures):

@@ -14,10 +14,10 @@ from macd_studio.core.options import VideoOptions
 from macd_studio.evals.__main__ import _parser, main
 from macd_studio.evals.benchmarks import FILES, file_benchmark, find_benchmark
 from macd_studio.evals.benchmarks.files import Sampling
-from macd_studio.evals.failures import count_failures, failures_line
 from macd_studio.evals.paper.ours import Ours, Source, compute
 from macd_studio.evals.paper.tables import read_table
-from macd_studio.evals.rows import Row
+from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.rows import Row
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.evals.layouts import MAKERS
 from tests.fakes import ByteLM
@@ -35,7 +35,7 @@ TRANSLATED = {"--start", "--end", "--offload", "--gradient", *OF_A_RUN, *OF_PIP}
 @pytest.fixture
 def model(monkeypatch):
     monkeypatch.setattr("macd_studio.evals.scoring.report.plots", lambda report: {})
-    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, *held: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.running.engine._backbone", lambda name, *held: ByteLM())
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_benchmarks_of_long_videos_read_them(monkeypatch, tmp_path):
     """Video-MME holds videos of an hour and files of more than 100 MB."""
     given = {}
     monkeypatch.setattr(
-        "macd_studio.evals.run.complete", lambda *a, **k: (_ for _ in ()).throw(KeyError)
+        "macd_studio.evals.running.run.complete", lambda *a, **k: (_ for _ in ()).throw(KeyError)
     )
     for name in FILES:
         from macd_studio.evals.commands import files
@@ -125,8 +125,8 @@ def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, ca
         made[-1] = Row(wants[-1].key, wants[-1].item.id, wants[-1].method, error="broken. Mend it.")
         return {r.key: r for r in made}
 
-    monkeypatch.setattr("macd_studio.evals.run.complete", complete)
-    monkeypatch.setattr("macd_studio.evals.report.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.running.run.complete", complete)
+    monkeypatch.setattr("macd_studio.evals.printing.report.pictures", lambda report: {})
     command = ["run", "toyworld", "--n", "2", "--split", "1", "--methods", "baseline"]
     assert main([*command, "--out", str(tmp_path)]) == 1
     told = capsys.readouterr()

@@ -17,12 +17,12 @@ from macd_studio.core.traces.bundle import load
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import FILES
 from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
-from macd_studio.evals.rows import Setting, read, read_setting
-from macd_studio.evals.run import complete, plan
+from macd_studio.evals.running.rows import Setting, read, read_setting
+from macd_studio.evals.running.run import complete, plan
+from macd_studio.evals.running.tracks import Preparing, read_tracks, write_tracks
 from macd_studio.evals.scoring.pages import questions_page
 from macd_studio.evals.scoring.report import questions_csv
-from macd_studio.evals.stats import holm
-from macd_studio.evals.tracks import Preparing, read_tracks, write_tracks
+from macd_studio.evals.statistics.stats import holm
 from macd_studio.toyworld.export import export
 
 GIVEN = ("--alpha", "1", "--beta", "0.1", "--frames", "4")
@@ -187,7 +187,7 @@ def test_a_trace_is_computed_again_by_the_command_of_the_report(finished, data, 
 def test_a_trace_of_something_else_is_refused(
     words, named, finished, data, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.running.engine.Worker", None)
     other = tmp_path / "data"
     shutil.copytree(data, other)
     for video in other.rglob("*.mp4"):  # another time is taken for another content
@@ -206,7 +206,7 @@ def test_a_trace_of_a_damaged_report_is_refused(content, tmp_path, capsys):
 
 
 def test_a_finished_run_computes_nothing_again(finished, data, monkeypatch):
-    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.running.engine.Worker", None)
     before = sorted(r.key for r in read(finished / "rows"))
     assert run("eventhallusion", data, finished, "--methods", "macd") == 0
     assert sorted(r.key for r in read(finished / "rows")) == before
@@ -243,7 +243,7 @@ def test_tracks_are_kept_and_taken_from_there(finished, data):
 
 
 def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.running.engine.Worker", None)
     assert run("mvbench", data, tmp_path) == 2
     assert "none of MVBench's 20 question files" in capsys.readouterr().err
     assert main(["run", "eventhallusion", "--out", str(tmp_path)]) == 2
@@ -263,7 +263,7 @@ def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkey
     ],
 )
 def test_wrong_flags_are_one_line(flags, named, data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.running.engine.Worker", None)
     assert run("eventhallusion", data, tmp_path, *flags) == 2
     err = capsys.readouterr().err
     assert named in err
@@ -321,7 +321,7 @@ def _setting(name, data):
 @pytest.mark.parametrize("name", ["eventhallusion", "mvbench", "video-pope"])
 def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
     pytest.importorskip("ray")
-    from macd_studio.evals.ray_engine import ray_engine
+    from macd_studio.evals.running.ray_engine import ray_engine
 
     export(name, tmp_path / "data", 3 if name == "video-pope" else 1)
     setting = _setting(name, tmp_path / "data")

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from macd_studio.evals import habits
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
+from macd_studio.evals.studies import habits
 from macd_studio.toyworld.world import ClipSpec, ObjectSpec
 
 

@@ -11,12 +11,12 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views import RANDOM_PLACES, find_view
-from macd_studio.evals import first_token
-from macd_studio.evals.answer import PendingAnswer, answer_clip, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.constant import accurate_constants, likely_constants
-from macd_studio.evals.first_token import (
+from macd_studio.evals.running.answer import PendingAnswer, answer_clip, item_seed
+from macd_studio.evals.studies import first_token
+from macd_studio.evals.studies.constant import accurate_constants, likely_constants
+from macd_studio.evals.studies.first_token import (
     ORACLE,
     REMOVED,
     OptionLogits,
@@ -25,7 +25,7 @@ from macd_studio.evals.first_token import (
     read_options,
     stack,
 )
-from macd_studio.evals.headroom import (
+from macd_studio.evals.studies.headroom import (
     CEILING,
     CONSTANTS,
     Answers,

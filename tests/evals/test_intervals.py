@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm, t
 
-from macd_studio.evals import coverage
-from macd_studio.evals.intervals import (
+from macd_studio.evals.statistics import coverage
+from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
     auroc_parts,
@@ -16,8 +16,8 @@ from macd_studio.evals.intervals import (
     effective_questions,
     share_interval,
 )
-from macd_studio.evals.metrics import auroc
-from macd_studio.evals.stats import LEVEL, mean_difference, sign_flip
+from macd_studio.evals.statistics.metrics import auroc
+from macd_studio.evals.statistics.stats import LEVEL, mean_difference, sign_flip
 from macd_studio.parts import ROOT
 
 

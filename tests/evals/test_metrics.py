@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from macd_studio.evals.metrics import (
+from macd_studio.evals.statistics.metrics import (
     auroc,
     calibration,
     chair,
@@ -19,7 +19,7 @@ from macd_studio.evals.metrics import (
     sensitivity,
     yes_no_metrics,
 )
-from macd_studio.evals.stats import (
+from macd_studio.evals.statistics.stats import (
     bootstrap_ratio,
     clustered_share,
     holm,

@@ -7,10 +7,10 @@ import pytest
 
 from macd_studio.core.types import Detections
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.breakdown import asked_objects
-from macd_studio.evals.failures import count_objects, objects_note
-from macd_studio.evals.rows import NOT_LOOKED, Row
-from macd_studio.evals.rows import read as read_rows
+from macd_studio.evals.printing.breakdown import asked_objects
+from macd_studio.evals.running.failures import count_objects, objects_note
+from macd_studio.evals.running.rows import NOT_LOOKED, Row
+from macd_studio.evals.running.rows import read as read_rows
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.fakes import ByteLM
 
@@ -37,8 +37,8 @@ def detector(monkeypatch):
     monkeypatch.setattr(
         "macd_studio.evals.scoring.report.plots", lambda report: {}
     )  # they take seconds
-    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name, *held: ByteLM())
-    monkeypatch.setattr("macd_studio.evals.engine._detector", lambda name, device: found)
+    monkeypatch.setattr("macd_studio.evals.running.engine._backbone", lambda name, *held: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.running.engine._detector", lambda name, device: found)
     return found
 
 
@@ -64,7 +64,7 @@ def run(data, out, methods, *more):
 
 
 def test_nobody_looks_where_no_method_needs_objects(data, tmp_path, detector, monkeypatch):
-    monkeypatch.setattr("macd_studio.evals.engine._detector", None)  # none is loaded
+    monkeypatch.setattr("macd_studio.evals.running.engine._detector", None)  # none is loaded
     report = run(data, tmp_path, "vcd,sid,blank")
     assert report["n"] == 3
     assert all(s["errors"] == 0 for s in report["scores"].values())

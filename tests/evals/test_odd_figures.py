@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from macd_studio.evals.odd_figures import findings, least_deviation, most_at_least
-from macd_studio.evals.paper_page import tables
+from macd_studio.evals.paper.odd_figures import findings, least_deviation, most_at_least
+from macd_studio.evals.paper.paper_page import tables
 
 LEVELS = (1, 2, 3, 4, 5)
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals import one_mask
-from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.control_draws import PLACES, ControlDraws, Draw, stored
-from macd_studio.evals.first_token import contrasted
-from macd_studio.evals.intervals import difference_interval
-from macd_studio.evals.one_mask import (
+from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.row_files import pack_rows
+from macd_studio.evals.running.rows import seeded
+from macd_studio.evals.statistics.intervals import difference_interval
+from macd_studio.evals.studies import one_mask
+from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
+from macd_studio.evals.studies.first_token import contrasted
+from macd_studio.evals.studies.one_mask import (
     AVERAGE,
     FOLDS,
     MACD,
@@ -30,8 +32,6 @@ from macd_studio.evals.one_mask import (
     truths,
     tuned_interval,
 )
-from macd_studio.evals.row_files import pack_rows
-from macd_studio.evals.rows import seeded
 
 FOLDER = one_mask.FOLDER
 

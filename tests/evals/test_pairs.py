@@ -9,13 +9,13 @@ from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.benchmarks import open_files
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.first_token import REMOVED, contrasted, read_options, stack
 from macd_studio.evals.pairs import items
 from macd_studio.evals.pairs.items import PairItem, collect, drawn, pairs_of, usable
 from macd_studio.evals.pairs.meter import figures_of
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow, read_pair
 from macd_studio.evals.pairs.show import markdown
-from macd_studio.evals.redrawn import margins
+from macd_studio.evals.studies.first_token import REMOVED, contrasted, read_options, stack
+from macd_studio.evals.studies.redrawn import margins
 from tests.evals.layouts import MAKERS, PAIRS
 
 N = 3
@@ -108,7 +108,7 @@ def test_own_questions_name_the_partner_of_their_clip(tmp_path):
 
 def test_a_run_contrasts_with_the_partner_of_each_clip(tmp_path, toyworld, monkeypatch):
     """As `--methods pair`; clips without a partner are left out with the reason."""
-    from macd_studio.evals.answer import PendingAnswer, answer_clip
+    from macd_studio.evals.running.answer import PendingAnswer, answer_clip
 
     found, source = drawn(1, 9)
     (pair,) = found.pairs

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.evals import pilot
-from macd_studio.evals.pilot import (
+from macd_studio.evals.printing.render import REPORT
+from macd_studio.evals.studies import pilot
+from macd_studio.evals.studies.pilot import (
     VARIANTS,
     PilotRow,
     item_of,
@@ -18,7 +19,6 @@ from macd_studio.evals.pilot import (
     room,
     stored,
 )
-from macd_studio.evals.render import REPORT
 
 
 def planted(n, asked, others):

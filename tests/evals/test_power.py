@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.stats import power_of, questions_needed, smallest_difference
+from macd_studio.evals.statistics.stats import power_of, questions_needed, smallest_difference
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import Clip, Track
-from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip, item_seed
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.prompting import GatheringLM, PromptedLM
-from macd_studio.evals.run import first_words
+from macd_studio.evals.running.answer import PendingAnswer, _letters, answer_clip, item_seed
+from macd_studio.evals.running.prompting import GatheringLM, PromptedLM
+from macd_studio.evals.running.run import first_words
 
 BEFORE, QUESTION, AFTER = "which dog is it ? ", "Is there a dog in the video?", " yes or no"
 

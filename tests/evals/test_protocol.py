@@ -14,7 +14,7 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.protocol import border, inputs
 from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.protocol.split import by_influence, split
-from macd_studio.evals.stats import bootstrap_ratio
+from macd_studio.evals.statistics.stats import bootstrap_ratio
 from tests.evals import protocols
 
 CAUSES = tuple(protocols.HOW)

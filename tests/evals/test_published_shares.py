@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from macd_studio.evals.intervals import share_interval
-from macd_studio.evals.render import REPORT
+from macd_studio.evals.printing.render import REPORT
+from macd_studio.evals.statistics.intervals import share_interval
 
 
 def shares():

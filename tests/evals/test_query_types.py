@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.paper_page import page
-from macd_studio.evals.query_types import (
+from macd_studio.evals.paper.paper_page import page
+from macd_studio.evals.studies.query_types import (
     DIMENSIONS,
     TAKEN,
     draw,

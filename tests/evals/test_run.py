@@ -16,13 +16,12 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.answer import GRID, PendingAnswer, count_reads, with_contrast
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.metrics import open_shares
-from macd_studio.evals.ranking import gradient_auc
-from macd_studio.evals.report import change, honest_table, load, markdown
-from macd_studio.evals.rows import (
+from macd_studio.evals.printing.report import change, honest_table, load, markdown
+from macd_studio.evals.printing.table import right, tabulate
+from macd_studio.evals.running.answer import GRID, PendingAnswer, count_reads, with_contrast
+from macd_studio.evals.running.rows import (
     NOT_LOOKED,
     PACKED,
     Row,
@@ -35,8 +34,9 @@ from macd_studio.evals.rows import (
     seeded,
     unpack,
 )
-from macd_studio.evals.run import choose, complete, plan, summarise_again
-from macd_studio.evals.table import right, tabulate
+from macd_studio.evals.running.run import choose, complete, plan, summarise_again
+from macd_studio.evals.statistics.metrics import open_shares
+from macd_studio.evals.statistics.ranking import gradient_auc
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 
@@ -107,7 +107,7 @@ def test_a_lazy_run_does_not_choose_by_logits_it_leaves_out(tmp_path, capsys):
 @pytest.fixture
 def unplotted(finished, tmp_path, monkeypatch):
     """A copy of that folder, whose report is written without its plots."""
-    monkeypatch.setattr("macd_studio.evals.report.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.printing.report.pictures", lambda report: {})
     return shutil.copytree(finished, tmp_path / "copy")
 
 

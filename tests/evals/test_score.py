@@ -9,12 +9,12 @@ from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import open_files
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.metrics import choice_ledger, yes_no_ledger
 from macd_studio.evals.paper.ours import Ours, p_of
-from macd_studio.evals.rows import Row
+from macd_studio.evals.running.rows import Row
 from macd_studio.evals.scoring.predictions import read_predictions
 from macd_studio.evals.scoring.report import compare
 from macd_studio.evals.scoring.score import figures as figures_of
+from macd_studio.evals.statistics.metrics import choice_ledger, yes_no_ledger
 from tests.evals.layouts import MAKERS, write
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
-from macd_studio.evals import intervals, stats
+from macd_studio.evals.statistics import intervals, stats
 
 CLUSTERS = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
 N = len(CLUSTERS)

@@ -5,11 +5,11 @@ import pytest
 from macd_studio.core.errors import OptionError, VideoError
 from macd_studio.core.options import RunOptions
 from macd_studio.core.traces.bundle import load
-from macd_studio.evals import traces
-from macd_studio.evals.answer import PendingAnswer
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.rows import Row, Setting, read_setting
-from macd_studio.evals.traces import TraceKeeper
+from macd_studio.evals.running import traces
+from macd_studio.evals.running.answer import PendingAnswer
+from macd_studio.evals.running.rows import Row, Setting, read_setting
+from macd_studio.evals.running.traces import TraceKeeper
 from tests.small_trace import small_trace
 
 METHODS = ("baseline", "macd", "vcd")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.trainings import bars_table, main, merge, spread, spread_table
+from macd_studio.evals.studies.trainings import bars_table, main, merge, spread, spread_table
 
 
 def report(right, gain, n=300):
@@ -62,7 +62,7 @@ def test_no_path_of_this_machine_is_stored(folders, capsys):
 @pytest.mark.parametrize("argument", ["nothing", "=x", "x=", "x=nowhere"])
 def test_what_is_no_report_is_refused(folders, argument, capsys):
     assert main([argument, "--out", str(folders / "merged.json")]) == 2
-    assert "evals.headroom" in capsys.readouterr().err
+    assert "evals.studies.headroom" in capsys.readouterr().err
     assert not (folders / "merged.json").exists()
 
 

@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.constant import DELTAS, answers_by_first, same_counts, tune, with_constants
-from macd_studio.evals.report import markdown
-from macd_studio.evals.rows import Row
-from macd_studio.evals.run import summarise
-from macd_studio.evals.table import tabulate
+from macd_studio.evals.printing.report import markdown
+from macd_studio.evals.printing.table import tabulate
+from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.rows import Row
+from macd_studio.evals.running.run import summarise
+from macd_studio.evals.studies.constant import (
+    DELTAS,
+    answers_by_first,
+    same_counts,
+    tune,
+    with_constants,
+)
 
 N = 400
 SHIFT = 1.5

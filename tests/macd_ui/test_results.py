@@ -10,9 +10,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from macd_studio.core.traces.bundle import save
-from macd_studio.evals.metrics import calibration, yes_no_ledger
 from macd_studio.evals.scoring import report as scoring_report
 from macd_studio.evals.scoring.report import plots
+from macd_studio.evals.statistics.metrics import calibration, yes_no_ledger
 from macd_studio.macd_ui import results
 from macd_studio.macd_ui.gallery.runs import read_run
 from macd_studio.macd_ui.results import open_report

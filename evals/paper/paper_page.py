@@ -1,0 +1,214 @@
+"""docs/paper-tables.md: what the doctor says of the paper's own tables.
+
+`python -m evals.paper.paper_page` prints it; nothing but what follows from the printed figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from macd_studio.evals.paper.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
+from macd_studio.evals.paper.odd_figures import findings
+from macd_studio.evals.paper.published import (
+    FOLDER,
+    PublishedRow,
+    PublishedTable,
+    coincidences,
+    diagnose,
+    disagreements,
+    read_table,
+)
+from macd_studio.evals.printing.figures import document, table
+from macd_studio.evals.studies.query_types import markdown as agreement
+from macd_studio.evals.studies.query_types import read as read_labels
+
+CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
+    ("unmatched as no, rounded", "no", "rounded"),
+    ("unmatched as no, rounded or cut off", "no", "rounded-or-truncated"),
+    ("unmatched as wrong, rounded", "wrong", "rounded"),
+    ("unmatched as wrong, rounded or cut off", "wrong", "rounded-or-truncated"),
+)
+YES_NO: dict[bool | None, str] = {True: "yes", False: "no"}
+FIRST = ("main", "ablation", "sweep", "detector", "learning_rate", "continuous", "latency")
+
+
+def tables() -> dict[str, PublishedTable]:
+    """Every table that ships, by name."""
+    return {path.stem: read_table(path) for path in sorted(FOLDER.glob("*.csv"))}
+
+
+def misfits(rows: Sequence[PublishedRow]) -> list[int]:
+    """For each of CONVENTIONS how many rows fit no counts."""
+    return [
+        sum(_fits_none(diagnose(row, unmatched, printed)) for row in rows)
+        for _, unmatched, printed in CONVENTIONS
+    ]
+
+
+def _fits_none(diagnosis: Diagnosis | None) -> bool:
+    return diagnosis is not None and not diagnosis.possible
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return document(_page(tables()))
+
+
+def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
+    main = published["main"].rows
+    counts = misfits(main)
+    yes = always_yes(193, 137)
+    yield "# The paper's tables, put to the metric doctor"
+    yield (
+        "The tables ship as data in"
+        " [evals/paper/published_tables](../evals/paper/published_tables), each with its"
+        " source. This page says which printed figures some confusion matrix of the stated size can"
+        " give, and where tables differ from each other. It says nothing of why: a typing error,"
+        " an averaged run, another number of questions or another scorer would all look alike."
+        " `python -m evals.paper.paper_page` writes it;"
+        " `python -m evals doctor --table FILE.csv` does"
+        " the same for any table."
+    )
+    yield "## Conventions"
+    yield (
+        "An answer that is neither yes nor no counts as wrong (what EventHallusion's scorer does)"
+        " or as no. A figure was rounded, or each figure may have been cut off instead. Decimals"
+        " are those of the paper's source, figure by figure. Rows of the main table on"
+        f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit"
+        " no counts:"
+    )
+    fits = ([c[0], f"{n} of {len(main)}"] for c, n in zip(CONVENTIONS, counts, strict=True))
+    yield table(["convention", "rows that fit none"], fits)
+    always = [r for r in main if _never(r)]
+    yield (
+        f"Under every convention {len(always)} do not fit: "
+        + "; ".join(_short(r) for r in always)
+        + "."
+    )
+    yield (
+        f"Answering yes to every question gets accuracy {yes['accuracy']:.1f} and F1"
+        f" {yes['f1']:.1f} there, in %. EventHallusion's three splits have other totals: entire is"
+        " 114 questions, misleading 102, all answered no, and interleave 193, all answered yes,"
+        " where precision, recall and F1 say nothing. An earlier file of its authors,"
+        " questions/mix_questions.json at commit d7939e7, has 193 questions of which 137 are"
+        " answered yes."
+    )
+    for name in [n for n in FIRST if n in published]:
+        yield from _table(published[name])
+    yield from _held_together(published)
+    yield "## Query types"
+    yield (
+        "The paper tells right answers by reasoning depth and content focus, and not how questions"
+        " were sorted. Here a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct"
+        " questions of EventHallusion and POPE, a seeded draw from each source, from the question"
+        " alone and before the rule's labels were seen"
+        " ([query-types.csv](query-types.csv)); `python -m evals.studies.query_types`,"
+        " Cohen's kappa with its 95 % BCa bootstrap interval over questions:"
+    )
+    yield agreement(read_labels()[1])
+    yield (
+        "The rule finds few of the questions that the reader calls reasoning-heavy: they ask"
+        " whether something is done normally, correctly, or alone, and name no cause and no order."
+        " It was left as it was. Our rows by reasoning depth are therefore no check of the paper's."
+    )
+    yield "## Figures that cannot be, or cannot all be"
+    yield "What follows from the printed figures; nothing here says why."
+    yield "\n".join(f"- {finding}" for finding in findings(published))
+
+
+def _never(row: PublishedRow) -> bool:
+    return all(_fits_none(diagnose(row, u, p)) for _, u, p in CONVENTIONS)
+
+
+def _short(row: PublishedRow) -> str:
+    parts = (row.labels.get(c, "") for c in ("model", "part", "method", "setting"))
+    return " ".join(p for p in parts if p)
+
+
+def _table(published: PublishedTable) -> Iterator[str]:
+    rows = [r for r in published.rows if diagnose(r) is not None]
+    if not rows:
+        return
+    metrics = [m for m in METRICS if any(m in r.figures for r in rows)]
+    yield f"## {published.name.replace('_', ' ')}"
+    yield published.source
+    over = {f"{m} over always yes": m for m in ("accuracy", "f1") if m in metrics}
+    heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), *over, "notes"]
+    lines = []
+    for row in rows:
+        diagnoses = [diagnose(row, u, p) for _, u, p in CONVENTIONS]
+        strictest = diagnoses[0]
+        assert strictest is not None
+        cells = [_short(row), *(_figure(row.figures.get(m, "–")) for m in metrics)]
+        cells += ["none" if _fits_none(d) else "fits" for d in diagnoses]
+        above = strictest.over_always_yes
+        cells += [YES_NO.get(above.get(m), "–") for m in over.values()]
+        cells.append("; ".join(strictest.notes) or "–")
+        lines.append(cells)
+    yield table(heads, lines)
+    yield (
+        "“fits”: some confusion matrix gives the row under the convention; “none”: none does. Where"
+        " no number of yes answers is stated, every number was tried. “over always yes”: whether"
+        " the figure is larger, by more than its rounding, than that of answering yes to every"
+        " question."
+    )
+
+
+def _figure(text: str) -> str:
+    """At most six decimals; the data has them all."""
+    whole, point, places = text.partition(".")
+    return f"{whole}{point}{places[:6]}{'…' if len(places) > 6 else ''}"
+
+
+def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
+    rows = [row for one in published.values() for row in one.rows]
+    yield "## Tables compared with each other"
+    yield (
+        "Rows of two tables with the same benchmark, backbone and method, in settings that the"
+        " paper calls the same or does not tell apart, whose figures are not equal after rounding:"
+    )
+    whole = [r for r in rows if not {r.labels.get("part"), r.labels.get("setting")} - {None, ""}]
+    differing = (
+        [*map(_named, pair), metric, *(_figure(row.figures[metric]) for row in pair)]
+        for c in disagreements(whole, ("benchmark", "model", "method"))
+        for pair in [(c.first, c.second)]
+        for metric in c.metrics
+    )
+    yield table(["first", "second", "metric", "first prints", "second prints"], differing)
+    base = [
+        r
+        for r in rows
+        if r.labels.get("benchmark") == "EventHallusion"
+        and r.labels.get("method") == "Baseline"
+        and r.labels.get("model") in ("", "Qwen2.5-VL-3B")
+        and not r.labels.get("part")
+        and "accuracy" in r.figures
+    ]
+    yield (
+        "Plain decoding on EventHallusion, where the backbone is Qwen2.5-VL-3B or is not named: "
+        + "; ".join(f"{_percent(r)} in {r.table}{_setting(r)}" for r in base)
+        + "."
+    )
+    yield "Rows under different names that print the same figures:"
+    same = coincidences(rows, ("benchmark",), "method")
+    equal = ([_named(c.first), _named(c.second), ", ".join(c.metrics)] for c in same)
+    yield table(["first", "second", "metrics"], equal)
+
+
+def _named(row: PublishedRow) -> str:
+    return f"{row.table}: {_short(row)}"
+
+
+def _percent(row: PublishedRow) -> str:
+    share = 100 if row.unit == "share" else 1
+    return f"{share * float(row.figures['accuracy']):.1f} %"
+
+
+def _setting(row: PublishedRow) -> str:
+    setting = row.labels.get("setting")
+    return f" ({setting})" if setting else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,1 @@
+"""Rows and figures as tables, plots and pages."""

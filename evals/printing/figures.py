@@ -1,0 +1,226 @@
+"""How reports are printed: figures with their intervals, names of methods, Markdown and HTML.
+
+A report is a sequence of blocks, each a heading, a paragraph or a table; `document` joins them.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+from macd_studio.core.methods import find_method
+from macd_studio.core.system.shipped import document_style
+
+Report = dict[str, Any]
+
+
+def percent(interval: list[float]) -> str:
+    """A share with its interval: "83.1 [80.2, 85.6]"."""
+    return f"{points(interval[0])} [{points(interval[1])}, {points(interval[2])}]"
+
+
+def change(interval: list[float], strong: bool = False) -> str:
+    """A difference in points, bold on request: "**+4.6** [2.1, 7.5]"."""
+    d, low, high = interval
+    if not math.isfinite(d):
+        return "–"
+    shown = f"{100 * d:+.1f}".replace("-", "−")
+    return f"{f'**{shown}**' if strong else shown} [{points(low)}, {points(high)}]"
+
+
+SIGNIFICANT = 0.05
+
+
+def survives(figures: dict[str, Any]) -> bool:
+    """Whether a comparison is significant after Holm's correction over its table."""
+    return bool(figures.get("holm", 1.0) < SIGNIFICANT)
+
+
+def title(method: str) -> str:
+    """How tables name a method."""
+    return TITLES.get(method) or find_method(method).title
+
+
+TITLES = {
+    "yes-bias": "Tuned constant",
+    "constant": "Constant for each option, the likeliest",
+    "constant-accurate": "Constant for each option, the most accurate",
+    "constant-ceiling": "Constant fitted to the very clips it is judged on",
+    "random-mask": "Random places, half a size away",
+    "oracle": "Oracle: the asked object masked",
+    "removed": "Drawn without the asked object",
+}
+
+
+def cell(figures: dict[str, Any]) -> str:
+    """The baseline in percent, another method as its change; a dash where it does not apply."""
+    if not figures.get("n", 1):
+        return "–"
+    if "delta" in figures:
+        return change(figures["delta"], survives(figures))
+    return percent(figures["right"])
+
+
+def logits(interval: list[float]) -> str:
+    """A difference of logits with its interval: "+0.08 [0.03, 0.14]"."""
+    return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
+
+
+def points(x: float) -> str:
+    """A share or a difference in hundredths, one decimal; a dash where it is not known."""
+    return f"{100 * x:.1f}".replace("-", "−") if math.isfinite(x) else "–"
+
+
+def area(interval: list[float]) -> str:
+    """An AUC with its interval: "0.68 [0.64, 0.71]"."""
+    a, low, high = interval
+    return f"{a:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def number(x: float) -> str:
+    """Three decimals; a dash where it is not known."""
+    return f"{x:.3f}".replace("-", "−") if math.isfinite(x) else "–"
+
+
+def interval_text(ends: Sequence[float] | None, form: str = ".1f", scale: float = 100) -> str:
+    """An estimate with its interval, each times `scale`; the estimate alone has the form's sign.
+
+    >>> interval_text((-0.051, -0.07, 0.02), "+.1f")
+    '−5.1 [−7.0, 2.0]'
+    """
+    if ends is None:
+        return "–"
+    middle, low, high = (scale * x for x in ends)
+    plain = form.removeprefix("+")
+    return f"{middle:{form}} [{low:{plain}}, {high:{plain}}]".replace("-", "−")
+
+
+def as_cell(text: str) -> str:
+    """A name as a cell of a Markdown table holds it.
+
+    >>> as_cell("a|b *c*")
+    'a/b ∗c∗'
+    """
+    return " ".join(text.replace("|", "/").replace("*", "∗").split())
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table as one block.
+
+    >>> table(["a", "b"], [[1, ""]]).splitlines()
+    ['| a | b |', '|---|---|', '| 1 | |']
+    """
+    lines = ("".join(f" {z} |" if z != "" else " |" for z in row) for row in (heads, *rows))
+    first, *rest = (f"|{line}" for line in lines)
+    return "\n".join([first, "|" + "---|" * len(heads), *rest])
+
+
+def open_row(name: str, parts: Sequence[Mapping[str, float]], reads: str = "–") -> list[str]:
+    """A method's row for `open_section`; parts: `evals.printing.table.open_shares` of each
+    group, with n."""
+    n = sum(part["n"] for part in parts)
+    shares = [sum(p[key] * p["n"] for p in parts) / n for key in ("questions", "tokens")]
+    lazy = sum(p["lazy_reads"] * p["n"] for p in parts) / n
+    return [name, *(points(share) for share in shares), reads, f"{lazy:.2f}"]
+
+
+def open_section(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """What a contrast could change. rows: from `open_row`; nothing where there are none."""
+    if not rows:
+        return
+    yield "## What a contrast could change"
+    yield table(["method", "questions %", "tokens %", "reads", "reads, lazy"], rows)
+    yield (
+        "Where one token alone passes the plausibility cut, it is chosen whatever the second view"
+        " says. Questions: those with at least one token that a contrast could change. Reads, lazy:"
+        " the mean cost in prompts read where second views are computed for those questions alone"
+        " (`--lazy`), with the same answers."
+    )
+
+
+def document(blocks: Iterable[str]) -> str:
+    """Blocks with an empty line between them, as the text of a file."""
+    return "\n\n".join(blocks) + "\n"
+
+
+Link = Callable[[str, str, str, str], str]
+"""(heading above a table, its first head, a row's name, a column's) → where the cell leads, or "".
+
+The row's name is "" for the heads themselves.
+"""
+
+
+def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: "") -> str:
+    """One HTML file without a script: the Markdown's tables, and the pictures after the first.
+
+    drawn: SVG of the pictures.
+    """
+    body: list[str] = []
+    rows: list[str] = []
+    has_pictures, heading = False, ""
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append(line)
+            continue
+        if rows:
+            body.append(_html_table(rows, partial(link, heading)))
+            rows = []
+            if not has_pictures:
+                body += [f'<figure class="picture">{p}</figure>' for p in drawn]
+                has_pictures = True
+        if line.startswith("#"):
+            depth = len(line) - len(line.lstrip("#"))
+            heading = line[depth:].strip()
+            body.append(f"<h{depth}>{html.escape(heading)}</h{depth}>")
+        elif line and not line.startswith("!["):  # the page holds its pictures itself
+            body.append(f"<p>{_inline(line)}</p>")
+    return (
+        _PAGE.replace("STYLE", document_style("70rem"))
+        .replace("TITLE", html.escape(title))
+        .replace("BODY", "\n".join(body))
+    )
+
+
+def _html_table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
+    heads, _, *lines = [[c.strip() for c in r.strip("|").split("|")] for r in rows]
+    to = partial(link, heads[0])
+    head = "".join(f"<th>{_linked(c, to('', c))}</th>" for c in heads)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td>{_linked(c, to(row[0], n))}</td>"
+            for c, n in zip_longest(row, heads, fillvalue="")
+        )
+        + "</tr>"
+        for row in lines
+    )
+    return f'<table tabindex="0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _linked(cell: str, target: str) -> str:
+    text = _inline(cell)
+    return f'<a href="{html.escape(target)}">{text}</a>' if target else text
+
+
+def _inline(text: str) -> str:
+    parts = html.escape(text).split("**")
+    strong = "".join(f"<b>{p}</b>" if i % 2 else p for i, p in enumerate(parts))
+    halves = strong.split("*")
+    return "".join(f"<i>{p}</i>" if i % 2 else p for i, p in enumerate(halves))
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>TITLE</title>
+<style>
+STYLEth, td { white-space: nowrap; }
+</style></head><body>
+<main>
+BODY
+</main>
+</body></html>
+"""

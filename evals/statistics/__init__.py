@@ -1,0 +1,1 @@
+"""Metrics, intervals, tests and what they cover."""

@@ -1,0 +1,304 @@
+"""What an answer is worth, and what a score hides: how often each answer is given.
+
+Pure functions of answers and truths; nothing here knows a model. Signal detection (Macmillan &
+Creelman 2005): d′ = z(H) − z(F), c = −(z(H) + z(F))/2 with H the rate of "yes" where yes is right
+and F where it is not, both log-linear (Hautus 1995): (k + ½)/(n + 1). d′ is how well the two are
+distinguished; c below 0 is a bias towards yes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu, norm
+
+if TYPE_CHECKING:
+    from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
+
+
+def read_yes_no(text: str) -> str | None:
+    """ "yes" or "no" where the answer starts so, in any case; else None: unmatched, and wrong.
+
+    >>> read_yes_no("Yes, a dog."), read_yes_no(" no"), read_yes_no("a dog")
+    ('yes', 'no', None)
+    """
+    found = re.match(r"\W*(yes|no)\b", text.lower())
+    return found[1] if found else None
+
+
+def normalised(text: str) -> str:
+    """Lower case, single spaces, no final stop.
+
+    >>> normalised(" The  Dog. ")
+    'the dog'
+    """
+    return " ".join(text.lower().split()).rstrip(".").strip()
+
+
+def yes_no_metrics(truth: Sequence[str], said: Sequence[str | None]) -> dict[str, float]:
+    """Accuracy and what it hides; "yes" is the positive class. Unmatched answers are wrong.
+
+    Shares in [0, 1]; NaN where a share has nothing under it.
+
+    >>> m = yes_no_metrics(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
+    >>> m["accuracy"], m["recall"], m["false_yes"], m["unmatched"], m["yes_rate"]
+    (0.25, 0.5, 0.5, 1.0, 0.5)
+    """
+    t = np.array([x == "yes" for x in truth], bool)
+    yes = np.array([x == "yes" for x in said], bool)
+    no = np.array([x == "no" for x in said], bool)
+    tp, fp = int((yes & t).sum()), int((yes & ~t).sum())
+    recall, specificity = _share(tp, t.sum()), _share((no & ~t).sum(), (~t).sum())
+    both = [z for z in (recall, specificity) if not np.isnan(z)]
+    return {
+        "accuracy": _share((yes & t).sum() + (no & ~t).sum(), len(t)),
+        "balanced": float(np.mean(both)) if both else float("nan"),
+        "precision": _share(tp, tp + fp),
+        "recall": recall,
+        "f1": _share(2 * tp, 2 * tp + fp + int((~yes & t).sum())),
+        "yes_rate": _share(yes.sum(), len(t)),
+        "false_yes": _share(fp, (~t).sum()),
+        "unmatched": float((~yes & ~no).sum()),
+    }
+
+
+def _share(part: Any, whole: Any) -> float:
+    return float(part) / float(whole) if whole else float("nan")
+
+
+def auroc(positive: NDArray[Any], score: NDArray[Any]) -> float:
+    """P(score of a positive > score of a negative), ties half; NaN without both.
+
+    positive: (N,) bool; score: (N,), any scale.
+
+    >>> auroc(np.array([True, True, False]), np.array([2.0, 1.0, 1.0]))
+    0.75
+    """
+    positive, score = np.asarray(positive, bool), np.asarray(score, float)
+    a, b = score[positive], score[~positive]
+    if not len(a) or not len(b):
+        return float("nan")
+    return float(mannwhitneyu(a, b).statistic / (len(a) * len(b)))
+
+
+def sensitivity(truth: Sequence[str], said: Sequence[str | None]) -> dict[str, float]:
+    """d′ and criterion c of yes/no answers, of the rates of "yes" where it is right and wrong.
+
+    d′ = z(hits) − z(false alarms), c = −½·(z(hits) + z(false alarms)); c < 0: leans towards "yes".
+    Rates are (count + ½)/(n + 1), the log-linear correction (Hautus 1995), so that neither is
+    infinite. NaN where one of the truths is missing. Of normally distributed margins of equal
+    spread a shift changes c alone; in others it changes d′ a little: see `margin_d_prime`.
+
+    >>> {k: round(v, 2) for k, v in sensitivity(["yes", "no"] * 20, ["yes"] * 40).items()}
+    {'d_prime': 0.0, 'criterion': -1.98}
+    """
+    yes = np.array([x == "yes" for x in said], bool)
+    positive = np.array([x == "yes" for x in truth], bool)
+    if positive.all() or not positive.any():
+        return {"d_prime": float("nan"), "criterion": float("nan")}
+    hits, alarms = (
+        float(norm.ppf((yes[kind].sum() + 0.5) / (kind.sum() + 1)))
+        for kind in (positive, ~positive)
+    )
+    return {"d_prime": hits - alarms, "criterion": -(hits + alarms) / 2}
+
+
+def margin_d_prime(area: float, pairs: int) -> float:
+    """The distance of two normal distributions of equal spread with that AUROC: √2·z(AUROC).
+
+    It depends on the order of margins alone, which a constant cannot change. pairs: of a positive
+    and a negative; an area of 0 or 1 counts as half a pair short of it.
+
+    >>> round(margin_d_prime(0.76, 100), 2)
+    1.0
+    """
+    if not pairs or np.isnan(area):
+        return float("nan")
+    edge = 0.5 / pairs
+    return float(np.sqrt(2) * norm.ppf(min(max(area, edge), 1 - edge)))
+
+
+BINS = 10
+
+
+def calibration(probability: Sequence[float], hit: Sequence[bool]) -> dict[str, Any]:
+    """Expected calibration error over BINS equal bins of p(answer), and what each bin holds.
+
+    probability: (N,) in [0, 1], of the answer that was given, left out where it is not finite; hit:
+    (N,) whether it is right. A probability on an edge belongs to the bin above it. ece:
+    Σ share of the bin·|share right − mean probability| (Guo et al. 2017). bins: [mean probability,
+    share right, n] of each bin that is not empty.
+
+    >>> calibration([0.95, 0.95, 0.55, 0.55], [True, True, True, False])["ece"]
+    0.05
+    """
+    p, hits = np.asarray(probability, float), np.asarray(hit, float)
+    p, hits = p[np.isfinite(p)], hits[np.isfinite(p)]
+    index = np.searchsorted(np.arange(1, BINS) / BINS, p, side="right")
+    bins = [
+        [float(p[index == i].mean()), float(hits[index == i].mean()), int((index == i).sum())]
+        for i in range(BINS)
+        if (index == i).any()
+    ]
+    ece = sum(n * abs(right - mean) for mean, right, n in bins) / len(p) if len(p) else np.nan
+    return {"ece": round(float(ece), 9), "n": len(p), "bins": bins}
+
+
+def mentioned(text: str, nouns: Collection[str]) -> set[str]:
+    """The nouns of a list that a text names, as whole words, singular or plural.
+
+    >>> sorted(mentioned("a dog, two cups and a hatstand", ["dog", "cup", "hat"]))
+    ['cup', 'dog']
+    """
+    words = set(re.findall(r"\w+", text.lower()))
+    return {n for n in nouns if n in words or f"{n}s" in words or f"{n}es" in words}
+
+
+def chair(
+    said: Sequence[Collection[str]], present: Sequence[Collection[str]]
+) -> dict[str, NDArray[np.float64]]:
+    """Counts a caption for CHAIR (Rohrbach et al. 2018): (N,) each.
+
+    invented: objects named that are not there; named; found: objects there that are named; there.
+    CHAIR_i = Σ invented / Σ named; CHAIR_s = mean of invented > 0; recall = Σ found / Σ there.
+    """
+    pairs = [(set(s), set(p)) for s, p in zip(said, present, strict=True)]
+    columns = {
+        "invented": [len(s - p) for s, p in pairs],
+        "named": [len(s) for s, _ in pairs],
+        "found": [len(s & p) for s, p in pairs],
+        "there": [len(p) for _, p in pairs],
+    }
+    return {k: np.array(v, np.float64) for k, v in columns.items()}
+
+
+Ledger = dict[str, Any]
+
+
+def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
+    """Rates in percent, of N questions; None for what one class alone cannot tell.
+
+    read: "yes", "no" or None, an answer with neither word: it counts as wrong, and not as yes.
+    precision, recall and f1 are of yes, and None where the questions have one answer only.
+
+    >>> ledger = yes_no_ledger(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
+    >>> ledger["yes_rate"], ledger["balanced"], ledger["unmatched"], ledger["constants"]["yes"]
+    (50.0, 25.0, 1, 50.0)
+    >>> yes_no_ledger(["no", "no"], ["yes", "no"])["f1"] is None
+    True
+    """
+    n, positives = len(truth), sum(t == "yes" for t in truth)
+    pairs = list(zip(truth, read, strict=True))
+    hits, false = pairs.count(("yes", "yes")), pairs.count(("no", "yes"))
+    ledger: Ledger = {
+        "n": n,
+        "yes_is_right": positives,
+        "yes_rate": _percent(hits + false, n),
+        "unmatched": sum(r is None for r in read),
+        "constants": {"yes": _percent(positives, n), "no": _percent(n - positives, n)},
+        "balanced": None,
+        "d_prime": None,
+        "criterion": None,
+        "precision": None,
+        "recall": None,
+        "f1": None,
+    }
+    if not 0 < positives < n:
+        return ledger
+    recall, specificity = hits / positives, pairs.count(("no", "no")) / (n - positives)
+    z_hit = float(norm.ppf((hits + 0.5) / (positives + 1)))
+    z_false = float(norm.ppf((false + 0.5) / (n - positives + 1)))
+    return ledger | {
+        "balanced": round(50 * (recall + specificity), 4),
+        "d_prime": round(z_hit - z_false, 4),
+        "criterion": round(-(z_hit + z_false) / 2, 4),
+        "precision": _percent(hits, hits + false) if hits + false else None,
+        "recall": _percent(hits, positives),
+        "f1": _percent(2 * hits, hits + false + positives),
+    }
+
+
+def choice_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
+    """The same for letters: how often each is answered and is right, in percent.
+
+    balanced: mean over letters of the share of right answers where that letter is right. best: the
+    letter whose constant answer gets most.
+
+    >>> ledger = choice_ledger(["A", "B", "B", "C"], ["B", "B", None, "B"])
+    >>> ledger["rates"]["B"], ledger["constants"]["B"], ledger["best"], ledger["unmatched"]
+    (75.0, 50.0, 'B', 1)
+    """
+    n, right = len(truth), Counter(truth)
+    answered, hits = Counter(r for r in read if r is not None), Counter[str]()
+    hits.update(t for t, r in zip(truth, read, strict=True) if t == r)
+    letters = sorted({*right, *answered})
+    constants = {z: _percent(right[z], n) for z in letters}
+    return {
+        "n": n,
+        "rates": {z: _percent(answered[z], n) for z in letters},
+        "constants": constants,
+        "best": max(constants, key=lambda z: (constants[z], z)) if constants else None,
+        "unmatched": sum(r is None for r in read),
+        "balanced": round(100 * sum(hits[z] / right[z] for z in right) / len(right), 4)
+        if len(right) > 1
+        else None,
+    }
+
+
+def one_answer_note(splits: Mapping[str, Sequence[str]]) -> str:
+    """What to know where splits have one right answer only; "" where none does.
+
+    splits: split → right answers of its questions.
+
+    >>> splits = {"entire": ["no"] * 3, "interleave": ["yes"] * 2, "mix": ["yes", "no"]}
+    >>> print(one_answer_note(splits))
+    Each of these splits has one answer only: entire (3 × no), interleave (2 × yes). There \
+precision, recall, F1, d′ and criterion say nothing, and always giving that answer gets 100 %. A \
+shift towards yes raises interleave and lowers entire, whatever the videos show: read the gains of \
+one beside the losses of the other.
+    """
+    single = {s: answers[0] for s, answers in splits.items() if len(set(answers)) == 1}
+    if not single:
+        return ""
+    listed = ", ".join(f"{s} ({len(splits[s])} × {answer})" for s, answer in single.items())
+    note = (
+        f"Each of these splits has one answer only: {listed}. There precision, recall, F1, d′ and"
+        " criterion say nothing, and always giving that answer gets 100 %."
+    )
+    yes, no = ([s for s, a in single.items() if a == z] for z in ("yes", "no"))
+    if yes and no:
+        note += (
+            f" A shift towards yes raises {' and '.join(yes)} and lowers {' and '.join(no)},"
+            " whatever the videos show: read the gains of one beside the losses of the other."
+        )
+    return note
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 4) if whole else 0.0
+
+
+def open_shares(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Shares of questions and tokens that a contrast could change; empty where none is known.
+
+    n: questions. lazy_reads: mean cost in prompts read where what no token needs is left out.
+    """
+    known = [r for r in rows if r.open is not None and r.tokens]
+    if not known:
+        return {}
+    reads = [r.reads or 0.0 for r in known]
+    lazy = [cost if r.open else 1.0 for cost, r in zip(reads, known, strict=True)]
+    return {
+        "open": {
+            "n": len(known),
+            "questions": sum(bool(r.open) for r in known) / len(known),
+            "tokens": sum(r.open or 0 for r in known) / sum(r.tokens or 0 for r in known),
+            "reads": float(np.mean(reads)),
+            "lazy_reads": float(np.mean(lazy)),
+        }
+    }

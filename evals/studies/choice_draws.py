@@ -1,0 +1,143 @@
+"""Every subset of a clip's objects, read once: what any choice of objects would have answered.
+
+A row holds the logits of a question's options under the video and behind each subset of the true
+boxes at level 1, without a frame mask and with MACD's. `python -m evals.studies.choice_draws` reads
+and stores the rows, `evals.studies.choice_test` judges choices by them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones.local import LocalLM
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.evidence.choices import MOST_OBJECTS
+from macd_studio.core.options import RunOptions
+from macd_studio.core.rows import Row
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.question import word_tokens
+from macd_studio.core.text.words import visible
+from macd_studio.core.types import Clip, Track
+from macd_studio.core.validation import Number
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.running.answer import choices_of, item_seed
+from macd_studio.evals.running.row_files import read_missing, rows_of
+
+DIGITS = 3
+"""Decimals of the stored logits."""
+
+
+@dataclass(frozen=True)
+class ChoiceDraws:
+    """One item with K objects and C options. labels: (K,) of the objects; level: (K,) MACD's.
+
+    video, own: (C,) logits under the video and behind MACD's own levels. bare, framed: (2^K, C)
+    behind each subset, without a frame mask and with MACD's; row n masks the objects whose bits are
+    set in n. framed is empty where MACD masks no frames. seed: of the drawing of the clips, as
+    `--seed` gives it.
+    """
+
+    item: str
+    labels: list[str]
+    level: list[float]
+    video: list[float]
+    own: list[float]
+    bare: list[list[float]]
+    framed: list[list[float]]
+    seed: int = 0
+
+    @staticmethod
+    def of(values: dict[str, Any]) -> ChoiceDraws:
+        """From plain values."""
+        return ChoiceDraws(**values)
+
+    @property
+    def subsets(self) -> list[list[float]]:
+        """(2^K, C) the subsets with the frame mask as MACD has it."""
+        return self.framed or self.bare
+
+    @property
+    def chosen(self) -> int | None:
+        """The subset that MACD masks, as a number; None where it masks an object in part."""
+        if any(0 < level < 1 for level in self.level):
+            return None
+        return sum(1 << k for k, level in enumerate(self.level) if level >= 1)
+
+
+@torch.no_grad()
+def read_choices(
+    lm: LocalLM, clip: Clip, tracks: tuple[Track, ...], item: Item, options: RunOptions
+) -> ChoiceDraws:
+    """The item's row; all subsets in one batch. Raises OptionError for too many objects."""
+    if len(tracks) > MOST_OBJECTS:
+        raise OptionError(
+            f"{item.id} has {len(tracks)} objects; subsets of at most {MOST_OBJECTS} are read",
+            "Take another regime",
+        )
+    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
+    context = MethodContext(lm, lm.encode(clip, item.question), tracks, own)
+    with torch.enable_grad():
+        macd = context.counterfactual(own.mask)
+    masks, none = context.masks(own.mask), np.zeros_like(macd.frame_level)
+    halves = [none, macd.frame_level] if macd.frame_level.any() else [none]
+    videos = [context.composite(masks, macd.level, macd.frame_level)]
+    count = 1 << len(tracks)
+    for frame_level in halves:
+        for subset in range(count):
+            level = np.array([float(subset >> k & 1) for k in range(len(tracks))])
+            videos.append(context.composite(masks, level, frame_level))
+    state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
+    ids = [word_tokens(lm.tokens, option) for option in item.options]
+    named = sorted({i for tokens in ids for i in tokens})
+
+    def of_options(row: Row) -> list[float]:
+        values = (float(row.among(np.array(tokens)).values.max()) for tokens in ids)
+        return [round(value, DIGITS) for value in values]
+
+    read = [of_options(row) for row in lm.next_rows(state, ids=named)]
+    return ChoiceDraws(
+        item.id,
+        [t.label for t in tracks],
+        macd.level.tolist(),
+        of_options(lm.next_rows(context.base, ids=named)[0]),
+        read[0],
+        read[1 : 1 + count],
+        read[1 + count :],
+    )
+
+
+def stored_choices(path: Path) -> dict[str, ChoiceDraws]:
+    """See `rows_of`."""
+    return rows_of(path, ChoiceDraws.of)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Reads what is not stored yet, a clip after the other, then packs all rows."""
+    parser = command_line("evals.studies.choice_draws", __doc__)
+    parser.add_argument("--regime", default="options", help="of toyworld-crossed")
+    parser.add_argument("--n", type=int, default=576, help="questions of the test split")
+    parser.add_argument("--seed", type=int, default=3, help="of the drawing of the clips")
+    parser.add_argument("--backbone", default="toyworld")
+    parser.add_argument("--out", type=Path, default=Path("runs/choice-draws"))
+    args: argparse.Namespace = parser.parse_args(argv)
+    try:
+        Number(1, 100_000, whole=True).read(args.n, "n")
+        check_folder(args.out)
+        read_missing(args, {"test": args.n}, "choices", ChoiceDraws.of, read_choices)
+    except MacdError as error:
+        say(f"error: {visible(str(error))}")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

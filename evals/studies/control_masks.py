@@ -1,0 +1,222 @@
+"""What the three controls hide, beside what MACD hides: `python -m evals.studies.control_masks`.
+
+Of drawn clips, and of windows of real ones: the area of each control's mask over that of MACD's,
+and how much of what MACD hides it hides too. The embedded model chooses MACD's masks; on real clips
+its choice means nothing, but areas and overlaps are those of real objects (what moves).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.masking.controls import (
+    CONTROLS,
+    ELSEWHERE,
+    MOST_OVERLAP,
+    Hidden,
+    draw_control,
+)
+from macd_studio.core.masking.random_masks import TOLERANCE
+from macd_studio.core.options import RunOptions
+from macd_studio.core.text.words import visible
+from macd_studio.core.validation import Number
+from macd_studio.evals.commands.common import check_folder, machine, say
+from macd_studio.evals.printing.figures import table
+from macd_studio.evals.running.rows import Setting
+
+WINDOW, STEP = 2.5, 1.25
+"""Seconds of a real clip that are one item, and from one to the next."""
+QUESTION = "Is there a dog?"
+
+
+@dataclass(frozen=True)
+class Masks:
+    """One clip: what each control's mask came to; `random-elsewhere` is left out without one."""
+
+    clip: str
+    kind: str
+    hidden: float
+    objects: int
+    area: dict[str, float]
+    overlap: dict[str, float]
+
+
+def describe(clip: str, kind: str, hidden: Hidden, seed: int) -> Masks:
+    """One draw of each control. hidden: the share of all pixels that MACD hides."""
+    drawn = {name: draw_control(name, hidden, seed) for name in CONTROLS}
+    there = {name: d for name, d in drawn.items() if d is not None}
+    return Masks(
+        clip,
+        kind,
+        round(float(hidden.mask().mean()), 4),
+        len(hidden.tracks),
+        {name: round(d.area_ratio, 4) for name, d in there.items()},
+        {name: round(d.overlap, 4) for name, d in there.items()},
+    )
+
+
+def of_drawn(n: int, seed: int) -> Iterator[tuple[str, Hidden]]:
+    """Clips of the crossed benchmark, all regimes in turn, with their true boxes."""
+    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.views import hidden_by
+    from macd_studio.evals.studies.headroom import open_models
+
+    setting = Setting("toyworld-crossed", RunOptions(), "toyworld", "toyworld", "truth", seed=seed)
+    benchmark = setting.open()
+    lm, prepare = open_models(benchmark, setting)
+    by_regime = [
+        [i for i in benchmark.items("choose", n) if i.regime == regime]
+        for regime in benchmark.regimes
+    ]
+    items = [i for turn in zip(*by_regime, strict=False) for i in turn][:n]
+    for item in items:
+        clip, tracks = prepare(item)
+        context = MethodContext(lm, lm.encode(clip, item.question), tracks, setting.options)
+        yield item.id, hidden_by(context, context.counterfactual(setting.options.mask))
+
+
+def of_files(folder: Path, n: int) -> Iterator[tuple[str, Hidden]]:
+    """Windows of the clips of a folder, in turn, with what moves in them as objects."""
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.media.video import read_clip
+    from macd_studio.core.objects.detect import load_detector
+    from macd_studio.core.objects.find import look
+    from macd_studio.core.options import options_from
+    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.views import hidden_by
+
+    files = sorted(p for p in folder.iterdir() if p.suffix == ".mp4")
+    if not files:
+        raise OptionError(f"no .mp4 file is in {folder.name}", "Give --clips a folder of clips")
+    lm, detector = load_backbone("toyworld"), load_detector("motion", "cpu")
+    found = 0
+    for start in np.arange(0, 600, STEP):
+        for path in list(files):
+            video = {"start": float(start), "end": float(start + WINDOW)}
+            options = options_from({"video": video})
+            try:
+                clip = read_clip(path, options.video)
+            except MacdError:
+                files.remove(path)  # at its end
+                continue
+            *_, last = look(clip, detector, options.detect, options)
+            tracks, _notes = last.finish()
+            context = MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
+            yield f"{path.stem}/{start:g}", hidden_by(context, context.counterfactual(options.mask))
+            found += 1
+            if found == n:
+                return
+        if not files:
+            return
+
+
+def summary(rows: Sequence[Masks]) -> dict[str, dict[str, Any]]:
+    """By control: clips that have it, and quantiles of area and overlap (5, 50 and 95 %)."""
+    figures: dict[str, dict[str, Any]] = {}
+    for name in CONTROLS:
+        have = [r for r in rows if name in r.area]
+        if not have:
+            figures[name] = {"n": 0, "of": len(rows)}
+            continue
+        area, overlap = ([getattr(r, key)[name] for r in have] for key in ("area", "overlap"))
+        figures[name] = {
+            "n": len(have),
+            "of": len(rows),
+            "area": [round(float(x), 3) for x in np.quantile(area, [0.05, 0.5, 0.95])],
+            "equal": sum(abs(a - 1) <= TOLERANCE for a in area),
+            "overlap": [round(float(x), 3) for x in np.quantile(overlap, [0.05, 0.5, 0.95])],
+            "same": sum(x >= 0.999 for x in overlap),
+        }
+    return figures
+
+
+def missing(rows: Sequence[Masks]) -> str:
+    """What the clips without a `random-elsewhere` have in common."""
+    without = [r for r in rows if ELSEWHERE not in r.area]
+    if not without:
+        return f"Every clip has a {ELSEWHERE}."
+    own, others = (
+        float(np.median([r.hidden for r in some])) if some else float("nan")
+        for some in (without, [r for r in rows if ELSEWHERE in r.area])
+    )
+    return (
+        f"{len(without)} of {len(rows)} clips have no {ELSEWHERE} that hides at most"
+        f" {100 * MOST_OVERLAP:.0f} % of what MACD hides: there MACD hides {100 * own:.0f} % of all"
+        f" pixels (median), in the others {100 * others:.0f} %."
+    )
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """A table, then a sentence on the clips that lack a control."""
+    lines = []
+    for kind, figures in report["kinds"].items():
+        for name, one in figures.items():
+            counted = f"{one['n']} of {one['of']}"
+            if not one["n"]:
+                lines.append([kind, name, counted, "–", "–", "–"])
+                continue
+            low, middle, high = one["area"]
+            area = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+            low, middle, high = (100 * x for x in one["overlap"])
+            shared = f"{middle:.0f} [{low:.0f}, {high:.0f}]"
+            lines.append([kind, name, counted, area, str(one["equal"]), shared])
+    heads = ["clips", "control", "have it", "area over MACD's, median [5 %, 95 %]",
+             "equal within 1 %", "of MACD's hidden, %"]  # fmt: skip
+    sentences = [f"{kind.capitalize()}: {text}" for kind, text in report["missing"].items()]
+    return "\n\n".join([table(heads, lines), *sentences])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draws every control once a clip, prints the table and writes it with --out."""
+    parser = command_line("evals.studies.control_masks", __doc__)
+    parser.add_argument("--n", type=int, default=160, help="drawn clips")
+    parser.add_argument("--clips", type=Path, help="a folder of real clips")
+    parser.add_argument("--windows", type=int, default=40, help="windows of them")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a JSON file")
+    args: argparse.Namespace = parser.parse_args(argv)
+    try:
+        Number(0, 100_000, whole=True).read(args.n, "n")
+        Number(1, 100_000, whole=True).read(args.windows, "windows")
+        Number(0, 9999, whole=True).read(args.seed, "seed")
+        if args.out:
+            check_folder(args.out.parent)
+        if args.clips and not args.clips.is_dir():
+            raise OptionError(f"{args.clips.name} is no folder", "Give --clips a folder of clips")
+        sources = {"drawn": of_drawn(args.n, args.seed)} if args.n else {}
+        if args.clips:
+            sources["real"] = of_files(args.clips, args.windows)
+        rows = [
+            describe(clip, kind, hidden, args.seed + number)
+            for kind, source in sources.items()
+            for number, (clip, hidden) in enumerate(source)
+            if hidden.mask().any()
+        ]
+    except MacdError as error:
+        say(f"error: {visible(str(error))}")
+        return 2
+    kinds = {kind: [r for r in rows if r.kind == kind] for kind in sources}
+    report = {
+        "kinds": {kind: summary(part) for kind, part in kinds.items()},
+        "missing": {kind: missing(part) for kind, part in kinds.items()},
+        "seed": args.seed,
+        "machine": machine(),
+        "clips": [asdict(r) for r in rows],
+    }
+    print(markdown(report))
+    if args.out:
+        args.out.write_text(json.dumps(report) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,415 @@
+"""How much of an evidence map lies where the truth is: `python -m evals.studies.evidence --n 500`.
+
+Questions of the toy world about an object that is there; the map is of the model's own first token
+against the best other one; its share inside the asked object's drawn box is compared with the box's
+share of the frames, which is what a map that knows nothing has. Writes docs/evidence.json and
+renders docs/evidence.md; `--render` renders only. Wrong answers are rare, so further questions are
+answered without measuring, and those answered wrong are measured too, until there are enough.
+Questions that were measured already with the same weights and options are taken from `runs/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import combinations, zip_longest
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from macd_studio.commands import need_checkout
+from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones import LocalLM, load_backbone
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.kinds import Measured, find_kind
+from macd_studio.core.evidence.maps import rank_correlation, shares
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.records import VIEWS, Target
+from macd_studio.core.options import RunOptions
+from macd_studio.core.run.context import MethodContext
+from macd_studio.core.system.shipped import shipped
+from macd_studio.core.types import LOST
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals.printing.figures import document, interval_text, table
+from macd_studio.evals.statistics.stats import bootstrap_ratio
+
+KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FIGURES = DOCS / "evidence.json"
+PAGE = DOCS / "evidence.md"
+ROWS = Path("runs") / "evidence"
+PATCHES = "3x3"
+ENOUGH = 500
+"""Questions from which on the figures are not called preliminary."""
+FEWEST = 30
+"""Answers below which the page draws no conclusion."""
+Row = dict[str, Any]
+
+
+def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
+    """n questions about an object that is there, regimes in turn, one question a clip."""
+    by_regime: dict[str, list[Item]] = {}
+    clips = set()
+    for item in benchmark.items("test", n):
+        there = item.about and item.about in benchmark.present(item.clip)
+        if there and item.clip not in clips and item.kind != "caption":
+            clips.add(item.clip)
+            by_regime.setdefault(item.regime, []).append(item)
+    turns = zip_longest(*by_regime.values())
+    return [item for turn in turns for item in turn if item is not None][:n]
+
+
+def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
+    """Shares, sanity and agreement of every kind under both views."""
+    tracks = benchmark.true_tracks(item.clip)
+    encoded = lm.encode(benchmark.clip(item.clip), item.question)
+    context = MethodContext(lm, encoded, tracks, RunOptions())
+    counterfactual = context.counterfactual(context.options.mask)
+    masks = context.masks(context.options.mask)
+    counter = context.composite(masks, counterfactual.level, counterfactual.frame_level)
+    best, second = lm.next_rows(context.base)[0].ranked(2)
+    target = Target("baseline", 0, best, lm.token_text(best), second, lm.token_text(second))
+    options = EvidenceOptions(kinds=KINDS, patches=PATCHES)
+    views = dict(zip(VIEWS, (encoded.video, counter), strict=True))
+    case = EvidenceCase(context, target, (), views, options, tuple(range(lm.depth)))
+    asked = next(t for t in tracks if t.label == item.about)
+    seen = asked.state != LOST
+    inside = np.concatenate(
+        [case.region(box)[:1] if ok else np.zeros((1, *case.grid))
+         for box, ok in zip(asked.boxes, seen, strict=True)]
+    )  # fmt: skip
+    measured = {(k, v): find_kind(k).measure(case, v) for k in KINDS for v in VIEWS}
+    return {
+        "id": item.id,
+        "clip": item.clip,
+        "regime": item.regime,
+        "level": item.level,
+        "right": lm.text([best]).lower() == item.truth.lower(),
+        "area": float(inside.mean()),
+        "shares": {f"{k} {v}": shares(m.values, inside[None])[0][0]
+                   for (k, v), m in measured.items()},
+        "peaks": {f"{k} {v}": _peak(m, inside) for (k, v), m in measured.items()},
+        "sanity": {f"{k} {v}": _sanity(m) for (k, v), m in measured.items()},
+        "agreement": {
+            f"{a} {b} {v}": rank_correlation(measured[a, v].values, measured[b, v].values)
+            for a, b in combinations(KINDS, 2) for v in VIEWS
+        },
+    }  # fmt: skip
+
+
+def _peak(measured: Measured, inside: np.ndarray[Any, Any]) -> bool:
+    """Whether the cell of largest magnitude lies in the box by half or more."""
+    top = int(np.abs(measured.values).argmax())
+    return bool(inside.ravel()[top] >= 0.5)
+
+
+def _sanity(measured: Measured) -> float | None:
+    assert measured.random is not None
+    parts = measured.values if measured.parts is None else measured.parts
+    return rank_correlation(parts, measured.random)
+
+
+def answers_right(lm: LocalLM, benchmark: ToyWorld, item: Item) -> bool:
+    """Whether the model's own first token is the truth."""
+    encoded = lm.encode(benchmark.clip(item.clip), item.question)
+    best = lm.next_rows(lm.prefill(encoded, encoded.video))[0].best()
+    return lm.text([best]).lower() == item.truth.lower()
+
+
+def run(n: int, wrong: int = 0, screen: int = 0, workers: int = 1) -> Path:
+    """Measures what is missing of n questions; returns the file of rows.
+
+    Of up to `screen` further ones those answered wrong, until there are `wrong` of them in all.
+    workers: processes beside this one, each with a model of its own; 1: none, all is done here.
+    """
+    benchmark = ToyWorld()
+    path = rows_file(benchmark)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {row["id"]: row for row in read_rows(path)}
+    began, pool = time.monotonic(), asked_items(benchmark, n + screen)
+    missing = ((item, i < n) for i, item in enumerate(pool) if item.id not in rows)
+    with path.open("a") as out, _measuring(benchmark, workers) as measure:
+        for done, row in enumerate(measure(_needed(missing, rows, wrong)), 1):
+            rows[row["id"]] = row
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            if done % 20 == 0:
+                print(f"{done} questions after {time.monotonic() - began:.0f} s", flush=True)
+    return path
+
+
+Task = tuple[Item, bool]
+"""A question, and whether it is measured whatever the answer is."""
+
+
+def _needed(missing: Iterable[Task], rows: Mapping[str, Row], wrong: int) -> Iterator[Task]:
+    """The tasks, the further ones only while too few answers are wrong."""
+    for item, always in missing:
+        if not always and sum(not row["right"] for row in rows.values()) >= wrong:
+            return
+        yield item, always
+
+
+@contextmanager
+def _measuring(
+    benchmark: ToyWorld, workers: int
+) -> Iterator[Callable[[Iterable[Task]], Iterator[Row]]]:
+    """A call that turns tasks into rows in their order, a few at a time on several processes."""
+    if workers <= 1:
+        lm = load_backbone("toyworld", "cpu")
+        yield lambda tasks: (_row(lm, benchmark, task) for task in tasks)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker) as pool:
+
+        def each(tasks: Iterable[Task]) -> Iterator[Row]:
+            waiting: deque[Future[Row]] = deque()
+            for task in tasks:
+                waiting.append(pool.submit(_row_in_worker, task))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+        yield each
+
+
+_WORKER: dict[str, Any] = {}
+"""A worker's model and questions."""
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    _WORKER.update(lm=load_backbone("toyworld", "cpu"), benchmark=ToyWorld())
+
+
+def _row_in_worker(task: Task) -> Row:
+    return _row(_WORKER["lm"], _WORKER["benchmark"], task)
+
+
+def _row(lm: LocalLM, benchmark: ToyWorld, task: Task) -> Row:
+    """A further question that is answered right is only noted, so that it is not asked again."""
+    item, always = task
+    if not always and answers_right(lm, benchmark, item):
+        return {"id": item.id, "right": True}
+    return measure_item(lm, benchmark, item)
+
+
+def rows_file(benchmark: ToyWorld) -> Path:
+    """Where the rows of these weights, questions and options are kept."""
+    return ROWS / f"{fingerprint(benchmark)}.jsonl"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file; none where it is not there."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def fingerprint(benchmark: ToyWorld) -> str:
+    """Of the weights, the questions and the way of measuring."""
+    digest = hashlib.sha256(benchmark.fingerprint().encode())
+    for file in sorted(shipped("backbone").glob("*.safetensors")):
+        digest.update(file.read_bytes())
+    digest.update(f"{KINDS} {PATCHES} {RunOptions()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def figures(rows: Sequence[Row], key: str, n: int = ENOUGH) -> dict[str, Any]:
+    """What the page shows, from the rows: means with 95 % intervals over clips.
+
+    n: how many questions were measured whatever the answer; of those after them, only wrong ones.
+    """
+    asked = len(rows)
+    first, further = rows[:n], [r for r in rows[n:] if not r["right"]]
+    rows = [r for r in [*first, *further] if "shares" in r]
+    out: dict[str, Any] = {"questions": len(rows), "asked": asked, "n": n, "fingerprint": key}
+    out["table"] = []
+    for right in (True, False):
+        judged = [r for r in rows if r["right"] is right]
+        out["right" if right else "wrong"] = len(judged)
+        out["area_right" if right else "area_wrong"] = _mean(judged, [r["area"] for r in judged])
+        for kind in KINDS:
+            for view in VIEWS:
+                name = f"{kind} {view}"
+                in_box = [r["shares"][name] for r in judged]
+                lead = [s - r["area"] for s, r in zip(in_box, judged, strict=True)]
+                out["table"].append({
+                    "kind": kind, "view": view, "right": right,
+                    "share": _mean(judged, in_box), "lead": _mean(judged, lead),
+                    "peak": _mean(judged, [float(r["peaks"][name]) for r in judged]),
+                })  # fmt: skip
+    out["sanity"] = {f"{k} {v}": _known(rows, "sanity", f"{k} {v}") for k in KINDS for v in VIEWS}
+    out["agreement"] = {
+        f"{a} {b} {v}": _known(rows, "agreement", f"{a} {b} {v}")
+        for a, b in combinations(KINDS, 2) for v in VIEWS
+    }  # fmt: skip
+    return out
+
+
+def _mean(rows: Sequence[Row], values: Sequence[float]) -> list[float] | None:
+    """Mean, lower and upper end; None without rows."""
+    if not rows:
+        return None
+    clips = [r["clip"] for r in rows]
+    ends = bootstrap_ratio(np.array(values), np.ones(len(rows)), clips)
+    return [round(float(x), 5) for x in ends]
+
+
+def _known(rows: Sequence[Row], part: str, name: str) -> list[float] | None:
+    """The mean of a correlation over the rows that have one."""
+    measured = [r for r in rows if r[part][name] is not None]
+    return _mean(measured, [r[part][name] for r in measured])
+
+
+TITLES = {
+    "gradient": "input × gradient",
+    "attention": "attention, mean over layers",
+    "occlusion": "occlusion by object",
+    "occlusion-grid": "occlusion by 3×3 patches",
+}
+VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
+
+
+METHODS = (
+    "- **gradient**: pixel × gradient of the token's logit, or of its lead over another token, by"
+    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to"
+    " first order, when the cell becomes the mean colour.",
+    "- **attention**: what the row that predicts the token gives to each vision token, mean over"
+    " heads and over the layers asked for. It knows nothing of the token.",
+    "- **occlusion**: what the number loses when one object alone is hidden behind its mask; spread"
+    " over the object. **occlusion-grid**: the same for each patch of each frame group.",
+    "- **knock-out**: the answer, and the token's probability, when the answer's rows cannot attend"
+    " to a region's vision tokens. The question's rows still see them, so that what the question"
+    " took from there stays.",
+    "- **lens**: the token's probability when each layer's hidden state goes through the final norm"
+    " and the head. Early layers were not trained to be read that way.",
+)
+
+
+def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
+    """The figures as Markdown. more: blocks of other studies, before how each is measured."""
+    blocks = [
+        "# Where the evidence lies, against the truth",
+        f"`python -m evals.studies.evidence --n {report['n']}`: {report['asked']} questions of the"
+        " toy"
+        f" world about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
+        f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
+        " ones only those that were answered wrong."
+        " The map is of the embedded model's own first token against the best other one. Share:"
+        " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
+        " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
+        " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
+        " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
+        " its share is not a like-for-like comparison: the box is among the few places it has.",
+    ]
+    if report["questions"] < ENOUGH:
+        blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
+    for right, word in ((True, "right"), (False, "wrong")):
+        rows = [["the box itself", "–", interval_text(report[f"area_{word}"]), "–", "–"]]
+        rows += [
+            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], interval_text(r["share"]),
+             _lead(r["lead"]), interval_text(r["peak"])]
+            for r in report["table"] if r["right"] is right
+        ]  # fmt: skip
+        blocks.append(f"## Where the answer is {word} ({report[word]} questions)")
+        blocks.append(table(["map", "view", "share", "lead over the box's area", "peak"], rows))
+    sanity = [
+        [TITLES[kind], *(_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
+        for kind in KINDS
+    ]
+    agreement = [
+        [f"{TITLES[a]}; {TITLES[b]}",
+         *(_correlation(report["agreement"][f"{a} {b} {view}"]) for view in VIEWS)]
+        for a, b in combinations(KINDS, 2)
+    ]  # fmt: skip
+    blocks += [
+        "## Whether a map depends on the token",
+        "Spearman's correlation of a map's magnitudes with those for a head of random weights:"
+        " near 1, the map says where the model looks and not why it says this word. Attention is 1"
+        " by its definition.",
+        table(["map", "V", "V_d"], sanity),
+        "## Whether the kinds agree",
+        "Spearman's correlation of magnitudes over the cells where neither map is 0.",
+        table(["maps", "V", "V_d"], agreement),
+        "## In short",
+        "\n".join(_summary(report)),
+        *more,
+        "## How each is measured",
+        "\n".join(METHODS),
+    ]
+    return document(blocks)
+
+
+def _summary(report: dict[str, Any]) -> Iterator[str]:
+    """What the tables say, in words that follow from the figures."""
+    for right, word in ((True, "right"), (False, "wrong")):
+        rows = [r for r in report["table"] if r["right"] is right and r["view"] == "video"]
+        rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
+        if not rows or report[word] < FEWEST:
+            yield f"- Under V, {word} answers: too few to say anything."
+            continue
+        above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
+        best = max(rows, key=lambda r: r["lead"][0])
+        names = ", ".join(above) if above else "none"
+        yield (
+            f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
+            f" interval: {names}. Most: {TITLES[best['kind']]}, {interval_text(best['share'])} %."
+        )
+
+
+def _lead(ends: Sequence[float] | None) -> str:
+    if ends is None:
+        return "–"
+    middle, interval = interval_text(ends, "+.1f").split(" ", 1)
+    return f"{f'**{middle}**' if ends[1] > 0 or ends[2] < 0 else middle} {interval}"
+
+
+def _correlation(ends: Sequence[float] | None) -> str:
+    return interval_text(ends, ".2f", 1)
+
+
+def main() -> None:
+    """Measures, writes the figures, renders the page."""
+    need_checkout("evals.studies.evidence")
+    parser = command_line("evals.studies.evidence", __doc__)
+    parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
+    parser.add_argument(
+        "--wrong", type=int, default=100, help="wrong answers to look for (default: 100)"
+    )
+    parser.add_argument(
+        "--screen", type=int, default=3000, help="further questions to look in (default: 3000)"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--render", action="store_true", help="only render what is measured")
+    parser.add_argument(
+        "--so-far", action="store_true", help="write the figures of what is measured, run nothing"
+    )
+    parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
+    args = parser.parse_args()
+    if not args.render:
+        path = (
+            rows_file(ToyWorld())
+            if args.so_far
+            else run(args.n, args.wrong, args.screen, args.workers)
+        )
+        if args.dry:
+            return
+        report = figures(read_rows(path), path.stem, args.n)
+        FIGURES.write_text(json.dumps(report, indent=1) + "\n")
+    from macd_studio.evals.studies.enough import whole_page  # it stands on this module
+
+    PAGE.write_text(whole_page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The registered comparison of docs/registration.md, of the draws of `evals.studies.control_draws`.
+
+`python -m evals.studies.registered DRAWS` tells the two registered rows and the secondary ones.
+With `--against OTHER` it tells whether two drawings of clips agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.text.words import visible
+from macd_studio.evals.commands.common import say, write_json
+from macd_studio.evals.printing.figures import change, interval_text, table
+from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.statistics.intervals import Interval, difference_interval
+from macd_studio.evals.statistics.stats import LEVEL, holm
+from macd_studio.evals.studies.control_draws import ControlDraws, stored
+from macd_studio.evals.studies.one_mask import (
+    AVERAGE,
+    FIXED,
+    MACD,
+    MULTIPLE,
+    OBJECTS,
+    PLACE,
+    TITLES,
+    Outcomes,
+    compared,
+    truths,
+)
+
+REGISTERED_PAIR = (5.0, 0.01)
+"""α and β of both registered rows."""
+BOUND = 0.02
+"""Within ± this a difference does not matter."""
+ROWS = [(REGISTERED_PAIR, OBJECTS), (REGISTERED_PAIR, PLACE)]
+OTHERS = [(REGISTERED_PAIR, AVERAGE)] + [
+    (pair, name) for pair in FIXED if pair != REGISTERED_PAIR for name in (OBJECTS, PLACE, AVERAGE)
+]
+
+
+def verdict(ninety_five: Interval, ninety: Interval) -> str:
+    """What is said of a row, by the rule that was registered.
+
+    >>> verdict((0.01, -0.005, 0.025), (0.01, -0.002, 0.019))
+    'no difference of 2 points'
+    """
+    if ninety_five[1] > 0:
+        return "better"
+    if ninety_five[2] < 0:
+        return "worse"
+    inside = -BOUND < ninety[1] and ninety[2] < BOUND
+    return "no difference of 2 points" if inside else "not decided"
+
+
+def report_of(rows: Sequence[ControlDraws], truth: Sequence[int]) -> dict[str, Any]:
+    """Every row over the test split. Raises OptionError without a clip of it."""
+    test = [i for i, row in enumerate(rows) if row.item.startswith("test")]
+    if not test:
+        raise OptionError("the draws hold no clip of the test split", "Read them with --n")
+    made = Outcomes.of([rows[i] for i in test], [truth[i] for i in test])
+    told: list[dict[str, Any]] = []
+    for pair, name in [*ROWS, *OTHERS]:
+        before, after = (made.scores[z][GRID.index(pair)] for z in (name, MACD))
+        figures = compared(before, after, MULTIPLE)
+        ninety = difference_interval(after - before, range(len(test)), LEVEL)
+        registered = (pair, name) in ROWS
+        told.append(
+            {"pair": list(pair), "over": name, "registered": registered, "ninety": ninety}
+            | figures
+            | ({"verdict": verdict(figures["delta"], ninety)} if registered else {})
+        )
+    secondary = [t for t in told if not t["registered"]]
+    for one, adjusted in zip(secondary, holm([t["p"] for t in secondary]), strict=True):
+        one["holm"] = adjusted
+    return {"n": len(test), "rows": told}
+
+
+def agreement(first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, Any]]:
+    """For each row whether two drawings differ by more than the intervals of both allow.
+
+    The half widths that face each other are added as independent errors are.
+    """
+    found = []
+    for a, b in zip(first["rows"], second["rows"], strict=True):
+        low, high = sorted((a["delta"], b["delta"]), key=lambda z: z[0])
+        allowed = math.hypot(low[2] - low[0], high[0] - high[1])
+        apart = high[0] - low[0]
+        found.append({"apart": apart, "allowed": allowed, "agrees": apart <= allowed})
+    return found
+
+
+def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> str:
+    """A table of the rows; with another report, beside it, and how many rows miss."""
+    agree = agreement(report, against) if against else []
+    lines = []
+    for i, row in enumerate(report["rows"]):
+        cells = [
+            "registered" if row["registered"] else "secondary",
+            "{:g}, {:g}".format(*row["pair"]),
+            f"MACD over {TITLES[row['over']]}",
+            change(list(row["delta"])),
+            interval_text(list(row["ninety"]), "+.1f"),
+            f"{row['p']:.3g}",
+            row.get("verdict") or f"Holm {row['holm']:.3g}",
+        ]
+        if against:
+            other = against["rows"][i]
+            cells += [change(list(other["delta"])), "yes" if agree[i]["agrees"] else "**no**"]
+        lines.append(cells)
+    heads = ["row", "α, β", "comparison", "95 %", "90 %", "p", "said"]
+    clips = f"{report['n']} clips."
+    if not against:
+        return "\n\n".join((table(heads, lines), clips))
+    missed = sum(not a["agrees"] for a in agree)
+    expected = 0.05 * len(agree)
+    told = (
+        f"{clips} The other drawing has {against['n']}. {missed} of {len(agree)} rows differ by"
+        f" more than both intervals allow; by chance {expected:.1f} are expected."
+    )
+    return "\n\n".join((table([*heads, "the other drawing", "agree"], lines), told))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    rows = list(stored(path).values())
+    if not rows:
+        raise OptionError(
+            f"{path.name} holds no draws", "Read them by `python -m evals.studies.control_draws`"
+        )
+    return report_of(rows, truths(rows))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the table; with --out writes the figures."""
+    parser = command_line("evals.studies.registered", __doc__)
+    parser.add_argument("draws", type=Path)
+    parser.add_argument("--against", type=Path, help="draws of another seed")
+    parser.add_argument("--out", type=Path, help="a JSON file")
+    args: argparse.Namespace = parser.parse_args(argv)
+    try:
+        report = _read(args.draws)
+        against = _read(args.against) if args.against else None
+    except MacdError as error:
+        say(f"error: {visible(str(error))}")
+        return 2
+    print(markdown(report, against))
+    if args.out:
+        more = {"against": against, "agreement": agreement(report, against)} if against else {}
+        write_json(args.out, report | more)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

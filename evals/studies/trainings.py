@@ -1,0 +1,154 @@
+"""What differs between trainings, and between fills of the masks.
+
+`python -m evals.studies.trainings NAME=FOLDER … --out FILE` merges reports of
+`evals.studies.headroom` into one JSON file, the key NAME for each, with what
+`evals.studies.redrawn` and `evals.studies.habits` wrote beside them (`redrawn.json`, `draws.json`).
+Tables of such files are written into pages by `evals.printing.render`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.text.words import visible
+from macd_studio.core.validation import shown
+from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
+from macd_studio.evals.studies.first_token import VIDEO
+from macd_studio.evals.studies.headroom import CONSTANT
+
+Reports = dict[str, dict[str, Any]]
+"""Name → a report of `evals.studies.headroom`, all of the same regimes and methods; with parts
+BESIDE."""
+BESIDE = ("redrawn", "draws")
+"""Reports of other commands that a folder may hold, and their key in a training's report."""
+VIEWS = {
+    "as it is": "companion in view",
+    **{fill: f"masked, {fill}" for fill in ("mean", "black", "blur", "noise")},
+    "mean over nothing": "patch over nothing, mean",
+}
+"""View of `evals.studies.redrawn` → its words; margin of "yes" over that of the clip drawn
+without it."""
+DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired by MACD",
+         "harmed": "spoilt by MACD"}  # fmt: skip
+"""Share of `evals.studies.habits` → its words."""
+
+
+def merge(named: Sequence[str]) -> Reports:
+    """The reports of arguments NAME=FOLDER, without the paths of this machine.
+
+    Regimes that a report lacks are left out of all. Raises OptionError where a folder has no
+    report, reports have no regime in common, or are of different questions.
+    """
+    reports: Reports = {}
+    for argument in named:
+        name, equals, folder = argument.partition("=")
+        path = Path(folder) / "report.json"
+        if not name or not equals or not path.is_file():
+            raise OptionError(
+                f"no report is at {shown(argument)}",
+                "Give NAME=FOLDER, a folder that evals.studies.headroom wrote",
+            )
+        reports[name] = _read(path) | {"backbone": name}
+        parts = {part: path.with_name(f"{part}.json") for part in BESIDE}
+        reports[name] |= {part: _read(file) for part, file in parts.items() if file.is_file()}
+    first = next(iter(reports.values()))
+    common = [r for r in first["regimes"] if all(r in one["regimes"] for one in reports.values())]
+    if not common:
+        raise OptionError(
+            "the reports have no regime in common",
+            "Run evals.studies.headroom for all with the same --regimes",
+        )
+    for report in reports.values():
+        report["regimes"] = {regime: report["regimes"][regime] for regime in common}
+    for name, report in reports.items():
+        if _questions(report) != _questions(first):
+            raise OptionError(
+                f"{name} was asked other questions than the first one",
+                "Run evals.studies.headroom for all with the same --regimes, --methods, --n and"
+                " --split",
+            )
+    return reports
+
+
+def _read(path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return report
+
+
+def _questions(report: dict[str, Any]) -> tuple[Any, ...]:
+    counts = {name: part["n"] for name, part in report["regimes"].items()}
+    return report["benchmark"], report["boxes"], report["split"], report["methods"], counts
+
+
+def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
+    figures = report["regimes"][regime]["methods"][method]
+    interval: list[float] = figures["right" if method == VIDEO else "delta"]
+    return interval
+
+
+def spread_table(reports: Reports, *, deviation: bool = False) -> str:
+    """Regimes and methods down, reports across: the baseline in %, the others as its change.
+
+    deviation: a last column with the standard deviation over the reports, in points.
+    """
+    first = next(iter(reports.values()))
+    rows = []
+    for regime in first["regimes"]:
+        for method in (VIDEO, CONSTANT, *first["methods"]):
+            ends = [_interval(report, regime, method) for report in reports.values()]
+            cells = [(percent if method == VIDEO else change)(one) for one in ends]
+            if deviation:
+                cells.append(points(statistics.stdev(one[0] for one in ends)))
+            rows.append([regime, title("yes-bias" if method == CONSTANT else method), *cells])
+    return table(["regime", "method", *reports, *(["SD"] if deviation else [])], rows)
+
+
+def bars_table(reports: Reports) -> str:
+    """Masks against true removal and random draws down, reports across; "–" if not measured."""
+
+    def row(words: str, part: str, group: str, key: str, figure: str = "") -> list[str]:
+        found = [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
+        shown = logits if figure == "over_redrawn" else percent
+        return [words, *(shown(one[figure] if figure else one) if one else "–" for one in found)]
+
+    rows = []
+    for view, words in VIEWS.items():
+        rows.append(row(f"{words}, logits", "redrawn", "views", view, "over_redrawn"))
+        rows.append(row('the same: false "yes", %', "redrawn", "views", view, "false_yes"))
+    rows += [row(f"random draws: {words}, %", "draws", "shares", k) for k, words in DRAWS.items()]
+    return table(["", *reports], rows)
+
+
+def spread(reports: Reports, regime: str, method: str) -> str:
+    """Lowest and highest of the reports: "−0.3 to +2.1", the baseline without a sign."""
+    values = [100 * _interval(report, regime, method)[0] for report in reports.values()]
+    sign = "" if method == VIDEO else "+"
+    low, high = (f"{v:{sign}.1f}".replace("-", "−") for v in (min(values), max(values)))
+    return f"{low} to {high}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = command_line("evals.studies.trainings", __doc__)
+    parser.add_argument("named", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, required=True, help="a JSON file")
+    args = parser.parse_args(argv)
+    try:
+        reports = merge(args.named)
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    args.out.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+    print(spread_table(reports, deviation=len(reports) > 1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
