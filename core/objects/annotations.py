@@ -219,7 +219,7 @@ def place_tracks(
     if any(not exact for _, exact in placed):
         notes.append(
             "some masks have more parts, holes or points than an outline can have: the smallest"
-            " were left out"
+            " parts were left out, or the edge was simplified"
         )
     record = DetectorRecord.from_dict({
         "name": file.name, "format": file.format, "sha256": file.sha256, "counting": how,

@@ -146,7 +146,10 @@ def test_a_mask_of_more_parts_than_an_outline_has_is_told(tmp_path, trace):
     assert len(outline) == 8
     runs = {"size": [H, W], "counts": runs_of(mask)}
     file = coco(tmp_path, [{"image_id": 1, "category_id": 1, "segmentation": runs}])
-    assert "the smallest were left out" in place_tracks(read_track_file(file), clip_of()).notes[-1]
+    assert (
+        "the smallest parts were left out"
+        in place_tracks(read_track_file(file), clip_of()).notes[-1]
+    )
 
 
 def test_parts_that_touch_at_a_corner_stay_apart_and_holes_too():
