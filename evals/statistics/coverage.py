@@ -293,8 +293,9 @@ bootstrap is the percentile interval over clips that was used before. Least of a
 The methods, in `evals/statistics/intervals.py`: Clopper and Pearson's interval for shares; Tango's
 score interval with a continuity correction for paired differences, which keeps 0 where the exact
 test beside it does not refuse it; Newcombe's score interval for areas; MOVER for their change. Each
-is taken at the number of questions divided by the design effect over clips. SciPy has the first, for
-independent questions; neither SciPy nor statsmodels has the others for several questions a clip.
+is taken at the number of questions divided by the design effect over clips. SciPy has the first,
+for independent questions; neither SciPy nor statsmodels has the others for several questions a
+clip.
 
 Nothing was simulated for fewer than 30 clips. Rates over mentions (CHAIR), balanced accuracy,
 shares of a map and a constant's part of a gain are ratios; their intervals are still percentiles of
