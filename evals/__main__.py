@@ -39,7 +39,8 @@ from macd_studio.evals.paper.doctor import (
     audit_metrics,
 )
 from macd_studio.evals.paper.published import diagnose, read_table
-from macd_studio.evals.printing.report import load, markdown, write
+from macd_studio.evals.printing.report import markdown
+from macd_studio.evals.printing.report_files import load, write
 from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.scoring.show import markdown as files_markdown
 from macd_studio.evals.studies.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy

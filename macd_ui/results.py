@@ -196,7 +196,8 @@ def _files_report(report: Report, folder: Path) -> Opened:
 def _drawn_report(report: Report, folder: Path) -> Opened:
     """A report over drawn clips, which keeps no questions."""
     from macd_studio.evals.printing.figures import page
-    from macd_studio.evals.printing.report import markdown, pictures
+    from macd_studio.evals.printing.report import markdown
+    from macd_studio.evals.printing.report_files import pictures
 
     shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
     back = f"<nav>{link_home(HOME)}</nav>"

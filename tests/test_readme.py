@@ -148,7 +148,8 @@ def test_links_lead_somewhere():
 
 
 def test_the_honest_table_is_the_reports():
-    from macd_studio.evals.printing.report import load, readme_tables
+    from macd_studio.evals.printing.report import readme_tables
+    from macd_studio.evals.printing.report_files import load
 
     report = load(ROOT / "docs" / "toyworld-results")
     assert readme_tables(report) in (ROOT / "docs" / "results.md").read_text()

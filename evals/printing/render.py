@@ -30,12 +30,13 @@ from macd_studio.evals.printing.figures import (
     survives,
     table,
 )
-from macd_studio.evals.printing.report import auroc_table, honest_table, load, readme_tables
+from macd_studio.evals.printing.report import auroc_table, honest_table, readme_tables
+from macd_studio.evals.printing.report_files import load
 from macd_studio.evals.studies.captions import markdown as captions_table
 from macd_studio.evals.studies.choice_test import choice_cell, choice_table, power_table, size_table
 from macd_studio.evals.studies.control_masks import markdown as controls_table
-from macd_studio.evals.studies.headroom import gain_text, search_table
-from macd_studio.evals.studies.headroom import markdown as headroom_table
+from macd_studio.evals.studies.headroom_tables import gain_text, search_table
+from macd_studio.evals.studies.headroom_tables import markdown as headroom_table
 from macd_studio.evals.studies.one_mask import markdown as one_mask_tables
 from macd_studio.evals.studies.pilot import markdown as pilot_table
 from macd_studio.evals.studies.registered import markdown as registered_table

@@ -27,7 +27,8 @@ from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.running.answer import item_seed
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import Answers, adjust, compare, picture
+from macd_studio.evals.studies.headroom import Answers, adjust, compare
+from macd_studio.evals.studies.headroom_tables import picture
 from macd_studio.parts import ROOT
 
 FOLDER = ROOT / "docs" / "toyworld-results"

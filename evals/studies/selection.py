@@ -36,7 +36,8 @@ from macd_studio.evals.statistics.stats import LEVEL, clustered_share, holm
 from macd_studio.evals.studies.constant import likely_constants
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import CONSTANTS, Answers, constant_hits, tune_constants
+from macd_studio.evals.studies.headroom import Answers, constant_hits, tune_constants
+from macd_studio.evals.studies.headroom_tables import CONSTANTS
 from macd_studio.evals.studies.one_mask import (
     FOLDER,
     MACD,

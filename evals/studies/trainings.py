@@ -21,7 +21,7 @@ from macd_studio.core.text.words import visible
 from macd_studio.core.validation import shown
 from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
 from macd_studio.evals.studies.first_token import VIDEO
-from macd_studio.evals.studies.headroom import CONSTANT
+from macd_studio.evals.studies.headroom_tables import CONSTANT
 
 Reports = dict[str, dict[str, Any]]
 """Name → a report of `evals.studies.headroom`, all of the same regimes and methods; with parts

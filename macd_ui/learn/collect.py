@@ -21,7 +21,8 @@ from macd_studio.core.description import Exactly
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Flag, Number
-from macd_studio.macd_ui.learn.chapters import Chapter, plain
+from macd_studio.macd_ui.learn.chapters import Chapter
+from macd_studio.macd_ui.learn.markup import plain
 
 MOST_FILES, MOST_BYTES, MOST_ANSWERS = 2000, 200_000, 200
 """Of a folder; of a file; of the predictions, and of the choices, in one."""

@@ -11,15 +11,9 @@ from pathlib import Path
 
 from macd_studio.commands import need_checkout
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.learn.chapters import (
-    HERE,
-    Block,
-    Chapter,
-    plain,
-    read_chapters,
-    read_strings,
-)
+from macd_studio.macd_ui.learn.chapters import HERE, Chapter, read_chapters, read_strings
 from macd_studio.macd_ui.learn.lessons import all_values
+from macd_studio.macd_ui.learn.markup import Block, plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.macd_ui.sites import page_frame
 

@@ -14,13 +14,8 @@ from typing import Any
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.allocator import own_process
 from macd_studio.core.system.shipped import EMBEDDED
-from macd_studio.macd_ui.settings import (
-    ANY_ADDRESS,
-    ServerSettings,
-    data_folder,
-    read_settings,
-    set_up,
-)
+from macd_studio.macd_ui.folders import data_folder, set_up
+from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 from macd_studio.macd_ui.storage import temporary_folder
 
 DRAIN_S = 10.0

@@ -12,7 +12,8 @@ from macd_studio.evals.printing.render import (
     rendered,
     with_files,
 )
-from macd_studio.evals.printing.report import load, markdown
+from macd_studio.evals.printing.report import markdown
+from macd_studio.evals.printing.report_files import load
 
 
 def interval(x):

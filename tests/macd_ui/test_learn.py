@@ -22,13 +22,10 @@ from macd_studio.macd_ui.learn.chapters import (
     CHAPTERS,
     HERE,
     STRINGS,
-    blocks,
     minutes_of,
-    plain,
     read_chapter,
     read_glossary,
     read_strings,
-    spans,
 )
 from macd_studio.macd_ui.learn.figures import (
     FILE,
@@ -40,6 +37,7 @@ from macd_studio.macd_ui.learn.figures import (
     sign,
 )
 from macd_studio.macd_ui.learn.lessons import LESSONS, PARTS, all_values, lesson, quiz
+from macd_studio.macd_ui.learn.markup import blocks, plain, spans
 from macd_studio.macd_ui.learn.roles import ROLES, example_values, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.site import Site, routes, write_site
 from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet

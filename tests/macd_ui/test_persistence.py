@@ -5,7 +5,8 @@ import os
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.settings import data_folder, gallery_in, read_settings, set_up
+from macd_studio.macd_ui.folders import data_folder, gallery_in, set_up
+from macd_studio.macd_ui.settings import read_settings
 
 SPACE = {"SPACE_ID": "owner/name"}
 

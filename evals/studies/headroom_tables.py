@@ -1,0 +1,98 @@
+"""The tables and the picture of a report of `evals.studies.headroom`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from macd_studio.evals.printing.figures import change, interval_text, survives, table, title
+from macd_studio.evals.statistics.stats import (
+    COULD_DIFFER,
+)
+from macd_studio.evals.studies.first_token import (
+    ORACLE,
+    TRUTHS,
+    VIDEO,
+)
+
+REFERENCES = ("mask-all", "random-place", "random-mask", "random-objects", "random-average-4")
+"""Methods that choose no objects: a choice is worth what it gains over them."""
+CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
+"""Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
+the most accurate ones of the very clips they are judged on, which no constant can beat by much."""
+
+EQUAL = ((1.0, 0.1), (3.0, 0.1))
+"""α and β at which all methods are compared alike, beside those tuned for each."""
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Tables: each regime's right answers, in percent and points with 95 % intervals; what the
+    oracle and the other choices gain over references that choose nothing; and all at equal α, β.
+
+    report: as `run` writes it.
+    """
+    methods = [VIDEO, *CONSTANTS, *report["methods"]]
+    references = [z for z in REFERENCES if z in report["methods"]]
+    gains, paired, equal = [], [], []
+    for regime, part in report["regimes"].items():
+        figures = part["methods"]
+        name = f"{regime} ({part['balance']})"
+        for method in (m for m in methods if m in figures):
+            one = figures[method]
+            reads = f"{one['reads']:.1f}" if "reads" in one else "–"
+            contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
+            right = interval_text(one["right"]) if method == VIDEO else gain_text(one)
+            gains.append([name, part["n"], title(method), contrast, reads, right])
+            if "over" in one:
+                over = [gain_text(one["over"].get(z)) for z in references]
+                paired.append([regime, title(method), *over])
+                pairs = (interval_text(z, "+.1f") for z in one["equal"])
+                equal.append([regime, title(method), *pairs])
+    families = report["families"]
+    return "\n\n".join((
+        table(["regime", "n", "method", "α, β", "prompts read", "right %, change"], gains),
+        _family(families["gains"], "changes by methods"),
+        table(["regime", "method", *(f"over {title(z).lower()}" for z in references)], paired),
+        _family(families["choices"], "choices against references"),
+        table(["regime", "method", *("α {:g}, β {:g}".format(*z) for z in EQUAL)], equal),
+    ))  # fmt: skip
+
+
+def search_table(report: dict[str, Any]) -> str:
+    """Each rule of choice against each reference that chooses nothing, with p; see `adjust`."""
+    rows = []
+    for part in report["regimes"].values():
+        for rule in (m for m in report["methods"] if m not in (*REFERENCES, *TRUTHS)):
+            figures = part["methods"][rule]
+            for other, over in figures["over"].items():
+                p, adjusted = (f"{over[z]:.3g}" if z in over else "–" for z in ("p", "holm"))
+                rows.append(
+                    [title(rule), title(other), gain_text(figures), gain_text(over), p, adjusted]
+                )
+    heads = ["rule", "reference", "over the baseline", "over the reference", "p", "Holm"]
+    return table(heads, rows)
+
+
+def gain_text(figures: Mapping[str, Any] | None) -> str:
+    """A gain in points with its interval, bold where it survives Holm's correction; a dash if None.
+
+    figures: with `delta`, and `holm` where `adjust` has tested it.
+    """
+    return "–" if figures is None else change(figures["delta"], survives(dict(figures)))
+
+
+def _family(tests: int, what: str) -> str:
+    return (
+        f"Bold: significant after Holm's correction over the table's {tests} {what} in which at"
+        f" least {COULD_DIFFER} clips differ; neither the constants nor what knows the truth is"
+        " tested."
+    )
+
+
+def picture(report: dict[str, Any]) -> str:
+    """Gains by method as SVG, the oracle's estimate and the random average's interval marked."""
+    from macd_studio.evals.printing.plots import forest
+
+    known = report["methods"]
+    average = next((m for m in REFERENCES[::-1] if m in known), "")
+    return forest(report, ORACLE if ORACLE in known else "", average)
