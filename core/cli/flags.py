@@ -185,7 +185,7 @@ def _how(flag: Flag) -> dict[str, Any]:
     if get_origin(kind) is tuple and float in get_args(kind):
         return keywords | {"type": _numbers, "metavar": "NUMBER,…"}
     if get_origin(kind) is tuple:
-        return keywords | {"type": _names, "metavar": "NAME,…"}
+        return keywords | {"type": names_in, "metavar": "NAME,…"}
     return keywords | {"type": kind}
 
 
@@ -207,10 +207,10 @@ def _decided_by(flag: Flag) -> str:
     return f"that of {SET_BY_PRESET[flag.part]}" if flag.part in SET_BY_PRESET else ""
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names_in(text: str) -> tuple[str, ...]:
     """Names apart by commas; one that holds a comma is quoted, as in a CSV file.
 
-    >>> _names('dog,"cup, red"')
+    >>> names_in('dog,"cup, red"')
     ('dog', 'cup, red')
     """
     rows = list(csv.reader(io.StringIO(text, newline="")))

@@ -255,7 +255,7 @@ def _evidence(args: argparse.Namespace) -> Trace:
     check_out(args.out)
     check_device(args.device)
     held, few = weights_of(args), args.command == "enough"
-    options = evidence.enough_options(args) if few else evidence.evidence_options(args)
+    options = (evidence.SEARCH if few else evidence.EVIDENCE).options(args)
     trace = _show(args)
     backbone = backbone_of(trace, args.backbone)
     check_backbone(backbone)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from macd_studio.core.cli.class_flags import ClassFlags
+from macd_studio.core.cli.evidence import EVIDENCE, SEARCH
 from macd_studio.core.cli.flags import FLAGS, GROUPS, Flag
 from macd_studio.core.options import PRESETS, VCD_PRESETS, RunOptions
 from macd_studio.core.validation import Choice, Number, rule_of
@@ -12,8 +15,10 @@ from macd_studio.core.validation import Choice, Number, rule_of
 HEAD = """# Options
 
 Generated from the option classes by `python -m core.cli.options_table`. `Key` is the name in the
-JSON of a trace, of `/trace` and of Python; the flag is that of `python -m core trace`.
+JSON of a trace, of `/trace` and of Python; the flag is that of `python -m core trace`, at the end
+those of `python -m core evidence` and `enough`.
 """
+TABLE = ["| key | flag | default | values | |", "|---|---|---|---|---|"]
 
 
 def table() -> str:
@@ -22,7 +27,9 @@ def table() -> str:
     for part, title in GROUPS.items():
         rows = [_row(flag) for flag in FLAGS if flag.part.split(".")[0] == part]
         lines += [f"## {title.capitalize() if title.islower() else title}", ""]
-        lines += ["| key | flag | default | values | |", "|---|---|---|---|---|", *rows, ""]
+        lines += [*TABLE, *rows, ""]
+    for title, flags in (("Evidence", EVIDENCE), ("What is enough", SEARCH)):
+        lines += [f"## {title}", "", *TABLE, *_class_rows(flags), ""]
     lines += ["## Presets", ""]
     lines += [f"- `--preset {n}`: α {c.alpha:g}, β {c.beta:g}" for n, c in PRESETS.items()]
     for name, options in VCD_PRESETS.items():
@@ -34,16 +41,24 @@ def table() -> str:
 
 def _row(flag: Flag) -> str:
     key = f"{flag.part}.{flag.field}" if flag.part else flag.field
-    return f"| `{key}` | `{flag.name}` | {_default(flag)} | {_values(flag)} | {flag.help} |"
+    default = _default(flag.value(RunOptions()))
+    return (
+        f"| `{key}` | `{flag.name}` | {default} | {_values(flag.owner, flag.field)} | {flag.help} |"
+    )
 
 
-def _default(flag: Flag) -> str:
-    value = flag.value(RunOptions())
+def _class_rows(flags: ClassFlags[Any]) -> Iterator[str]:
+    for name, flag, default, words in flags:
+        values = _values(flags.kind, name)
+        yield f"| `{name}` | `{flag}` | {_default(default)} | {values} | {words} |"
+
+
+def _default(value: Any) -> str:
     return "–" if value in (None, (), "") else f"`{_plain(value)}`"
 
 
-def _values(flag: Flag) -> str:
-    rule: Any = next(rule_of(f) for f in fields(flag.owner) if f.name == flag.field)
+def _values(owner: type, name: str) -> str:
+    rule: Any = next(rule_of(f) for f in fields(owner) if f.name == name)
     match rule:
         case Number(low=low, high=high, whole=whole):
             return f"{'whole, ' if whole else ''}{_plain(low)} to {_plain(high)}"

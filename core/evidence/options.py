@@ -43,8 +43,15 @@ class EvidenceOptions(Checked):
     token: int = whole(1, 1, 8192, "the answer's token, counted from 1")
     answer: Answers = choice("macd", Answers, "the answer that the token belongs to")
     against: str = text("", 200, "another candidate: evidence for the token rather than for it")
-    kinds: tuple[str, ...] = texts(16, 40, "kinds of maps, gradient,attention,occlusion by default")
-    layers: str = text("", 300, "decoder layers whose attention is averaged, as in 1-3,8; all")
+    kinds: tuple[str, ...] = texts(
+        16,
+        40,
+        "kinds of maps: gradient, attention, occlusion (by object), occlusion-grid (by patch);"
+        " the first three by default",
+    )
+    layers: str = text(
+        "", 300, "decoder layers whose attention is averaged, as in 1-3,8; empty: all"
+    )
     patches: str = text("4x4", 8, "rows and columns of the patches of occlusion-grid")
     knock_out: tuple[str, ...] = texts(20, 12, "objects that the answer cannot attend to, by id")
     boxes: tuple[str, ...] = texts(20, 100, "blocked regions, x0,y0,x1,y1 in shares of the frame")
@@ -114,7 +121,12 @@ class EnoughOptions(Checked):
     boxes: tuple[str, ...] = texts(20, 100, "further regions, x0,y0,x1,y1 in shares of the frame")
     budget: int = whole(512, 2, 100_000, "sets of pieces that are read at most")
     search: bool = flag(True, "look for the smallest sets; otherwise read what is asked for alone")
-    keep: tuple[str, ...] = texts(64, 100, "read what the model says given these pieces alone")
+    keep: tuple[str, ...] = texts(
+        64,
+        100,
+        "pieces given which alone the model's answer is read: an object's id, background or box1,"
+        " with frames if not all, as in 2:1-4",
+    )
 
     def check_together(self) -> None:
         """Raises OptionError for boxes or pieces that cannot be read, or where nothing is asked."""
