@@ -26,7 +26,7 @@ from macd_studio.ratings.control_blocks import (
     preference_blocks,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.plan import RATINGS
+from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
 
@@ -85,8 +85,8 @@ def _head(report: dict[str, Any]) -> list[Block]:
             "p",
             f"{count(study['items'], 'item')}, {study['design']} design, arms"
             f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
-            f" {study['raters_planned']} planned, {count(study['ratings'], 'rating')}; the study is"
-            f" {study['state']}. Preregistration sha256 {study['sha256']}.",
+            f" {study['raters_planned']} planned, {count(study['ratings'], _unit(study))}; the"
+            f" study is {study['state']}. Preregistration sha256 {study['sha256']}.",
         )
     )
     if study["left_out"]:
@@ -292,6 +292,10 @@ def _raters(report: dict[str, Any]) -> list[Block]:
             )
         )
     return out
+
+
+def _unit(study: dict[str, Any]) -> str:
+    return "preference" if study.get("scale") == PAIRS else "rating"
 
 
 def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:

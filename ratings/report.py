@@ -28,7 +28,7 @@ from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.overlap import control_figures, left_out_sizes
 from macd_studio.ratings.plan import GOLD, MAIN, PAIRS, TRAINING
-from macd_studio.ratings.preferences import preference_figures
+from macd_studio.ratings.preferences import pairs_of, preference_figures
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
 from macd_studio.ratings.quality import Quality, judge_raters
 from macd_studio.ratings.roster import Rater
@@ -72,7 +72,7 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     plan = study.preregistration
     answers, screens = read_answers(study), read_screens(study)
     main = main_answers(answers, screens)
-    quality = judge_raters(answers, screens)
+    quality = judge_raters(answers, screens, study.scale)
     named = [q.rater for q in quality if q.reasons]
     raters = study.raters()
     by_id = {r.id: r for r in raters}
@@ -94,7 +94,7 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "raters_invited": len(raters),
             "raters_begun": len(quality),
             "simulated_raters": sum(bool(r.simulated) for r in raters),
-            "ratings": len(main),
+            "ratings": len(pairs_of(main)) if pairs else len(main),
             "plan": plan["analysis"],
             "changed": [k for k in planned if plan["analysis"].get(k) != planned[k]],
             "known": _known(study),
