@@ -50,7 +50,9 @@ COLUMNS: dict[str, Column] = {
     ),
     "task": Column(str, "id of the screen; each rater has screens of their own"),
     "part": Column(
-        str, "training, main, gold (a known item), or repeat (a main screen shown again)"
+        str,
+        "training, main, gold (a known item), repeat (a main screen shown again), or adjudication"
+        " (a disputed item, by an adjudicator)",
     ),
     "position": Column(int, "place of the screen in the rater's order, from 0"),
     "item": Column(int, "number of the item, the same for all raters"),

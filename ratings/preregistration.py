@@ -21,6 +21,8 @@ SLIPS, APART, FAR, ALARM = 0.1, 2, 0.22, 0.01
 """A careful rater misses SLIPS of the known ratings, and rates FAR of the masks seen twice APART
 points or more apart; a rater is named where what is seen has a lower probability than ALARM. FAR is
 the share of careful raters whose noise has an SD of 0.9 points (`ratings.alarms`)."""
+DISPUTED = {"ratings": 3, "pairs": 2}
+"""Points between two ratings of a mask by raters without a mark, from which an item is disputed."""
 LEAST_SEEN = 6
 """Ratings, items, or screens with a difference, below which a rule says nothing."""
 
@@ -55,6 +57,10 @@ PLAN = {
     " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
     f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
     " screens with a difference",
+    "adjudication": "items are disputed where raters without a mark are"
+    f" {DISPUTED['ratings']} points or more apart on a mask. An adjudicator may rate them once more"
+    " without seeing a rating. The primary analysis is over the raters' own ratings all the same;"
+    " it is repeated with the adjudicator's in their place, and both are stated side by side",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
     f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
     " page shows the width, not the difference",
@@ -74,6 +80,10 @@ PLAN_OF_PAIRS = PLAN | {
     "exclusions": PLAN["exclusions"].replace(
         f"rate so many masks that they saw twice {APART} points or more apart",
         "decide so many screens that they saw twice the opposite way",
+    ),
+    "adjudication": PLAN["adjudication"].replace(
+        f"raters without a mark are {DISPUTED['ratings']} points or more apart on a mask",
+        "one rater without a mark prefers one mask, and another one the other",
     ),
     "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
 }  # fmt: skip

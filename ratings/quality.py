@@ -9,7 +9,7 @@ import numpy as np
 
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.events import HIGH, LOW
-from macd_studio.ratings.plan import GOLD, PAIRS, RATINGS, REPEAT, TRAINING
+from macd_studio.ratings.plan import ADJUDICATED, GOLD, PAIRS, RATINGS, REPEAT, TRAINING
 from macd_studio.ratings.preregistration import (
     AGREEMENT_LEAST,
     ALARM,
@@ -68,10 +68,12 @@ RULES = ("known items", "repeats", "sides", "one rating", "time", "others")
 def judge_raters(
     answers: Sequence[Answer], screens: Sequence[Screen], scale: str = RATINGS
 ) -> list[Quality]:
-    """Every rater who has begun, by number. scale: of `plan.SCALES`."""
+    """Every rater who has begun, by number; no adjudicator. scale: of `plan.SCALES`."""
     main = main_answers(answers, screens)
-    begun = sorted({a.rater for a in answers if a.rating is not None} | {
-        s.rater for s in screens if s.done})  # fmt: skip
+    begun = sorted(
+        {a.rater for a in answers if a.rating is not None and a.part != ADJUDICATED}
+        | {s.rater for s in screens if s.done and s.part != ADJUDICATED}
+    )
     return [judge_rater(r, answers, screens, main, scale) for r in begun]
 
 

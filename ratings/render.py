@@ -8,6 +8,7 @@ from typing import Any
 from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.system.shipped import document_style
 from macd_studio.core.text.words import count, visible
+from macd_studio.ratings.adjudication_blocks import adjudication_blocks
 from macd_studio.ratings.blocks import (
     BOLD,
     DASH,
@@ -61,6 +62,8 @@ def blocks(report: dict[str, Any]) -> list[Block]:
     if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
         out += [Block("h2", "Why masks were rated low"), *_reasons(report)]
     out += [Block("h2", "Agreement"), *_agreement(report)]
+    if (report.get("adjudication") or {}).get("rated"):
+        out += [Block("h2", "Disputed items"), *adjudication_blocks(report)]
     out += [Block("h2", "What raters say about the gradient"), *_gradient(report)]
     out += [Block("h2", "Raters"), *_raters(report)]
     out += [Block("h2", "How this was planned"), Block("table", rows=_plan_table(study))]
