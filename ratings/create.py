@@ -141,11 +141,17 @@ def create_study(
         finally:
             scratch.unlink(missing_ok=True)
     overlaps = {
-        arm: tuple((i.name, float(i.sides[arm].details["overlap"])) for i in items)
+        arm: tuple((_label(i, items), float(i.sides[arm].details["overlap"])) for i in items)
         for arm in plan.arms[1:]
     }
     left = tuple(left_out)
     return Created(len(items), left, overlaps, sha256(text), organiser, text, len(proposed))
+
+
+def _label(item: Item, items: Sequence[Item]) -> str:
+    """The clip's name, with the question where there are several of it."""
+    several = sum(i.name == item.name for i in items) > 1
+    return f"{item.name}: {item.row['question']}" if several else item.name
 
 
 def preregistration_path(path: Path) -> Path:
