@@ -3,8 +3,9 @@
 Studies of three careful raters and one of the tried kind are drawn and judged by
 `quality.judge_rater`, on screens that `plan.plan_tasks` gives. A rating is 2.75, plus half the
 arms' difference, the clip's part (SD 0.5), the mask's (SD 0.5), the rater's (SD 0.3) and noise,
-rounded and kept within 1 to 5; known masks are 4.5 and 1.5 without the first four. Prints the
-tables of docs/rating.md.
+rounded and kept within 1 to 5; known masks are 4.5 and 1.5 without the first four. In a study of
+pairs the mask with the higher of these is preferred, and neither where they are equal. Prints the
+table of docs/rating.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from macd_studio.commands import parser as command_line
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.events import HIGH, LOW
-from macd_studio.ratings.plan import GOLD, Shown, plan_tasks
+from macd_studio.ratings.plan import GOLD, PAIRS, RATINGS, Shown, plan_tasks
 from macd_studio.ratings.quality import RULES, judge_rater
 
 STUDIES = 2000
@@ -38,13 +39,14 @@ Rng = np.random.Generator
 @dataclass(frozen=True)
 class Setting:
     """A study. noise: SD of a careful rater's rating of one mask; known: masks of known rating;
-    repeat: share of the screens that are shown twice.
+    repeat: share of the screens that are shown twice. scale: of `plan.SCALES`.
     """
 
     noise: float
     clips: int
     known: int
     repeat: float
+    scale: str = RATINGS
 
 
 def drawn(rng: Rng, at: Setting, kind: str) -> tuple[list[Answer], list[Screen]]:
@@ -65,17 +67,29 @@ def drawn(rng: Rng, at: Setting, kind: str) -> tuple[list[Answer], list[Screen]]
             pace /= 6
         for number, task in enumerate(tasks):
             again = None if task.repeats is None else f"{rater}-{task.repeats}"
-            for place, side in enumerate((task.left, task.right)):
-                assert side is not None
+            sides = [side for side in (task.left, task.right) if side is not None]
+            given: list[int] = []
+            bounds: list[tuple[int | None, int | None]] = []
+            for place, side in enumerate(sides):
                 arm = side % 2
-                low, high = KNOWN[arm] if task.part == GOLD else (None, None)
+                bounds.append(KNOWN[arm] if task.part == GOLD else (None, None))
                 value = truth[task.clip, arm] + (bias if task.part != GOLD else 0)
                 value += rng.normal(0, at.noise) + (own == "the left one" and place == 0)
                 if own == "any rating":
                     value = rng.integers(LOW, HIGH + 1)
-                rating = int(np.clip(round(value), LOW, HIGH))
+                given.append(min(max(round(value), LOW), HIGH))
+            if at.scale == PAIRS:
+                given = [
+                    1 + int(np.sign(mine - other))
+                    for mine, other in zip(given, given[::-1], strict=True)
+                ]
+                if task.part == GOLD:
+                    bounds = [(2, 2) if side % 2 == 0 else (0, 0) for side in sides]
+            for place, side in enumerate(sides):
+                low, high = bounds[place]
                 answers.append(Answer(rater, f"{rater}-{number}", task.part, number, task.clip,
-                                      place, str(arm), rating, low, high, again))  # fmt: skip
+                                      place, str(side % 2), given[place], low, high,
+                                      again))  # fmt: skip
             seconds = pace * float(np.exp(rng.normal(0, SECONDS_ITEM)))
             screens.append(Screen(rater, f"{rater}-{number}", task.part, task.clip, False, True,
                                   seconds, ()))  # fmt: skip
@@ -87,23 +101,25 @@ def named(at: Setting, kind: str, studies: int, seed: int = 0) -> dict[str, floa
     rng, counts = np.random.default_rng(seed), Counter[str]()
     for _ in range(studies):
         answers, screens = drawn(rng, at, kind)
-        tried = judge_rater(0, answers, screens, main_answers(answers, screens))
+        tried = judge_rater(0, answers, screens, main_answers(answers, screens), at.scale)
         counts.update([*tried.rules, *(["any"] if tried.rules else [])])
     return {rule: counts[rule] / studies for rule in (*RULES, "any")}
 
 
 def table(studies: int) -> Iterator[str]:
     """The lines of the table."""
-    yield f"| rater | noise | items | known | repeated | {' | '.join(RULES)} | any |"
-    yield "|---" * (len(RULES) + 6) + "|"
+    yield f"| scale | rater | noise | items | known | repeated | {' | '.join(RULES)} | any |"
+    yield "|---" * (len(RULES) + 7) + "|"
     settings = [Setting(*z) for z in product((0.5, 0.7, 0.9), (30, 100), (4, 12), (0.1,))]
     settings += [Setting(0.7, 30, 4, 0.3), Setting(0.7, 100, 4, 0.3)]
     rows = [(KINDS[0], at) for at in settings]
     rows += [(kind, Setting(0.7, n, 12, 0.3)) for kind in KINDS[1:] for n in (30, 100)]
+    rows += [(kind, Setting(0.9, n, 12, 0.3, PAIRS)) for kind in KINDS[:3] for n in (30, 100)]
     for kind, at in rows:
         found = named(at, kind, studies)
         shares = " | ".join(f"{found[rule]:.3f}" for rule in (*RULES, "any"))
-        yield f"| {kind} | {at.noise} | {at.clips} | {at.known} | {at.repeat:.0%} | {shares} |"
+        told = f"{at.noise} | {at.clips} | {at.known} | {at.repeat:.0%}"
+        yield f"| {at.scale} | {kind} | {told} | {shares} |"
 
 
 def main(argv: list[str] | None = None) -> int:

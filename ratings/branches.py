@@ -163,7 +163,8 @@ def _add_raters(
             continue
         number += 1
         taken = db.execute("SELECT 1 FROM raters WHERE name = ?", (row["name"],)).fetchone()
-        name = free_name(db, number) if taken else row["name"]
+        letter = "A" if str(row["name"]).startswith("A") else "R"
+        name = free_name(db, number, letter) if taken else row["name"]
         if taken:
             renamed.append((row["name"], name))
         insert_row(db, "raters", row | {"id": number, "name": name})

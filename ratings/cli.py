@@ -19,6 +19,7 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.allocator import own_process
 from macd_studio.core.text.words import count, visible
+from macd_studio.ratings.adjudication import appoint, open_disputes
 from macd_studio.ratings.branches import merge, read_rows
 from macd_studio.ratings.check import as_line, check_study
 from macd_studio.ratings.create import preregistration_path
@@ -26,6 +27,7 @@ from macd_studio.ratings.create_command import URL, add_create, create, link_of
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
 from macd_studio.ratings.planning import add_plan, plan
+from macd_studio.ratings.preregistration import DISPUTED
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
@@ -89,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
         "--participant", metavar="TEXT", default="{{%%PROLIFIC_PID%%}}",
         help="what the panel writes in place of an id (default: %(default)s, Prolific's)",
     )  # fmt: skip
+    judge = command(
+        "adjudicate", _adjudicate,
+        "list items on which raters disagree, and print a link for somebody who rates them again",
+    )  # fmt: skip
+    judge.add_argument("--url", default=URL, help="where the page is (default: %(default)s)")
+    judge.add_argument("--list", action="store_true", help="only list them")
     status = command("status", _status, "progress, without which arm is ahead")
     status.add_argument("--json", action="store_true", help="print one JSON object")
     report = command("report", _report, "the figures with their uncertainty")
@@ -135,6 +143,22 @@ def _invite(args: argparse.Namespace) -> int:
         for code in study.invite(args.n):
             print(link_of(args.url, "rate", code))
         _warn_of_proposals(study)
+    return 0
+
+
+def _adjudicate(args: argparse.Namespace) -> int:
+    with Study(args.study, write=not args.list) as study:
+        found, left = open_disputes(study)
+        clips = {i["number"]: i for i in study.items}
+        for d in found:
+            item, given = clips[d.item], "" if d in left else ", given to an adjudicator"
+            print(f"item {d.item} {visible(item['clip'])}: {d.raters} ratings of one mask,"
+                  f" {d.apart} points apart{given}", file=sys.stderr)  # fmt: skip
+        print(f"{count(len(found), 'item')} disputed, from {DISPUTED[study.scale]} points on",
+              file=sys.stderr)  # fmt: skip
+        if not args.list:
+            code, _ = appoint(study)
+            print(link_of(args.url, "rate", code))
     return 0
 
 

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,10 @@ from macd_studio.ratings.arms import (
     Arm,
     ArmMask,
     NoMask,
-    coverage,
 )
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.media import composite, encode_clip, pack, pad_clips
+from macd_studio.ratings.items import Item, Pictures, prepare, sizes
 from macd_studio.ratings.plan import (
     GOLD,
     MAIN,
@@ -44,10 +43,9 @@ from macd_studio.ratings.plan import (
     TRAINING,
     Design,
     Scale,
-    keyed_rng,
 )
 from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
-from macd_studio.ratings.propose import Proposal, propose
+from macd_studio.ratings.propose import Candidate, Proposal, best, propose_one
 from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
@@ -104,59 +102,56 @@ class Created:
     proposed: int = 0
 
 
-@dataclass
-class _Item:
-    part: str
-    source: Source
-    sides: dict[str, ArmMask]
-    known: dict[str, tuple[int, int, str]] = field(default_factory=dict)
-
-
 def create_study(
     path: Path,
-    sources: Sequence[Source],
+    sources: Iterable[Source],
     plan: StudyPlan,
     failed: Sequence[LeftOut] = (),
 ) -> Created:
     """Writes a new study file and its preregistration beside it.
 
-    failed: clips that gave no source; they stand among what was left out.
-    Raises OptionError where the file exists, an arm is not known, or no item stays.
+    sources: read one after the other; none is kept when the next one is asked for. failed: clips
+    that gave no source, which may be added while sources are read; they stand among what was left
+    out. Raises OptionError where the file exists, an arm is not known, or no item stays.
     """
     check_plan(plan)
     beside = preregistration_path(path)
     for target in (path, beside):
         if target.exists():
             raise OptionError(f"{target.name[:200]!r} exists", "Choose another name")
-    items, left_out = _choose(sources, plan)
-    left_out = [*failed, *left_out]
-    if not items:
-        reasons = ", ".join(f"{x.name}: {x.reason}" for x in left_out) or "no trace was given"
-        raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
-    known = [_known_item(k) for k in plan.gold]
-    # what the study has no other use for first, so that fewer clips are seen for two purposes
-    used = {id(i.source) for i in items}
-    ordered = sorted(sources, key=lambda s: id(s) in used)
-    known += [_proposed_item(p) for p in propose(ordered, plan.proposed)]
-    organiser = new_code()
+    organiser, salt = new_code(), secrets.token_hex(32)
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
-    try:
-        text = _write(scratch, [*items, *known], left_out, plan, organiser)
-        _flush(scratch)
-        scratch.rename(path)
-        beside.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(
-            f"the study cannot be written ({error.strerror or error})", "Choose another place"
-        ) from error
-    finally:
-        scratch.unlink(missing_ok=True)
+    with Pictures(scratch.with_suffix(".pictures")) as pictures:
+        items, proposed, left_out = _choose(sources, plan, pictures)
+        left_out = [*failed, *left_out]
+        if not items:
+            reasons = ", ".join(f"{x.name}: {x.reason}" for x in left_out) or "no trace was given"
+            raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
+        known = [_known_item(k, pictures) for k in plan.gold]
+        try:
+            made = [*items, *known, *proposed]
+            text = _write(scratch, made, pictures, left_out, plan, organiser, salt)
+            _flush(scratch)
+            scratch.rename(path)
+            beside.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OptionError(
+                f"the study cannot be written ({error.strerror or error})", "Choose another place"
+            ) from error
+        finally:
+            scratch.unlink(missing_ok=True)
     overlaps = {
-        arm: tuple((i.source.name, float(i.sides[arm].details["overlap"])) for i in items)
+        arm: tuple((_label(i, items), float(i.sides[arm].details["overlap"])) for i in items)
         for arm in plan.arms[1:]
     }
-    proposed = sum(k.part == PROPOSED for k in known)
-    return Created(len(items), tuple(left_out), overlaps, sha256(text), organiser, text, proposed)
+    left = tuple(left_out)
+    return Created(len(items), left, overlaps, sha256(text), organiser, text, len(proposed))
+
+
+def _label(item: Item, items: Sequence[Item]) -> str:
+    """The clip's name, with the question where there are several of it."""
+    several = sum(i.name == item.name for i in items) > 1
+    return f"{item.name}: {item.row['question']}" if several else item.name
 
 
 def preregistration_path(path: Path) -> Path:
@@ -179,9 +174,13 @@ def check_plan(plan: StudyPlan) -> None:
         raise OptionError("the arm by-hand needs masks", "Give traces by --by-hand FILES")
 
 
-def _choose(sources: Sequence[Source], plan: StudyPlan) -> tuple[list[_Item], list[LeftOut]]:
-    items: list[_Item] = []
+def _choose(
+    sources: Iterable[Source], plan: StudyPlan, pictures: Pictures
+) -> tuple[list[Item], list[Item], list[LeftOut]]:
+    """The main items, the proposed ones, and what is left out."""
+    items: list[Item] = []
     left_out: list[LeftOut] = []
+    proposed: dict[Candidate, Item] = {}
     drawn = {s.key: s for s in plan.by_hand}
     taken = {k.source.key: "used for training or gold" for k in plan.gold}
     for number, source in enumerate(sources):
@@ -196,10 +195,31 @@ def _choose(sources: Sequence[Source], plan: StudyPlan) -> tuple[list[_Item], li
                 reason = str(error)
         if reason:
             left_out.append(LeftOut(source.name, reason, share))
-            continue
-        taken[source.key] = "given twice"
-        items.append(_Item(MAIN, source, sides))
-    return items, left_out
+        else:
+            taken[source.key] = "given twice"
+            items.append(prepare(MAIN, source, sides, {}, pictures, secrets.token_hex(32)))
+        if plan.proposed:
+            # what the study has no other use for first: fewer clips are seen for two purposes
+            candidate = Candidate(source.sha256, not reason, number)
+            _consider(candidate, source, proposed, plan.proposed, pictures)
+        del sides, source  # before the next one is read
+    ordered = best(proposed, plan.proposed)
+    return items, [proposed[c] for c in ordered], left_out
+
+
+def _consider(
+    candidate: Candidate,
+    source: Source,
+    proposed: dict[Candidate, Item],
+    most: int,
+    pictures: Pictures,
+) -> None:
+    """Adds a known item of the clip where it is among the best so far, and drops the one after."""
+    chosen = best([*proposed, candidate], most)
+    if candidate in chosen and (proposal := propose_one(source)) is not None:
+        proposed[candidate] = _proposed_item(proposal, pictures)
+        for one in proposed.keys() - set(chosen):
+            del proposed[one]
 
 
 def _share(source: Source, mask: ArmMask) -> float:
@@ -235,38 +255,42 @@ def _draw_arms(
     return sides
 
 
-def _known_item(item: KnownItem) -> _Item:
-    sides, known = {}, {}
+def _known_item(item: KnownItem, pictures: Pictures) -> Item:
+    sides, known, source = {}, {}, item.read()
     for number, side in enumerate(item.sides):
         name = f"known-{number + 1}"
-        sides[name] = arm_module.hide_tracks(item.source, side.hide)
+        sides[name] = arm_module.hide_tracks(source, side.hide)
         known[name] = side.low, side.high, side.why
-    return _Item(TRAINING if item.training else GOLD, item.source, sides, known)
+    part = TRAINING if item.training else GOLD
+    return prepare(part, source, sides, known, pictures, secrets.token_hex(32))
 
 
-def _proposed_item(proposal: Proposal) -> _Item:
+def _proposed_item(proposal: Proposal, pictures: Pictures) -> Item:
     names = [f"known-{n}" for n in range(1, 1 + len(proposal.masks))]
     known = {n: (k.low, k.high, k.why) for n, k in zip(names, proposal.known, strict=True)}
-    return _Item(PROPOSED, proposal.source, dict(zip(names, proposal.masks, strict=True)), known)
+    masks = dict(zip(names, proposal.masks, strict=True))
+    return prepare(PROPOSED, proposal.source, masks, known, pictures, secrets.token_hex(32))
 
 
 def _write(
     path: Path,
-    items: Sequence[_Item],
+    items: Sequence[Item],
+    pictures: Pictures,
     left_out: Sequence[LeftOut],
     plan: StudyPlan,
     organiser: str,
+    salt: str,
 ) -> str:
     """Fills the new database; gives the text of the preregistration."""
-    salt, key = secrets.token_hex(32), secrets.token_hex(32)
-    media = _render(items, salt)
+    key = secrets.token_hex(32)
     new_private_file(path)
     db = sqlite3.connect(path, isolation_level=None)
     try:
         db.execute("PRAGMA synchronous = OFF")  # `create_study` flushes the finished file once
         create_tables(db)
         db.execute("BEGIN")
-        described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]
+        room = sizes(items)
+        described = [_insert(db, i + 1, item, pictures, room) for i, item in enumerate(items)]
         sealed = {
             "seed": plan.seed,
             "left_out": [
@@ -327,60 +351,33 @@ def public_items(described: Sequence[dict[str, Any]], salt: str) -> list[dict[st
     return sorted(public, key=lambda item: (item["clip_sha256"], item["question"]))
 
 
-def _render(items: Sequence[_Item], salt: str) -> Mapping[tuple[int, str], bytes]:
-    """The packed clips by item and arm, "" for the clip itself.
-
-    All of one size but for unmasked ones with more pictures, which have another.
-    """
-    clips: dict[tuple[int, str], bytes] = {}
-    masked: dict[tuple[int, str], bytes] = {}
-    for i, item in enumerate(items):
-        source = item.source
-        clips[i + 1, ""] = pack(source.motion) if source.motion else encode_clip(source.frames)
-        for name, side in item.sides.items():
-            masked[i + 1, name] = encode_clip(
-                composite(source, side.mask, keyed_rng(salt, "noise", i + 1, name))
-            )
-    groups = [clips, masked] if any(i.source.motion for i in items) else [clips | masked]
-    return {
-        place: content
-        for group in groups
-        for place, content in zip(group, pad_clips(list(group.values())), strict=True)
-    }
-
-
 def _insert(
-    db: sqlite3.Connection, number: int, item: _Item, media: Mapping[tuple[int, str], bytes]
+    db: sqlite3.Connection, number: int, item: Item, pictures: Pictures, room: tuple[int, int]
 ) -> dict[str, Any]:
-    """Adds one item; gives what the preregistration seals of it."""
-    source = item.source
-    height, width = source.size
-    name = writable(source.name)
-    row = {
-        "id": number, "part": item.part, "name": name, "sha256": source.sha256,
-        "question": source.question, "width": width, "height": height,
-        "times": _times(source.times), "media": media[number, ""],
-        "motion": _times(source.motion_times) if source.motion else None,
-    }  # fmt: skip
-    insert_row(db, "clips", row)
-    _insert_objects(db, number, source)
+    """Adds one item; gives what the preregistration seals of it. room: of `items.sizes`."""
+    row = {"id": number, "part": item.part, **item.row}
+    insert_row(db, "clips", row | {"media": pictures.padded(item.slot, room[0])})
+    db.executemany(
+        "INSERT INTO objects VALUES (?, ?, ?, ?, ?)", [(number, *one) for one in item.objects]
+    )
     described = {}
+    media = {arm: pictures.padded(side.slot, room[1]) for arm, side in item.sides.items()}
     # sides are numbered in an order that says nothing: by the hash of their media
-    hashes = {n: hashlib.sha256(media[number, n]).hexdigest() for n in item.sides}
+    hashes = {arm: hashlib.sha256(content).hexdigest() for arm, content in media.items()}
     for arm in sorted(item.sides, key=hashes.__getitem__):
         side = item.sides[arm]
-        low, high, why = item.known.get(arm, (None, None, None))
+        low, high, why = side.known or (None, None, None)
         details = json.dumps(side.details)
         values = (number, arm, side.hidden, details, low, high, why, hashes[arm])
         cursor = db.execute(
             "INSERT INTO sides (clip, arm, hidden, details, low, high, reason, media_sha256, media)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, media[number, arm]),
+            (*values, media[arm]),
         )
-        for track, share in coverage(source, side.mask).items():
-            db.execute(
-                "INSERT INTO coverage VALUES (?, ?, ?)", (cursor.lastrowid, track, round(share, 5))
-            )
+        db.executemany(
+            "INSERT INTO coverage VALUES (?, ?, ?)",
+            [(cursor.lastrowid, track, share) for track, share in side.coverage.items()],
+        )
         described[arm] = {
             "hidden_pixels": round(side.hidden, 1),
             "media_sha256": hashes[arm],
@@ -391,31 +388,12 @@ def _insert(
     return {
         "number": number,
         "part": item.part,
-        "clip": name,
-        "clip_sha256": source.sha256,
-        "question": source.question,
-        "frames": len(source.frames),
+        "clip": item.name,
+        "clip_sha256": item.row["sha256"],
+        "question": item.row["question"],
+        "frames": item.frames,
         "arms": described,
     }
-
-
-def _times(times: Iterable[float]) -> str:
-    return json.dumps([round(float(t), 4) for t in times])
-
-
-def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None:
-    final = source.counterfactual
-    if final is None or len(final.level) != len(source.tracks):
-        return
-    gradient = source.steps[0].gradient if source.steps else [None] * len(source.tracks)
-    for track, slope, level in zip(source.tracks, gradient, final.level, strict=True):
-        db.execute(
-            "INSERT INTO objects VALUES (?, ?, ?, ?, ?)",
-            (
-                number, track.id, writable(track.label),
-                None if slope is None else float(slope), float(level),
-            ),
-        )  # fmt: skip
 
 
 def _overlaps(described: Sequence[dict[str, Any]], arms: Sequence[str]) -> dict[str, list[float]]:

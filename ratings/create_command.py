@@ -28,7 +28,7 @@ from macd_studio.ratings.create import (
 )
 from macd_studio.ratings.gold import read_gold
 from macd_studio.ratings.plan import DESIGNS, PAIRS, RATINGS, SCALES
-from macd_studio.ratings.source import Source, read_source, source_of
+from macd_studio.ratings.source import Source, read_source, source_of, without_pixels
 
 URL = "http://127.0.0.1:7860"
 HERE = Path(__file__).parent
@@ -131,10 +131,10 @@ def create(args: argparse.Namespace) -> int:
         instructions=_instructions(args.instructions or HERE / INSTRUCTIONS[args.scale]),
         gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
         proposed=proposed,
-        by_hand=tuple(_sources(args.by_hand)),
+        by_hand=tuple(without_pixels(read_source(f)) for f in args.by_hand),
     )
     failed: list[LeftOut] = []
-    sources = list(_traced(jobs, args, failed)) if jobs else _sources(files)
+    sources = _traced(jobs, args, failed) if jobs else map(read_source, files)
     made = create_study(args.study, sources, plan, failed)
     print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
     _tell_left_out(made)
@@ -191,10 +191,6 @@ def _traced(
             if motion is not None and len(motion.pictures) > len(source.frames):
                 source = replace(source, motion=motion.pictures, motion_times=motion.times)
             yield source
-
-
-def _sources(files: Sequence[Path]) -> list[Source]:
-    return [read_source(f) for f in files]
 
 
 def _instructions(path: Path) -> str:

@@ -50,7 +50,9 @@ COLUMNS: dict[str, Column] = {
     ),
     "task": Column(str, "id of the screen; each rater has screens of their own"),
     "part": Column(
-        str, "training, main, gold (a known item), or repeat (a main screen shown again)"
+        str,
+        "training, main, gold (a known item), repeat (a main screen shown again), or adjudication"
+        " (a disputed item, by an adjudicator)",
     ),
     "position": Column(int, "place of the screen in the rater's order, from 0"),
     "item": Column(int, "number of the item, the same for all raters"),
@@ -61,6 +63,8 @@ COLUMNS: dict[str, Column] = {
     "arm": Column(
         str, "what hid the pixels on that side; of a preference the arm that was preferred"
     ),
+    "left_arm": Column(str, "what hid the pixels on the left of the screen, or on its only mask"),
+    "right_arm": Column(str, "what hid them on the right; empty where a screen shows one mask"),
     "hidden_pixels": Column(float, "pixels that the mask hides, summed over frames and strengths"),
     "old": Column(int, "the rating before the event; empty where there was none"),
     "new": Column(
@@ -181,6 +185,8 @@ def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
             "question": e["question"],
             "side": side,
             "arm": arm,
+            "left_arm": e["left_arm"],
+            "right_arm": e["right_arm"],
             "hidden_pixels": e["hidden"],
             "old": e["old"],
             "new": e["new"],

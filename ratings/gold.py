@@ -20,7 +20,7 @@ from typing import Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.validation import Flag, Number, Text, shown
-from macd_studio.ratings.source import Source, read_source
+from macd_studio.ratings.source import Source, read_source, without_pixels
 
 MOST = 200
 _RATING, _ID, _WHY = Number(1, 5, whole=True), Number(0, 10**9, whole=True), Text(500)
@@ -38,11 +38,21 @@ class KnownSide:
 
 @dataclass(frozen=True, eq=False)
 class KnownItem:
-    """A clip and a question with one or two masks whose rating is known."""
+    """A clip and a question with one or two masks whose rating is known.
+
+    path: of its trace, where `source` is without the frames until they are needed.
+    """
 
     source: Source
     training: bool
     sides: tuple[KnownSide, ...]
+    path: Path | None = None
+
+    def read(self) -> Source:
+        """The clip with its frames."""
+        if self.path is None:
+            return self.source
+        return replace(read_source(self.path), question=self.source.question)
 
 
 def read_gold(path: Path, folder: Path | None = None) -> list[KnownItem]:
@@ -65,7 +75,8 @@ def _item(raw: Any, path: str, folder: Path) -> KnownItem:
     unknown = set(raw) - {"trace", "question", "training", "sides"}
     if unknown:
         raise OptionError(f"{path} has an unknown key {shown(min(unknown))}", "Take it out")
-    source = read_source(folder / Text(4096).read(raw.get("trace"), f"{path}.trace"))
+    file = folder / Text(4096).read(raw.get("trace"), f"{path}.trace")
+    source = without_pixels(read_source(file))
     if raw.get("question") is not None:
         question = Text(2000).read(raw["question"], f"{path}.question")
         source = replace(source, question=clean_question(question))
@@ -77,6 +88,7 @@ def _item(raw: Any, path: str, folder: Path) -> KnownItem:
         source=source,
         training=Flag().read(raw.get("training", False), f"{path}.training"),
         sides=tuple(_side(s, f"{path}.sides[{i}]", ids) for i, s in enumerate(sides)),
+        path=file,
     )
 
 

@@ -7,7 +7,6 @@ unmasked ones: neither name nor size of a transfer tells one arm from another, o
 
 from __future__ import annotations
 
-import secrets
 import struct
 from collections.abc import Sequence
 
@@ -63,16 +62,6 @@ def pack(pictures: Sequence[bytes]) -> bytes:
     """WebP pictures as a packed clip without padding."""
     lengths = struct.pack(f"<{len(pictures)}I", *map(len, pictures))
     return MAGIC + struct.pack("<I", len(pictures)) + lengths + b"".join(pictures)
-
-
-def pad_clips(clips: Sequence[bytes]) -> list[bytes]:
-    """The same clips, all of one size; the padding is random, so that it cannot be compressed.
-
-    It comes from the system, not from the study's seed: whoever guesses a seed could otherwise
-    repeat its draws and read the order of the arms from them.
-    """
-    size = max(map(len, clips), default=0)
-    return [c + secrets.token_bytes(size - len(c)) for c in clips]
 
 
 def decode_clip(content: bytes) -> list[bytes]:

@@ -23,6 +23,8 @@ PAIRS: Scale = "pairs"
 SCALES = (RATINGS, PAIRS)
 """Each mask is rated 1 to 5; or of two masks the better one is named."""
 TRAINING, MAIN, GOLD, REPEAT = "training", "main", "gold", "repeat"
+ADJUDICATED = "adjudication"
+"""Of a screen that an adjudicator rates once more, see `ratings.adjudication`."""
 PROPOSED = "proposed"
 """Of an item that becomes a training or a known one once the organiser has confirmed it."""
 

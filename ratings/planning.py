@@ -3,7 +3,8 @@
 The difference of two ratings is rater + clip + rest, and the study's interval is that of
 `inference.paired_difference`: t with the fewer of raters and clips, less one. The chance to find an
 effect is that of the noncentral t with the same degrees of freedom. Standard deviations are ranges,
-as nobody knows them before: the first of each pair is the favourable one.
+as nobody knows them before: the first of each pair is the favourable one. Studies of pairs are
+planned by `planning_pairs`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from scipy.stats import t as student
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.validation import Number
+from macd_studio.ratings import planning_pairs as pairs
+from macd_studio.ratings.plan import PAIRS, RATINGS, SCALES
 from macd_studio.ratings.stats import LEVEL, Components
 
 EFFECT = 0.7
@@ -29,7 +32,7 @@ RATER_SD = (0.2, 0.6)
 CLIP_SHARE = 0.28
 """How much of the variance over clips is the clip's own, the same for every rater; as in
 `ratings.coverage`."""
-CLIPS, RATERS = (20, 50, 100, 200), (3, 5, 10, 20)
+CLIPS, N_RATERS = (20, 50, 100, 200), (3, 5, 10, 20)
 MOST = 10_000
 POWER = 0.8
 
@@ -85,31 +88,72 @@ def first_enough(effect: float, parts: Components, clips: int, most: int = 200) 
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `plan`."""
     add = parser.add_argument
-    add("--effect", type=float, default=EFFECT, help="points (default: %(default)s)")
+    add("--scale", choices=SCALES, default=RATINGS,
+        help="of the study, see `ratings create` (default: %(default)s)")  # fmt: skip
+    add("--effect", type=float, help=f"of ratings, points (default: {EFFECT:g})")
+    add("--share", type=float,
+        help="of pairs, the share preferring the first arm, ties half (default:"
+        f" {pairs.SHARE:g})")  # fmt: skip
+    add("--ties", type=float,
+        help=f"of pairs, the share without a difference (default: {pairs.TIES:g})")  # fmt: skip
     add("--clips", default=_joined(CLIPS), metavar="N,…", help="(default: %(default)s)")
-    add("--raters", default=_joined(RATERS), metavar="N,…", help="(default: %(default)s)")
-    add("--paired-sd", default=_joined(PAIRED_SD), metavar="LOW,HIGH",
-        help="of one rater's differences over clips (default: %(default)s)")  # fmt: skip
-    add("--rater-sd", default=_joined(RATER_SD), metavar="LOW,HIGH",
-        help="of raters' mean differences (default: %(default)s)")  # fmt: skip
+    add("--raters", default=_joined(N_RATERS), metavar="N,…", help="(default: %(default)s)")
+    add("--paired-sd", metavar="LOW,HIGH",
+        help="of one rater's differences of ratings over clips (default:"
+        f" {_joined(PAIRED_SD)})")  # fmt: skip
+    add("--rater-sd", metavar="LOW,HIGH",
+        help=f"of raters' mean differences (default: {_joined(RATER_SD)}), or of pairs of their"
+        f" shares ({_joined(pairs.RATER_SD)})")  # fmt: skip
 
 
 def plan(args: argparse.Namespace) -> int:
     """Prints the plan that the arguments of `add_plan` ask for."""
-    effect = float(Number(0.01, 4.0).read(args.effect, "effect") or EFFECT)
-    whole, points = Number(2, MOST, whole=True), Number(0.01, 4.0)
+    is_pairs = args.scale == PAIRS
+    for name in ("effect", "paired_sd") if is_pairs else ("share", "ties"):
+        if getattr(args, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(
+                f"{flag} is nothing of a study of {args.scale}",
+                f"Leave it out, or give --scale {RATINGS if is_pairs else PAIRS}",
+            )
     counts = [
-        [int(n) for n in _listed(text, whole, name, 12)]
+        [int(n) for n in _listed(text, Number(2, MOST, whole=True), name, 12)]
         for text, name in ((args.clips, "clips"), (args.raters, "raters"))
     ]
-    ranges = [
-        sorted(_listed(text, points, name, 2))
-        for text, name in ((args.paired_sd, "paired-sd"), (args.rater_sd, "rater-sd"))
-    ]
-    pairs = [(z[0], z[-1]) for z in ranges]
-    for line in table(effect, counts[0], counts[1], pairs[0], pairs[1]):
-        print(line)
+    for line in _of_pairs(args, *counts) if is_pairs else _of_ratings(args, *counts):
+        print(line, flush=True)
     return 0
+
+
+def _of_ratings(
+    args: argparse.Namespace, clips: Sequence[int], raters: Sequence[int]
+) -> Iterator[str]:
+    effect = EFFECT if args.effect is None else args.effect
+    effect = float(Number(0.01, 4.0).read(effect, "effect") or EFFECT)
+    points = Number(0.01, 4.0)
+    paired = _range(args.paired_sd, PAIRED_SD, points, "paired-sd")
+    return table(effect, clips, raters, paired, _range(args.rater_sd, RATER_SD, points, "rater-sd"))
+
+
+def _of_pairs(
+    args: argparse.Namespace, clips: Sequence[int], raters: Sequence[int]
+) -> Iterator[str]:
+    share = pairs.SHARE if args.share is None else args.share
+    share = float(Number(0.01, 0.99).read(share, "share") or pairs.SHARE)
+    if share == 0.5:
+        raise OptionError("a share of 0.5 is no preference to be found", "Give another --share")
+    ties = pairs.TIES if args.ties is None else args.ties
+    ties = float(Number(0.0, 0.9).read(ties, "ties") or 0.0)
+    spread = _range(args.rater_sd, pairs.RATER_SD, Number(0.0, 0.5), "rater-sd")
+    at = pairs.Setting(share, ties, spread[0]), pairs.Setting(share, ties, spread[1])
+    return pairs.table(at, clips, raters, CLIP_SHARE, POWER)
+
+
+def _range(
+    text: str | None, usual: tuple[float, float], rule: Number, name: str
+) -> tuple[float, float]:
+    found = sorted(_listed(text, rule, name, 2)) if text is not None else usual
+    return found[0], found[-1]
 
 
 def _joined(values: Sequence[float]) -> str:

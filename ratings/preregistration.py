@@ -17,9 +17,12 @@ TARGETS = {"ratings": 0.15, "pairs": 0.05}
 the share that prefers the first arm."""
 SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.3, 2.0, 0.0
 """Below these a rater is named in the report; see PLAN."""
-SLIPS, APART, FAR, ALARM = 0.1, 2, 0.2, 0.01
+SLIPS, APART, FAR, ALARM = 0.1, 2, 0.22, 0.01
 """A careful rater misses SLIPS of the known ratings, and rates FAR of the masks seen twice APART
-points or more apart; a rater is named where what is seen has a lower probability than ALARM."""
+points or more apart; a rater is named where what is seen has a lower probability than ALARM. FAR is
+the share of careful raters whose noise has an SD of 0.9 points (`ratings.alarms`)."""
+DISPUTED = {"ratings": 3, "pairs": 2}
+"""Points between two ratings of a mask by raters without a mark, from which an item is disputed."""
 LEAST_SEEN = 6
 """Ratings, items, or screens with a difference, below which a rule says nothing."""
 
@@ -46,13 +49,18 @@ PLAN = {
     " much more raters give to the arms that hide the object",
     "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
     f" miss so many known ratings, or rate so many masks that they saw twice {APART} points or more"
-    f" apart, as a rater who does so with {SLIPS:.0%} and {FAR:.0%} of them would with a"
+    " apart, their lean to a side taken out (the mean of what a mask got more on the left, in whole"
+    f" points), as a rater who does so with {SLIPS:.0%} and {FAR:.0%} of them would with a"
     f" probability below {ALARM:.0%}; who give one side the higher rating more often than chance"
     f" does with that probability (two-sided binomial test); whose ratings have a standard"
     f" deviation below {SPREAD_LEAST}; who take less than {SECONDS_LEAST:g} s an item (median); or"
     " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
     f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
     " screens with a difference",
+    "adjudication": "items are disputed where raters without a mark are"
+    f" {DISPUTED['ratings']} points or more apart on a mask. An adjudicator may rate them once more"
+    " without seeing a rating. The primary analysis is over the raters' own ratings all the same;"
+    " it is repeated with the adjudicator's in their place, and both are stated side by side",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
     f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
     " page shows the width, not the difference",
@@ -70,7 +78,12 @@ PLAN_OF_PAIRS = PLAN | {
     "answers": "the last preference of a screen that the server received counts; screens left by"
     " cannot judge and repeated screens are left out of all but the repeat consistency",
     "exclusions": PLAN["exclusions"].replace(
-        f"{APART} points or more apart", "the opposite way"
+        f"rate so many masks that they saw twice {APART} points or more apart",
+        "decide so many screens that they saw twice the opposite way",
+    ),
+    "adjudication": PLAN["adjudication"].replace(
+        f"raters without a mark are {DISPUTED['ratings']} points or more apart on a mask",
+        "one rater without a mark prefers one mask, and another one the other",
     ),
     "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
 }  # fmt: skip

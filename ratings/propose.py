@@ -7,7 +7,7 @@ whether the question can still be answered is not seen by a program. NumPy only.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,13 +38,28 @@ class Proposal:
     known: tuple[KnownSide, KnownSide] = (RIGHT, WRONG)
 
 
-def propose(sources: Sequence[Source], most: int) -> list[Proposal]:
-    """At most so many, one for each clip file first, in the order of the sources."""
-    found = [p for p in map(propose_one, sources) if p is not None]
-    first: dict[str, Proposal] = {}
-    for proposal in found:
-        first.setdefault(proposal.source.sha256, proposal)
-    again = [p for p in found if p not in first.values()]
+@dataclass(frozen=True)
+class Candidate:
+    """A clip of which an item could be proposed. used: whether it is rated too; number: its place
+    among the sources.
+    """
+
+    sha256: str
+    used: bool
+    number: int
+
+
+def best(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
+    """At most so many: clips that are not rated first, one for each clip file before another.
+
+    Candidates that are added later never make one better placed that had no place before, so that
+    it can be asked again with each.
+    """
+    ordered = sorted(candidates, key=lambda c: (c.used, c.number))
+    first: dict[str, Candidate] = {}
+    for candidate in ordered:
+        first.setdefault(candidate.sha256, candidate)
+    again = [c for c in ordered if c not in first.values()]
     return [*first.values(), *again][:most]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.events import HIGH, LOW
-from macd_studio.ratings.plan import GOLD, REPEAT, TRAINING
+from macd_studio.ratings.plan import ADJUDICATED, GOLD, PAIRS, RATINGS, REPEAT, TRAINING
 from macd_studio.ratings.preregistration import (
     AGREEMENT_LEAST,
     ALARM,
@@ -29,11 +29,14 @@ class Quality:
 
     done: share of the screens they went through. gold: share of known ratings met. repeat_same,
     repeat_apart, repeat_far: of `repeated` masks seen twice, the share of equal ratings, the mean
-    distance, and the share two points or more apart. left: of `decided` screens, the share on which
-    the left mask got the higher rating. spread: standard deviation of the main ratings. others:
-    correlation with the mean of the other raters over the same masks, of which there are
-    `compared`. seconds: median on an item, of `timed`. reasons: why the report names them; rules:
-    the same as words of RULES.
+    distance, and the share two points or more apart once the rater's lean to a side is taken out.
+    left: of `decided` screens, the share on which the left mask got the higher rating. spread:
+    standard deviation of the main ratings. others: correlation with the mean of the other raters
+    over the same masks, of which there are `compared`. seconds: median on an item, of `timed`.
+    reasons: why the report names them; rules: the same as words of RULES.
+
+    In a study of pairs one preference rates both masks of a screen, so that only the left mask is
+    counted: two numbers that follow from each other are no two observations.
     """
 
     rater: int
@@ -62,27 +65,37 @@ RULES = ("known items", "repeats", "sides", "one rating", "time", "others")
 """What a rater may be named for, in the order of `reasons`."""
 
 
-def judge_raters(answers: Sequence[Answer], screens: Sequence[Screen]) -> list[Quality]:
-    """Every rater who has begun, by number."""
+def judge_raters(
+    answers: Sequence[Answer], screens: Sequence[Screen], scale: str = RATINGS
+) -> list[Quality]:
+    """Every rater who has begun, by number; no adjudicator. scale: of `plan.SCALES`."""
     main = main_answers(answers, screens)
-    begun = sorted({a.rater for a in answers if a.rating is not None} | {
-        s.rater for s in screens if s.done})  # fmt: skip
-    return [judge_rater(r, answers, screens, main) for r in begun]
+    begun = sorted(
+        {a.rater for a in answers if a.rating is not None and a.part != ADJUDICATED}
+        | {s.rater for s in screens if s.done and s.part != ADJUDICATED}
+    )
+    return [judge_rater(r, answers, screens, main, scale) for r in begun]
 
 
 def judge_rater(
-    rater: int, answers: Sequence[Answer], screens: Sequence[Screen], main: Sequence[Answer]
+    rater: int,
+    answers: Sequence[Answer],
+    screens: Sequence[Screen],
+    main: Sequence[Answer],
+    scale: str = RATINGS,
 ) -> Quality:
     """One rater by number. main: what the analysis is over, `answers.main_answers`."""
     own = [s for s in screens if s.rater == rater and s.part != TRAINING]
-    rated = [a for a in main if a.rater == rater]
-    values = [float(a.rating or 0) for a in rated]
+    both = [a for a in main if a.rater == rater]
+    rated = [a for a in both if scale == RATINGS or a.side == 0]
+    values = [float(a.rating or 0) for a in both]
     known = [a for a in answers if a.rater == rater and a.part == GOLD and a.rating is not None]
-    met = [_is_met(a) for a in known]
-    pairs = _repeated(rater, answers)
+    met = [_is_met(a) for a in known if scale == RATINGS or a.side == 0]
+    pairs = [z for z in _repeated(rater, answers) if scale == RATINGS or z[1].side == 0]
+    apart = [abs((b.rating or 0) - (a.rating or 0)) for a, b in pairs]
     seconds = [s.seconds for s in own if s.seconds is not None and s.done and not s.skipped]
     others, compared = _with_others(rated, main)
-    left, decided = _sides(rated)
+    left, decided = _sides(both)
     quality = Quality(
         rater=rater,
         done=sum(s.done for s in own) / max(len(own), 1),
@@ -91,9 +104,9 @@ def judge_rater(
         flagged=sum(bool(s.notes) for s in own),
         gold=_mean([float(m) for m in met]),
         gold_count=len(met),
-        repeat_same=_mean([float(a == b) for a, b in pairs]),
-        repeat_apart=_mean([float(abs(a - b)) for a, b in pairs]),
-        repeat_far=_mean([float(abs(a - b) >= APART) for a, b in pairs]),
+        repeat_same=_mean([float(z == 0) for z in apart]),
+        repeat_apart=_mean([float(z) for z in apart]),
+        repeat_far=_mean([float(z >= APART) for z in _without_lean(pairs)]),
         repeated=len(pairs),
         left=left / decided if decided else float("nan"),
         decided=decided,
@@ -105,17 +118,20 @@ def judge_rater(
         reasons=(),
         rules=(),
     )
-    found = _reasons(quality)
+    found = _reasons(quality, scale)
     return replace(quality, reasons=tuple(found.values()), rules=tuple(found))
 
 
-def _reasons(q: Quality) -> dict[str, str]:
+def _reasons(q: Quality, scale: str) -> dict[str, str]:
     """By the rule, of RULES, why the rater is named."""
     from scipy.stats import binomtest  # takes half a second, and the page starts without
 
     missed = round(q.gold_count * (1 - q.gold)) if q.gold_count else 0
     far = round(q.repeated * q.repeat_far) if q.repeated else 0
     left = round(q.decided * q.left) if q.decided else 0
+    twice = f"rates {q.repeat_far:.0%} of the masks seen twice {APART} points or more apart"
+    if scale == PAIRS:
+        twice = f"decides {q.repeat_far:.0%} of the screens seen twice the opposite way"
     found = {
         "known items": (
             _is_unlikely(missed, q.gold_count, SLIPS),
@@ -123,7 +139,7 @@ def _reasons(q: Quality) -> dict[str, str]:
         ),
         "repeats": (
             _is_unlikely(far, q.repeated, FAR),
-            f"rates {q.repeat_far:.0%} of the masks seen twice {APART} points or more apart",
+            f"{twice}, their lean to a side taken out",
         ),
         "sides": (
             q.decided >= LEAST_SEEN and binomtest(left, q.decided).pvalue < ALARM,
@@ -158,17 +174,29 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _repeated(rater: int, answers: Sequence[Answer]) -> list[tuple[int, int]]:
-    first = {
-        (a.task, a.arm): a.rating for a in answers if a.rater == rater and a.rating is not None
-    }
+def _repeated(rater: int, answers: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
+    """Both answers to every mask that the rater saw twice, the first one first."""
+    first = {(a.task, a.arm): a for a in answers if a.rater == rater and a.rating is not None}
     pairs = []
     for a in answers:
         if a.rater == rater and a.part == REPEAT and a.rating is not None and a.repeats:
             before = first.get((a.repeats, a.arm))
             if before is not None:
-                pairs.append((before, a.rating))
+                pairs.append((before, a))
     return pairs
+
+
+def _without_lean(pairs: Sequence[tuple[Answer, Answer]]) -> list[float]:
+    """How far both ratings of each mask are apart, without the rater's lean to a side.
+
+    A screen comes again with its sides exchanged, so that a lean moves the ratings of every mask
+    apart however steady the rater is. lean: the mean of what a mask got more on the left than on
+    the right, in whole points, as ratings are; 0 where screens show one mask.
+    """
+    more = [(b.rating or 0) - (a.rating or 0) for a, b in pairs]
+    to_left = [a.side - b.side for a, b in pairs]
+    lean = round(_mean([m * z for m, z in zip(more, to_left, strict=True)])) if pairs else 0
+    return [abs(m - lean * z) for m, z in zip(more, to_left, strict=True)]
 
 
 def _sides(rated: Sequence[Answer]) -> tuple[int, int]:

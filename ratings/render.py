@@ -8,6 +8,7 @@ from typing import Any
 from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.system.shipped import document_style
 from macd_studio.core.text.words import count, visible
+from macd_studio.ratings.adjudication_blocks import adjudication_blocks
 from macd_studio.ratings.blocks import (
     BOLD,
     DASH,
@@ -26,7 +27,7 @@ from macd_studio.ratings.control_blocks import (
     preference_blocks,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.plan import RATINGS
+from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
 
@@ -61,6 +62,8 @@ def blocks(report: dict[str, Any]) -> list[Block]:
     if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
         out += [Block("h2", "Why masks were rated low"), *_reasons(report)]
     out += [Block("h2", "Agreement"), *_agreement(report)]
+    if (report.get("adjudication") or {}).get("rated"):
+        out += [Block("h2", "Disputed items"), *adjudication_blocks(report)]
     out += [Block("h2", "What raters say about the gradient"), *_gradient(report)]
     out += [Block("h2", "Raters"), *_raters(report)]
     out += [Block("h2", "How this was planned"), Block("table", rows=_plan_table(study))]
@@ -85,8 +88,8 @@ def _head(report: dict[str, Any]) -> list[Block]:
             "p",
             f"{count(study['items'], 'item')}, {study['design']} design, arms"
             f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
-            f" {study['raters_planned']} planned, {count(study['ratings'], 'rating')}; the study is"
-            f" {study['state']}. Preregistration sha256 {study['sha256']}.",
+            f" {study['raters_planned']} planned, {count(study['ratings'], _unit(study))}; the"
+            f" study is {study['state']}. Preregistration sha256 {study['sha256']}.",
         )
     )
     if study["left_out"]:
@@ -292,6 +295,10 @@ def _raters(report: dict[str, Any]) -> list[Block]:
             )
         )
     return out
+
+
+def _unit(study: dict[str, Any]) -> str:
+    return "preference" if study.get("scale") == PAIRS else "rating"
 
 
 def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.ratings.adjudication import adjudication_figures
 from macd_studio.ratings.answers import (
     Answer,
     conflicts_of,
@@ -27,8 +28,8 @@ from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.overlap import control_figures, left_out_sizes
-from macd_studio.ratings.plan import GOLD, MAIN, PAIRS, TRAINING
-from macd_studio.ratings.preferences import preference_figures
+from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
+from macd_studio.ratings.preferences import pairs_of, preference_figures
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
 from macd_studio.ratings.quality import Quality, judge_raters
 from macd_studio.ratings.roster import Rater
@@ -72,13 +73,14 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     plan = study.preregistration
     answers, screens = read_answers(study), read_screens(study)
     main = main_answers(answers, screens)
-    quality = judge_raters(answers, screens)
+    quality = judge_raters(answers, screens, study.scale)
     named = [q.rater for q in quality if q.reasons]
     raters = study.raters()
     by_id = {r.id: r for r in raters}
     names = {r.id: r.name for r in raters}
     arms = list(plan["arms"])
     clean = [a for a in main if a.rater not in named]
+    judges = {s.rater for s in screens if s.part == ADJUDICATED}
     pairs, planned = study.scale == PAIRS, plan_of(study.scale)
     out: dict[str, Any] = {
         "study": {
@@ -91,10 +93,10 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "items": sum(i["part"] == MAIN for i in study.items),
             "left_out": study.left_out,
             "raters_planned": plan["raters"],
-            "raters_invited": len(raters),
+            "raters_invited": len({r.id for r in raters} - judges),
             "raters_begun": len(quality),
             "simulated_raters": sum(bool(r.simulated) for r in raters),
-            "ratings": len(main),
+            "ratings": len(pairs_of(main)) if pairs else len(main),
             "plan": plan["analysis"],
             "changed": [k for k in planned if plan["analysis"].get(k) != planned[k]],
             "known": _known(study),
@@ -109,6 +111,9 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         if named
         else {},
         "named": [names[r] for r in named],
+        "adjudication": adjudication_figures(
+            main, answers, screens, raters, arms, named, study.scale
+        ),
         "agreement": _agreement(main, names, resamples),
         "sides": _sides(main),
         "reasons": {arm: _reasons([a for a in main if a.arm == arm]) for arm in arms},

@@ -7,11 +7,22 @@ import json
 import re
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.plan import GOLD, MAIN, PROPOSED, TRAINING, Shown, keyed_rng, plan_tasks
+from macd_studio.ratings.plan import (
+    ADJUDICATED,
+    GOLD,
+    MAIN,
+    PROPOSED,
+    TRAINING,
+    Shown,
+    Task,
+    keyed_rng,
+    plan_tasks,
+)
 from macd_studio.ratings.secret import derived_code, hash_code, new_code
 from macd_studio.ratings.study_file import StudyFile
 
@@ -133,6 +144,10 @@ class Roster(StudyFile):
         shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
         with self.transaction() as db:
             (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
+            # adjudicators take no place in the pairs of raters
+            (others,) = db.execute(
+                "SELECT count(DISTINCT rater) FROM tasks WHERE part = ?", (ADJUDICATED,)
+            ).fetchone()
             for number, code in enumerate(codes, known + 1):
                 db.execute(
                     "INSERT INTO raters VALUES (?, ?, ?, ?, ?)",
@@ -142,19 +157,22 @@ class Roster(StudyFile):
                 # who signs in may do so at two servers that do not know of each other, and gets
                 # the same screens there: drawn by the code, not by how many came before
                 rng = keyed_rng(self._login_key, "screens", code) if signed_in else None
-                place = number - 1 if rng is None else int(rng.integers(2**31))
+                place = number - 1 - others if rng is None else int(rng.integers(2**31))
                 tasks = plan_tasks(
                     self.design, shown[MAIN], shown[TRAINING], shown[GOLD],
                     self.preregistration["repeat"], self.key, place,
                 )  # fmt: skip
                 ids = [(secrets.token_bytes if rng is None else rng.bytes)(16).hex() for _ in tasks]
-                ordered = sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None)
-                for at, task in ordered:
-                    again = None if task.repeats is None else ids[task.repeats]
-                    db.execute(
-                        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                        (ids[at], number, at, task.part, task.clip, task.left, task.right, again),
-                    )
+                insert_tasks(db, number, tasks, ids)
+
+    def add_adjudicator(self, code: str, tasks: Sequence[Task]) -> None:
+        """Makes somebody with this code who rates these screens, and is no rater of the others."""
+        with self.transaction() as db:
+            (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
+            name = free_name(db, 1, "A")
+            row = (known + 1, name, hash_code(code), None, self.clock())
+            db.execute("INSERT INTO raters VALUES (?, ?, ?, ?, ?)", row)
+            insert_tasks(db, known + 1, tasks, [secrets.token_hex(16) for _ in tasks])
 
     def confirm(self, item: int, role: str) -> None:
         """Notes what a proposed item is for raters invited from now on: one of ROLES.
@@ -285,8 +303,21 @@ def last_stamp(db: sqlite3.Connection) -> int:
     return int(newest)
 
 
-def free_name(db: sqlite3.Connection, number: int) -> str:
-    """The name of a new rater: R and the number, or the next one that nobody has."""
-    while db.execute("SELECT 1 FROM raters WHERE name = ?", (f"R{number:02d}",)).fetchone():
+def free_name(db: sqlite3.Connection, number: int, letter: str = "R") -> str:
+    """The name of a new rater: R and the number, or the next one that nobody has.
+
+    letter: A for an adjudicator.
+    """
+    while db.execute("SELECT 1 FROM raters WHERE name = ?", (f"{letter}{number:02d}",)).fetchone():
         number += 1
-    return f"R{number:02d}"
+    return f"{letter}{number:02d}"
+
+
+def insert_tasks(
+    db: sqlite3.Connection, rater: int, tasks: Sequence[Task], ids: Sequence[str]
+) -> None:
+    """Adds a rater's screens in their order, under these ids."""
+    for at, task in sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None):
+        again = None if task.repeats is None else ids[task.repeats]
+        row = (ids[at], rater, at, task.part, task.clip, task.left, task.right, again)
+        db.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)

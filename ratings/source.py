@@ -6,7 +6,7 @@ The only module that reads a trace's loosely typed parts (clip, backbone, option
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,14 @@ class Source:
 def read_source(path: str | Path) -> Source:
     """Reads a trace file; raises TraceError for anything else."""
     return source_of(load(path))
+
+
+def without_pixels(source: Source) -> Source:
+    """The same without its pictures, of which the frames keep their shape: for what needs masks.
+
+    Black frames that share one byte take no memory.
+    """
+    return replace(source, frames=np.broadcast_to(np.uint8(0), source.frames.shape), motion=())
 
 
 def source_of(trace: Trace) -> Source:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
@@ -152,6 +153,7 @@ def spearman(
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
+@lru_cache(1000)
 def student(freedom: float) -> float:
     """Half the width of a two-sided interval of level `LEVEL`, in standard errors."""
     from scipy.stats import t

@@ -34,6 +34,7 @@ from macd_studio.evals.printing.report import auroc_table, honest_table, readme_
 from macd_studio.evals.printing.report_files import load
 from macd_studio.evals.studies.captions import markdown as captions_table
 from macd_studio.evals.studies.choice_test import choice_cell, choice_table, power_table, size_table
+from macd_studio.evals.studies.control_masks import made_by, overlap_table
 from macd_studio.evals.studies.control_masks import markdown as controls_table
 from macd_studio.evals.studies.headroom_tables import gain_text, search_table
 from macd_studio.evals.studies.headroom_tables import markdown as headroom_table
@@ -46,7 +47,14 @@ from macd_studio.evals.studies.trainings import bars_table, spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "docs" / "toyworld-results"
-PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md", "docs/registration.md")
+PAGES = (
+    "README.md",
+    "docs/why.md",
+    "docs/rating.md",
+    "docs/results.md",
+    "docs/toyworld.md",
+    "docs/registration.md",
+)
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
 
@@ -168,6 +176,9 @@ KINDS: dict[str, Callable[..., str]] = {
     "registered": lambda r, row: change(list(r["registered"]["rows"][int(row)]["delta"])),
     "registered-said": lambda r, row: r["registered"]["rows"][int(row)]["verdict"],
     "controls-table": lambda r: controls_table(r["controls"]),
+    "controls-overlap": lambda r: overlap_table(r["controls"]),
+    "controls-by": lambda r: made_by(r["controls"]),
+    "controls-n": lambda r: str(len(r["controls"]["clips"])),
     "former": lambda r, regime, method: gain_text(_crossed(r, "search", regime, method)),
     "search-table": lambda r: search_table(r["search"]),
     "choice-table": lambda r: choice_table(r["choices"]),
@@ -228,6 +239,9 @@ SECTIONS = {
     "registered": "registered",
     "registered-said": "registered",
     "controls-table": "controls",
+    "controls-overlap": "controls",
+    "controls-by": "controls",
+    "controls-n": "controls",
     "former": "search",
     "search-table": "search",
     "choice-table": "choices",

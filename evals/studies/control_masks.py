@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
@@ -175,6 +176,43 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join([table(heads, lines), *sentences])
 
 
+def overlap_table(report: dict[str, Any]) -> str:
+    """By kind of clips and control, how much of what MACD hides the control hides too.
+
+    Beside it the share of all pixels that MACD hides: a mask of that area at places that have
+    nothing to do with MACD's would share as much of it, on average. The interval of a mean is that
+    of t over clips. Windows of a real clip are no clips of their own: their mean has none.
+    """
+    heads = ["items", "control", "n", "MACD hides, mean %", "shared, mean % [95 %]",
+             "median [5 %, 95 %]", "half or more shared"]  # fmt: skip
+    lines = []
+    for kind in report["kinds"]:
+        for name in CONTROLS:
+            have = [r for r in report["clips"] if r["kind"] == kind and name in r["overlap"]]
+            if not have:
+                lines.append([kind, name, "0", "–", "–", "–", "–"])
+                continue
+            shared = 100 * np.array([r["overlap"][name] for r in have])
+            hides = 100 * np.mean([r["hidden"] for r in have])
+            low, middle, high = np.quantile(shared, [0.05, 0.5, 0.95])
+            mean = f"{shared.mean():.0f}"
+            if kind == "drawn" and len(have) > 1:
+                half = (
+                    float(student.ppf(0.975, len(have) - 1) * shared.std(ddof=1)) / len(have) ** 0.5
+                )
+                mean += f" [{shared.mean() - half:.0f}, {shared.mean() + half:.0f}]"
+            lines.append([
+                kind, name, str(len(have)), f"{hides:.0f}", mean,
+                f"{middle:.0f} [{low:.0f}, {high:.0f}]", str(int((shared >= 50).sum())),
+            ])  # fmt: skip
+    return table(heads, lines)
+
+
+def made_by(report: dict[str, Any]) -> str:
+    """Seed and machine of the figures, as the end of a sentence."""
+    return f"seed {report['seed']}; {report['machine']}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Draws every control once a clip, prints the table and writes it with --out."""
     parser = command_line("evals.studies.control_masks", __doc__)
@@ -213,6 +251,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "clips": [asdict(r) for r in rows],
     }
     print(markdown(report))
+    print(f"\n{overlap_table(report)}\n\n{made_by(report)}")
     if args.out:
         args.out.write_text(json.dumps(report) + "\n", encoding="utf-8")
     return 0

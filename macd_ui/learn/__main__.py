@@ -1,6 +1,7 @@
 """`python -m macd_ui.learn OUT [--zip]`: the course as a static site, for any host or no host.
 
-`python -m macd_ui.learn collect FOLDER`: what a class predicted, see `collect`.
+`python -m macd_ui.learn collect FOLDER [--picture FILE.svg] [--names]`: what a class predicted, see
+`collect`.
 
 index.html in OUT opens from disk; with --zip everything lies in OUT.zip too, to be handed out.
 Exit codes: 0 written, 2 bad input.
@@ -16,6 +17,7 @@ from pathlib import Path
 from macd_studio.commands import parser as command_line
 from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.learn import collect as collecting
+from macd_studio.macd_ui.learn.picture import picture
 from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
 
@@ -58,14 +60,25 @@ def _collect(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--examples", action="append", default=[], metavar="FOLDER", help="as the course had them"
     )
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="draw the predictions of the class too"
+    )
+    parser.add_argument(
+        "--names", action="store_true",
+        help="with a table of the names that pupils typed: for you, not for the class",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
 
     def tell() -> None:
         site = Site(options.language, folders=example_folders(options.examples))
-        found = collecting.collect(Path(options.folder), site.edition())
-        print(collecting.report(found, site.chapters(), site.tasks()), end="")
+        found, chapters = collecting.collect(Path(options.folder), site.edition()), site.chapters()
+        if options.picture is not None:
+            options.picture.write_text(picture(found, chapters), encoding="utf-8")
+        print(collecting.report(found, chapters, site.tasks()), end="")
+        if options.names:
+            print(f"\n{collecting.names(found)}", end="")
 
-    return exit_code(tell, "the class")
+    return exit_code(tell, "the picture")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Each `.json` file in FOLDER is one that *Save as JSON* wrote on the results page. Nothing in it is
 trusted: its size, its form and its edition of the course are checked, and a file that fails is
 named and left out. Told are counts of the class, question by question: what was predicted, how
-often that was right, and how many answers show a misconception. Names of files are not kept.
+often that was right, and how many answers show a misconception. A pupil may have typed a name: it
+is told with `--names` alone. Names of files are not kept.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from typing import Any
 from macd_studio.core.description import Exactly
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import count, visible
-from macd_studio.core.validation import Flag, Number
+from macd_studio.core.validation import Flag, Number, Text
 from macd_studio.macd_ui.learn.chapters import Chapter
 from macd_studio.macd_ui.learn.markup import plain
 
 MOST_FILES, MOST_BYTES, MOST_ANSWERS = 2000, 200_000, 200
 """Of a folder; of a file; of the predictions, and of the choices, in one."""
 HANDS = Number(0, 999, whole=True)
+NAME = Text(60)
+"""What a pupil may type as a name; the page's field takes as much."""
 _ID = re.compile(r"[a-z0-9-]{1,60}(/[0-9]{1,3})?")
 _CHOICE = Number(0, 99, whole=True)
 _OBJECTS = Exactly(Number(0, 2**31 - 1, whole=True), 0, 64)
@@ -43,11 +46,23 @@ class Asked:
     sure: float = 0.0
 
 
+@dataclass(frozen=True)
+class Pupil:
+    """One file. name: what was typed, "" for nothing; predictions of chapters, and how many of them
+    were right; confidence: their mean, [0, 1], NaN without one."""
+
+    name: str
+    predictions: int
+    right: int
+    confidence: float
+
+
 @dataclass
 class Class:
     """What a folder of saved answers holds. refused: why, for each file that was left out."""
 
     files: int = 0
+    pupils: list[Pupil] = field(default_factory=list)
     asked: dict[str, Asked] = field(default_factory=dict)
     chosen: dict[str, Counter[tuple[int, ...]]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -90,17 +105,18 @@ def read_saved(file: Path, edition: str) -> dict[str, Any]:
         raise OptionError(
             "of another edition of the course", "Collect with the version that was used"
         )
-    parts = {name: content.get(name, {}) for name in ("answers", "chosen")}
-    for name, part in parts.items():
+    name = " ".join(NAME.read(content.get("name", ""), "name").split())
+    parts = {part: content.get(part, {}) for part in ("answers", "chosen")}
+    for name_of, part in parts.items():
         if not isinstance(part, dict) or len(part) > MOST_ANSWERS:
-            raise OptionError(f"{name}: no table of at most {MOST_ANSWERS}", remedy)
+            raise OptionError(f"{name_of}: no table of at most {MOST_ANSWERS}", remedy)
         if not all(_ID.fullmatch(key) for key in part):
-            raise OptionError(f"{name}: a name that no question has", remedy)
+            raise OptionError(f"{name_of}: a name that no question has", remedy)
     for key, answer in parts["answers"].items():
         _check_answer(answer, key)
     for key, objects in parts["chosen"].items():
         _OBJECTS.read(objects, key)
-    return parts
+    return {"name": name, **parts}
 
 
 def _check_answer(answer: Any, where: str) -> None:
@@ -117,6 +133,7 @@ def _check_answer(answer: Any, where: str) -> None:
 
 def _add(found: Class, saved: Mapping[str, Any]) -> None:
     found.files += 1
+    found.pupils.append(_pupil(saved))
     for key, answer in saved["answers"].items():
         asked = found.asked.setdefault(key, Asked())
         if hands := answer.get("counts"):  # a class that answered together
@@ -129,6 +146,30 @@ def _add(found: Class, saved: Mapping[str, Any]) -> None:
         asked.sure += answer["confidence"]
     for key, objects in saved["chosen"].items():
         found.chosen.setdefault(key, Counter())[tuple(sorted(set(objects)))] += 1
+
+
+def _pupil(saved: Mapping[str, Any]) -> Pupil:
+    own = [a for key, a in saved["answers"].items() if "/" not in key]
+    sure = sum(a["confidence"] for a in own) / len(own) if own else float("nan")
+    return Pupil(saved["name"], len(own), sum(a["right"] for a in own), sure)
+
+
+def names(found: Class) -> str:
+    """Who handed in, by name, and what each predicted, as a table in Markdown."""
+    lines = [
+        "## Names",
+        "",
+        "| name | predictions | right | mean confidence |",
+        "|---|---|---|---|",
+    ]
+    for p in sorted(found.pupils, key=lambda p: (p.name == "", p.name.casefold())):
+        name = visible(p.name).replace("\\", "\\\\").replace("|", "\\|") or "no name"
+        sure = f"{p.confidence:.0%}" if p.predictions else "–"
+        lines.append(f"| {name} | {p.predictions} | {p.right} | {sure} |")
+    twice = [n for n, k in Counter(p.name for p in found.pupils if p.name).items() if k > 1]
+    if twice:
+        lines += ["", f"More than one file: {', '.join(visible(n) for n in sorted(twice))}."]
+    return "\n".join(lines) + "\n"
 
 
 def report(found: Class, chapters: Sequence[Chapter], subsets: Mapping[str, Task]) -> str:

@@ -79,18 +79,29 @@ function revokeButton(rater) {
   return button;
 }
 
+/**
+ * A number with its noun.
+ *
+ * @param {number} n
+ * @param {string} noun
+ */
+function counted(n, noun) {
+  return n === 1 ? `1 ${noun}` : `${n} ${noun}s`;
+}
+
 async function refresh() {
   const now = await askJson(code, "organise/api/state");
   const study = now.study;
   part("state").textContent = study.state;
-  part("summary").textContent = `${study.items} items, ${study.design} design, arms ${study.arms.join(", ")}; `
-    + `${study.raters_begun} raters of ${study.raters_planned} planned have begun; ${study.ratings} ratings.`
+  const given = study.scale === "pairs" ? "preference" : "rating";
+  part("summary").textContent = `${counted(study.items, "item")}, ${study.design} design, arms ${study.arms.join(", ")}; `
+    + `${counted(study.raters_begun, "rater")} of ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
     + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
   part("power").textContent = powerWords(now.power, now.half_width, now.target, now.too_few_to_stop);
   const alpha = now.agreement.alpha;
   part("agreement").textContent = `Krippendorff's alpha ${number(alpha.value)} [${number(alpha.low)}, `
     + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `
-    + `${now.sides.decided} screens.`;
+    + `${counted(now.sides.decided, "screen")}.`;
   part("raters").replaceChildren(table([
     ["rater", "done", "known items", "repeats equal", "median s", "named because", "access"],
     ...now.raters.map((/** @type {any} */ r) => [

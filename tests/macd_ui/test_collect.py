@@ -1,6 +1,7 @@
 """What a class predicted: saved answers read as nobody's word, counted question by question."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -8,6 +9,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.truth import is_right
 from macd_studio.macd_ui.learn.__main__ import main
 from macd_studio.macd_ui.learn.collect import MOST_BYTES, collect, read_saved, report
+from macd_studio.macd_ui.learn.picture import BAR, BELIEF, OTHER, RIGHT, picture
 from macd_studio.macd_ui.learn.site import Site
 
 LEAN = "04-lean"
@@ -81,6 +83,9 @@ def test_the_task_knows_what_repairs_the_answer(site, task):
 @pytest.mark.parametrize(("change", "why"), [
     ({"edition": "0"}, "another edition"),
     ({"course": None}, "not saved by this course"),
+    ({"name": 1}, "name"),
+    ({"name": "x" * 61}, "at most 60"),
+    ({"name": "\0"}, "not text"),
     ({"answers": []}, "no table"),
     ({"answers": {"../x": answer(0)}}, "no question has"),
     ({"answers": {LEAN: 1}}, "no answer"),
@@ -119,3 +124,53 @@ def test_the_command_tells_and_refuses(site, tmp_path, capsys):
     for wrong in ("empty", "none"):
         assert main(["collect", str(tmp_path / wrong)]) == 2
     assert "no folder" in capsys.readouterr().err
+
+
+def test_names_are_told_when_asked_for_and_nowhere_else(site, tmp_path, capsys):
+    folder = write(
+        tmp_path / "class",
+        saved(site, {LEAN: answer(0, 0.5, right=True), "before/0": answer(1)}, name=" Zoë  B "),
+        saved(site, {}, name="a|b\x1b[2J"),
+        saved(site, {LEAN: answer(1, 0.9)}, name="Zoë B"),
+        saved(site, {LEAN: answer(1)}),
+    )
+    drawn = tmp_path / "class.svg"
+    assert main(["collect", str(folder), "--picture", str(drawn)]) == 0
+    assert "Zoë" not in capsys.readouterr().out + drawn.read_text(encoding="utf-8")
+    assert main(["collect", str(folder), "--names"]) == 0
+    told = capsys.readouterr().out
+    assert "| Zoë B | 1 | 1 | 50% |" in told
+    assert "| Zoë B | 1 | 0 | 90% |" in told
+    assert "| a\\|b\\\\x1b[2J | 0 | 0 | – |" in told
+    assert told.rstrip().splitlines()[-3].startswith("| no name | 1 ")
+    assert "More than one file: Zoë B." in told
+
+
+def test_the_picture_has_a_bar_for_every_answer_as_long_as_its_share(site, tmp_path):
+    answers = [answer(2), answer(2), answer(2), answer(1)]
+    folder = write(tmp_path / "class", *(saved(site, {LEAN: a}) for a in answers))
+    found = collect(folder, site.edition())
+    (chapter,) = (c for c in site.chapters() if c.name == LEAN)
+    root = ElementTree.fromstring(picture(found, site.chapters()))
+    space = "{http://www.w3.org/2000/svg}"
+    bars = [r for r in root.iter(f"{space}rect") if r.get("height") == "16.0"]
+    assert len(bars) == len(chapter.prediction.options)
+    assert [float(b.get("width")) for b in bars] == pytest.approx([1, BAR / 4, BAR * 3 / 4])
+    shows = {o for _, options in chapter.shown_by for o in options}
+    for i, bar in enumerate(bars):
+        kind = RIGHT if i == chapter.prediction.answer else BELIEF if i in shows else OTHER
+        assert bar.get("fill") == kind
+    texts = [t.text for t in root.iter(f"{space}text")]
+    assert "3 of 4 (75%)" in texts
+    assert not any("href" in name for e in root.iter() for name in e.attrib)
+
+
+def test_a_folder_without_predictions_has_a_picture_too(site, tmp_path):
+    found = collect(write(tmp_path / "class", saved(site, {})), site.edition())
+    assert "No file holds a prediction" in picture(found, site.chapters())
+
+
+def test_a_picture_that_cannot_be_written_is_told(site, tmp_path, capsys):
+    folder = write(tmp_path / "class", saved(site, {LEAN: answer(0)}))
+    assert main(["collect", str(folder), "--picture", str(tmp_path / "no" / "x.svg")]) == 2
+    assert "the picture cannot be written" in capsys.readouterr().err

@@ -1,7 +1,10 @@
 """What a study is made from: items, arms of equal area, media that tell nothing, the plan."""
 
+import gc
 import json
 import sqlite3
+import tracemalloc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +17,10 @@ from macd_studio.core.system.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
+from macd_studio.ratings.create_command import HERE
 from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.gold import read_gold
+from macd_studio.ratings.items import Pictures
 from macd_studio.ratings.media import composite, decode_clip, encode_clip
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.schema import FROZEN, SEALED
@@ -228,3 +234,73 @@ def test_what_is_no_study_is_refused(tmp_path):
         Study(tmp_path / "missing.db")
     assert LEAST < 0.01
     assert Path(tmp_path / "a.db").read_bytes() == b"x" * 5000
+
+
+def counted(clips, alive):
+    """Sources that are made when they are asked for; how many still live is noted each time."""
+    made = []
+    for i in range(clips):
+        one = source(i, frames=np.full((4, 240, 320, 3), i, np.uint8))
+        made.append(weakref.ref(one))
+        yield one
+        del one
+        gc.collect()
+        alive.append(sum(ref() is not None for ref in made))
+
+
+def peak(folder, clips):
+    """The most memory that making a study takes at a time, bytes."""
+    folder.mkdir()
+    alive = []
+    tracemalloc.start()
+    try:
+        plan = StudyPlan(seed=1, proposed=3, repeat=0.0)
+        made = create_study(folder / "s.db", counted(clips, alive), plan)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (made.items, made.proposed) == (clips, 3)
+    assert max(alive) <= 1  # the one that was asked for last
+    assert {p.name for p in folder.iterdir()} == {"s.db", "s.preregistration.json"}
+    return most
+
+
+def test_one_clip_is_held_at_a_time_however_many_there_are(tmp_path):
+    """A clip of this size takes 0.9 MB of frames and 2.5 MB of masks."""
+    few, many = peak(tmp_path / "few", 4), peak(tmp_path / "many", 20)
+    assert many < few + 2_000_000
+
+
+def test_a_study_that_fails_leaves_no_file(tmp_path):
+    def broken():
+        yield source(0)
+        raise OptionError("no trace", "Give another")
+
+    with pytest.raises(OptionError, match="no trace"):
+        create_study(tmp_path / "s.db", broken(), StudyPlan(seed=1))
+    with pytest.raises(OptionError, match="no item stays"):
+        create_study(tmp_path / "s.db", [source(1, level=(0.0, 0.0))], StudyPlan(seed=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pictures_lie_in_a_private_file_until_the_study_is_written(tmp_path):
+    with Pictures(tmp_path / "x.pictures") as pictures:
+        first, second = pictures.add(b"abc"), pictures.add(b"defgh")
+        assert (tmp_path / "x.pictures").stat().st_mode & 0o777 == 0o600
+        assert pictures.padded(second, 5) == b"defgh"
+        padded = [pictures.padded(first, 9) for _ in range(2)]
+        assert {len(p) for p in padded} == {9}
+        assert {p[:3] for p in padded} == {b"abc"}
+        assert padded[0] != padded[1]  # the padding is random
+    assert not (tmp_path / "x.pictures").exists()
+    with pytest.raises(OptionError, match="cannot be written"), Pictures(tmp_path / "no" / "x"):
+        pass
+
+
+def test_a_known_item_is_read_again_when_its_pictures_are_made(tmp_path):
+    (item, *_) = read_gold(HERE / "examples_gold.json", assets() / "examples")
+    assert not item.source.frames.any()
+    whole = item.read()
+    assert whole.frames.any()
+    assert (whole.frames.shape, whole.question) == (item.source.frames.shape, item.source.question)
+    assert item.source.frames.strides == (0, 0, 0, 0)  # one byte for all

@@ -115,3 +115,11 @@ def test_a_preregistration_tells_when_the_analysis_has_changed(tmp_path, monkeyp
     assert "analyses otherwise than was preregistered: exclusions." in text
     assert "| exclusions | none |" in text
     assert json.loads(json.dumps(study.preregistration))["analysis"]["exclusions"] == "none"
+
+
+def test_items_of_one_clip_are_told_apart(tmp_path):
+    sources = [source(1), source(1, question="Does it bark?"), source(2)]
+    made = create_study(tmp_path / "s.db", sources, StudyPlan(seed=1))
+    (shares,) = made.overlaps.values()
+    assert [name for name, _ in shares] == [
+        "clip-1.mp4: Is there a dog?", "clip-1.mp4: Does it bark?", "clip-2.mp4"]  # fmt: skip

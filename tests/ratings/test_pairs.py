@@ -99,7 +99,7 @@ def test_the_report_gives_the_share_that_prefers_the_first_arm(study):
     assert "macd preferred to random-elsewhere: **67% [" in text
     assert "the paper's" not in text.split("## How this was planned")[0]
     assert "<table" in html_page(result)
-    assert not [q for q in result["raters"] if "points" in " ".join(q["reasons"])]
+    assert "18 preferences; the study is open" in text
 
 
 def test_what_cannot_be_judged_is_counted_and_left_out(study):
@@ -120,7 +120,7 @@ def test_what_cannot_be_judged_is_counted_and_left_out(study):
 def test_simulated_raters_give_preferences(study):
     simulate(study, effect=3.0)
     result = figures(study, 100)
-    assert result["study"]["ratings"] > 40
+    assert result["study"]["ratings"] > 20
     assert result["differences"]["random-elsewhere"]["difference"]["value"] > 0.65
 
 

@@ -2,8 +2,11 @@
 
 import csv
 import io
+import re
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -12,7 +15,19 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.export import content_of
-from macd_studio.ratings.planning import EFFECT, RATERS, chance, first_enough, parts_of, table
+from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.planning import (
+    CLIP_SHARE,
+    EFFECT,
+    N_RATERS,
+    POWER,
+    chance,
+    first_enough,
+    parts_of,
+    table,
+)
+from macd_studio.ratings.planning_pairs import RATER_SD, SHARE, TIES, Setting, drawn, latent, tried
+from macd_studio.ratings.planning_pairs import table as table_of_pairs
 from macd_studio.ratings.store import Study
 from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.ratings.studies import copy_study, event, raw
@@ -122,10 +137,6 @@ def test_the_command_prints_one_link(study, capsys):
 
 def test_a_plan_says_what_drawn_studies_find():
     """The chance to find an effect, against intervals of drawn studies."""
-    import numpy as np
-
-    from macd_studio.ratings.inference import paired_difference
-
     rng, effect = np.random.default_rng(0), 0.4
     parts = parts_of(1.0, 0.3)
     found = []
@@ -141,7 +152,7 @@ def test_a_plan_says_what_drawn_studies_find():
 
 def test_the_guide_s_plan_is_the_one_of_the_command():
     text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
-    for line in table(EFFECT, (20, 50, 200), RATERS):
+    for line in table(EFFECT, (20, 50, 200), N_RATERS):
         if line.startswith("|") or "for a chance" in line:
             assert line in text
 
@@ -152,5 +163,58 @@ def test_the_plan_is_printed_and_bad_words_are_told(capsys):
     assert "| 30 | 8 | 240 | ± " not in told
     assert "| 30 | 8 | 240 | " in told
     for bad in (["--effect", "9"], ["--clips", "a"], ["--clips", "1"], ["--raters", "2.5"],
-                ["--paired-sd", "1,2,3"], ["--clips", "nan"]):  # fmt: skip
+                ["--paired-sd", "1,2,3"], ["--clips", "nan"], ["--ties", "0.1"]):  # fmt: skip
         assert main(["plan", *bad]) == 2
+
+
+PAIRS_PLAN = Setting(0.65, 0.2, 0.15)
+
+
+def test_drawn_pairs_have_the_shares_that_were_asked_for():
+    """Each rater's share over 4,000 clips, of 400 raters: errors are those of the draw."""
+    parts = latent(PAIRS_PLAN, 0.0)
+    values = drawn(np.random.default_rng(0), parts, 400, 4000)
+    assert set(np.unique(values)) == {0, 0.5, 1}
+    assert values.mean() == pytest.approx(0.65, abs=3 * 0.15 / 20)
+    assert (values == 0.5).mean() == pytest.approx(0.2, abs=0.02)
+    assert values.mean(1).std() == pytest.approx(0.15, abs=0.02)
+    by_clip = drawn(np.random.default_rng(1), latent(Setting(0.65, 0.2, 0.0), 0.28), 400, 400)
+    within = 0.65 * 0.35 - 0.2 / 4
+    assert by_clip.var() == pytest.approx(within, abs=0.01)
+    assert by_clip.mean(0).var() == pytest.approx(0.28 * within, rel=0.2)
+
+
+def test_a_plan_of_pairs_finds_a_preference_on_either_side_alike():
+    chances = [tried(Setting(share, 0.2, 0.05), 0.28, 5, 40, 150)[1] for share in (0.7, 0.3)]
+    assert chances[0] == pytest.approx(chances[1], abs=0.16)
+    assert min(chances) > 0.6
+    assert tried(Setting(0.51, 0.2, 0.05), 0.28, 5, 40, 150)[1] < 0.15
+
+
+def test_the_guide_s_plan_of_pairs_is_the_one_of_the_command():
+    text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
+    at = Setting(SHARE, TIES, RATER_SD[0]), Setting(SHARE, TIES, RATER_SD[1])
+    lines = table_of_pairs(at, (20,), (3, 5), CLIP_SHARE, POWER)
+    rows = [line for line in islice(lines, 7) if line.startswith("|")]  # without the search
+    assert len(rows) == 4
+    assert all(row in text for row in rows)
+
+
+def test_a_plan_of_pairs_is_printed_with_raters_enough(capsys):
+    words = ["plan", "--scale", "pairs", "--share", "0.9", "--clips", "12", "--raters", "4"]
+    assert main([*words, "--ties", "0", "--rater-sd", "0.02"]) == 0
+    told = capsys.readouterr().out
+    assert "| 12 | 4 | 48 | " in told
+    (enough,) = re.findall(r"12 clips: (\d+) raters for a chance of 80%", told)
+    at = Setting(0.9, 0.0, 0.02)
+    assert tried(at, CLIP_SHARE, int(enough), 12)[1] >= POWER
+    assert tried(at, CLIP_SHARE, int(enough) - 1, 12)[1] < POWER
+
+
+@pytest.mark.parametrize("bad", [
+    ["--effect", "1"], ["--paired-sd", "1"], ["--share", "0.5"], ["--share", "0.95"],
+    ["--ties", "0.8"], ["--rater-sd", "0.05,0.4"], ["--clips", "9000", "--raters", "9000"],
+])  # fmt: skip
+def test_what_no_study_of_pairs_can_be(bad, capsys):
+    assert main(["plan", "--scale", "pairs", *bad]) == 2
+    assert capsys.readouterr().out == ""

@@ -12,7 +12,7 @@ from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.media import decode_clip
-from macd_studio.ratings.propose import asked_tracks, far_corner, propose, propose_one
+from macd_studio.ratings.propose import Candidate, asked_tracks, best, far_corner, propose_one
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study
@@ -51,12 +51,23 @@ def test_one_mask_hides_what_is_asked_and_the_other_leaves_it():
     assert propose_one(source(1, problem="the run was not finished")) is None
 
 
-def test_each_clip_comes_once_before_any_comes_again():
-    sources = [source(1), source(1, question="Does the dog bark?"), source(2), source(3)]
-    assert [p.source.name for p in propose(sources, 3)] == [
-        "clip-1.mp4", "clip-2.mp4", "clip-3.mp4"]  # fmt: skip
-    assert len(propose(sources, 9)) == 4
-    assert propose(sources, 0) == []
+def test_each_clip_comes_once_before_any_comes_again_and_unrated_ones_first():
+    given = [Candidate("a", True, 0), Candidate("a", False, 1), Candidate("b", True, 2),
+             Candidate("b", True, 3), Candidate("c", False, 4)]  # fmt: skip
+    assert [c.number for c in best(given, 9)] == [1, 4, 2, 0, 3]
+    assert [c.number for c in best(given, 2)] == [1, 4]
+    assert best(given, 0) == []
+
+
+def test_who_is_not_among_the_best_never_comes_back():
+    """So that the pictures of no more than the best are kept while clips are read."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        given = [Candidate("abc"[rng.integers(3)], bool(rng.integers(2)), n) for n in range(8)]
+        kept: list[Candidate] = []
+        for one in given:
+            kept = best([*kept, one], 3)
+        assert kept == best(given, 3)
 
 
 @pytest.fixture

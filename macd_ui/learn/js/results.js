@@ -10,6 +10,8 @@ import { brier, guessing, mean, reliability } from "./score.js";
 /** @import { Course, Locked, Quiz, Say } from "./types" */
 /** @import { Store } from "./store.js" */
 
+const LONGEST_NAME = 60;
+
 /**
  * @param {{ root: HTMLElement, course: Course, quiz: Quiz, store: Store, say: Say, restart: () => void }} given
  */
@@ -49,8 +51,12 @@ export function showResults({ root, course, quiz, store, say, restart }) {
       },
     },
   }, say("again"));
-  root.append(el("div", { class: "ln-buttons ln-no-print" },
-    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile("macd-learn.json", blob(store, all)) } }, say("save_json")),
+  const name = el("input", { type: "text", maxlength: LONGEST_NAME, autocomplete: "off", value: store.state.name });
+  name.addEventListener("input", () => store.call(name.value));
+  root.append(
+    el("div", { class: "ln-name ln-no-print" }, el("label", {}, say("name"), name), el("p", { class: "ln-note" }, say("name_note"))),
+    el("div", { class: "ln-buttons ln-no-print" },
+    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile(fileName(store.state.name), blob(store, all)) } }, say("save_json")),
     el("button", { type: "button", class: "ln-button", on: { click: () => print() } }, say("print")), again));
 }
 
@@ -109,10 +115,20 @@ function list(course, answers, say) {
 }
 
 /**
+ * A class puts its files into one folder, where two of one name cannot lie.
+ *
+ * @param {string} name of the reader, "" for none
+ */
+function fileName(name) {
+  const plain = name.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").toLowerCase();
+  return plain ? `macd-learn-${plain}.json` : "macd-learn.json";
+}
+
+/**
  * @param {Store} store
  * @param {[string, Locked][]} answers
  */
 function blob(store, answers) {
-  const content = { course: "macd-learn", edition: store.state.edition, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
+  const content = { course: "macd-learn", edition: store.state.edition, name: store.state.name, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
   return new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" });
 }

@@ -54,6 +54,12 @@ export class Store {
     this.save();
   }
 
+  /** What the reader calls themselves in a saved file; "" for nothing. @param {string} name */
+  call(name) {
+    this.state.name = name;
+    this.save();
+  }
+
   /** @param {string} id */
   finish(id) {
     this.state.done[id] = true;
@@ -77,7 +83,7 @@ export class Store {
  * @returns {Kept}
  */
 function fresh(edition) {
-  return { edition, answers: {}, done: {}, chosen: {}, hands: false, at: "" };
+  return { edition, answers: {}, done: {}, chosen: {}, hands: false, at: "", name: "" };
 }
 
 /**
@@ -87,7 +93,7 @@ function fresh(edition) {
  */
 function isKept(value) {
   const isTable = (/** @type {any} */ x) => Boolean(x) && typeof x === "object" && !Array.isArray(x);
-  return isTable(value) && typeof value.edition === "string" && typeof value.at === "string"
+  return isTable(value) && typeof value.edition === "string" && typeof value.at === "string" && (value.name === undefined || typeof value.name === "string")
     && isTable(value.done) && (value.chosen === undefined || isTable(value.chosen)) && isTable(value.answers) && Object.values(value.answers).every((a) =>
     isTable(a) && Number.isInteger(a.choice) && typeof a.right === "boolean"
       && a.confidence >= 0 && a.confidence <= 1);

@@ -1,0 +1,170 @@
+"""Items on which raters disagree, rated once more by an adjudicator who sees no other rating.
+
+A rater's own ratings never change. The report gives the primary outcome as it was preregistered,
+and beside it the same with the adjudicator's ratings in the place of all raters' on these items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from macd_studio.ratings.answers import (
+    Answer,
+    Screen,
+    main_answers,
+    paired_values,
+    read_answers,
+    read_screens,
+)
+from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.plan import ADJUDICATED, Task
+from macd_studio.ratings.preregistration import DISPUTED
+from macd_studio.ratings.quality import judge_raters
+from macd_studio.ratings.roster import CLOSED, Rater
+from macd_studio.ratings.secret import new_code
+from macd_studio.ratings.store import Study
+
+Unit = tuple[int, frozenset[str]]
+"""A clip with the arms that one screen shows of it."""
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """An item with a mask whose ratings are `apart` points apart, which is the threshold or more.
+
+    raters: of whom at least two rated that mask.
+    """
+
+    item: int
+    arm: str
+    apart: int
+    raters: int
+
+
+def units(main: Iterable[Answer]) -> dict[str, Unit]:
+    """By screen, what it shows."""
+    arms: dict[str, tuple[int, set[str]]] = {}
+    for a in main:
+        arms.setdefault(a.task, (a.clip, set()))[1].add(a.arm)
+    return {task: (clip, frozenset(names)) for task, (clip, names) in arms.items()}
+
+
+def disputes(main: Sequence[Answer], named: Sequence[int], scale: str) -> list[Dispute]:
+    """By item, the mask on which raters without a mark disagree most, where that is enough.
+
+    main: `answers.main_answers`. named: raters with a mark. In a study of pairs a preference for
+    one mask and one for the other are 2 points apart.
+    """
+    given: dict[tuple[int, str], list[int]] = {}
+    for a in main:
+        if a.rater not in named and a.rating is not None:
+            given.setdefault((a.clip, a.arm), []).append(a.rating)
+    worst: dict[int, Dispute] = {}
+    for (clip, arm), ratings in sorted(given.items()):
+        found = Dispute(clip, arm, max(ratings) - min(ratings), len(ratings))
+        if found.apart >= DISPUTED[scale] and found.apart > worst.get(clip, _NOTHING).apart:
+            worst[clip] = found
+    return [worst[clip] for clip in sorted(worst)]
+
+
+_NOTHING = Dispute(0, "", 0, 0)
+
+
+def open_disputes(study: Study) -> tuple[list[Dispute], list[Dispute]]:
+    """All disputed items, and those that no adjudicator has whose link still opens."""
+    answers, screens = read_answers(study), read_screens(study)
+    main = main_answers(answers, screens)
+    named = [q.rater for q in judge_raters(answers, screens, study.scale) if q.reasons]
+    found = disputes(main, named, study.scale)
+    gone = {r.id for r in study.raters() if r.revoked}
+    given = {s.clip for s in screens if s.part == ADJUDICATED and s.rater not in gone}
+    return found, [d for d in found if d.item not in given]
+
+
+def appoint(study: Study) -> tuple[str, list[Dispute]]:
+    """The code of a new adjudicator, and the disputed items that they will rate.
+
+    They see each once with the arms that raters saw together, in an order and on sides of their
+    own. Raises Refused where no item is left, or the study is closed.
+    """
+    if study.state == CLOSED:
+        raise Refused("the study is closed, and takes no rating", "Open it at /organise")
+    found, left = open_disputes(study)
+    if not left:
+        what = "all disputed items have an adjudicator" if found else "no item is disputed"
+        raise Refused(what, f"Raters must be {DISPUTED[study.scale]} points apart on a mask")
+    main = main_answers(read_answers(study), read_screens(study))
+    items = {d.item for d in left}
+    shown = sorted({(c, tuple(sorted(arms))) for c, arms in units(main).values() if c in items})
+    number = {(r["clip"], r["arm"]): r["id"] for r in study.rows("SELECT * FROM sides")}
+    code, rng = new_code(), np.random.default_rng()
+    tasks = []
+    for i in rng.permutation(len(shown)):
+        clip, arms = shown[i]
+        sides = [number[clip, arms[k]] for k in rng.permutation(len(arms))]
+        tasks.append(Task(ADJUDICATED, clip, sides[0], sides[1] if len(sides) > 1 else None))
+    study.add_adjudicator(code, tasks)
+    return code, left
+
+
+def with_adjudicated(
+    main: Sequence[Answer], answers: Sequence[Answer], screens: Sequence[Screen]
+) -> list[Answer]:
+    """The main answers, with the adjudicator's in the place of all on what they rated."""
+    skipped = {s.task for s in screens if s.skipped}
+    own = [
+        a
+        for a in answers
+        if a.part == ADJUDICATED and a.rating is not None and a.task not in skipped
+    ]
+    seen = units(own)
+    new = {(seen[a.task], a.arm): a.rating for a in own}
+    shown = units(main)
+    return [replace(a, rating=new.get((shown[a.task], a.arm), a.rating)) for a in main]
+
+
+def adjudication_figures(
+    main: Sequence[Answer],
+    answers: Sequence[Answer],
+    screens: Sequence[Screen],
+    raters: Sequence[Rater],
+    arms: Sequence[str],
+    named: Sequence[int],
+    scale: str,
+) -> dict[str, Any]:
+    """What the report says of disputed items: plain values.
+
+    differences: by the other arm, the primary outcome with adjudicated values; {} without any.
+    """
+    found = disputes(main, named, scale)
+    own = [s for s in screens if s.part == ADJUDICATED]
+    changed = with_adjudicated(main, answers, screens)
+    given = {a.task for a in answers if a.part == ADJUDICATED and a.rating is not None}
+    rated = {s.clip for s in own if s.task in given and not s.skipped}
+    differences = {}
+    places = sorted({a.rater for a in main}), sorted({a.clip for a in main})
+    for other in arms[1:] if rated else ():
+        values = paired_values(changed, arms[0], other, *places, scale)
+        e = paired_difference(values).primary
+        differences[other] = {
+            "pairs": int(np.isfinite(values).sum()),
+            "difference": {"value": e.value, "low": e.low, "high": e.high},
+        }
+    names: Mapping[int, str] = {r.id: r.name for r in raters}
+    return {
+        "threshold": DISPUTED[scale],
+        "rated": len({a.clip for a in main}),
+        "disputed": [
+            {"item": d.item, "arm": d.arm, "apart": d.apart, "raters": d.raters} for d in found
+        ],
+        "adjudicators": sorted({names[s.rater] for s in own}),
+        "given": sorted({s.clip for s in own}),
+        "adjudicated": sorted(rated),
+        "cannot": sorted({s.clip for s in own if s.skipped}),
+        "differences": differences,
+    }

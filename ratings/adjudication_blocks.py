@@ -1,0 +1,51 @@
+"""The report's section on disputed items: the result without and with adjudicated values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from macd_studio.core.text.words import count
+from macd_studio.ratings.blocks import Block
+from macd_studio.ratings.control_blocks import outcome_name, outcome_text
+
+
+def adjudication_blocks(report: dict[str, Any]) -> list[Block]:
+    """Which items are disputed, who adjudicated, and both results side by side."""
+    a = report["adjudication"]
+    text = (
+        f"{count(len(a['disputed']), 'item')} of {a['rated']} rated ones"
+        f" {'is' if len(a['disputed']) == 1 else 'are'} disputed: raters without a mark are"
+        f" {a['threshold']} points or more apart on a mask."
+    )
+    out = [Block("p", text)]
+    if a["disputed"]:
+        items: list[tuple[str, ...]] = [("item", "mask", "points apart", "ratings")]
+        for d in a["disputed"]:
+            items.append((str(d["item"]), d["arm"], str(d["apart"]), str(d["raters"])))
+        out.append(Block("table", rows=tuple(items)))
+    if not a["adjudicators"]:
+        return out
+    text = (
+        f"{', '.join(a['adjudicators'])} rated {len(a['adjudicated'])} of"
+        f" {count(len(a['given']), 'item')} that were disputed when they were asked, without seeing"
+        " any other rating."
+    )
+    if a["cannot"]:
+        text += f" {count(len(a['cannot']), 'item')} had a screen that they could not judge."
+    out.append(Block("p", text))
+    if a["differences"]:
+        rows = [("", "as raters rated (primary)", "with adjudicated values")]
+        for other, d in a["differences"].items():
+            primary = outcome_text(report, report["differences"][other]["difference"])
+            with_them = outcome_text(report, d["difference"])
+            rows.append((outcome_name(report, other), primary, with_them))
+        out.append(Block("table", rows=tuple(rows)))
+        out.append(
+            Block(
+                "p",
+                "On the right the adjudicator's ratings stand for those of all raters on these"
+                " items, and for no other. Raters cannot differ there any more, so that its"
+                " interval does not tell how sure the result is.",
+            )
+        )
+    return out
