@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
-
 from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
@@ -126,6 +124,8 @@ class Setting:
 
     def content(self, benchmark: Benchmark) -> str:
         """Names the setting by its content, models and code included, wherever its files lie."""
+        import torch  # rows are read without
+
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
         del parts["data"]  # the fingerprint is that of what lies there
         del parts["offload"]

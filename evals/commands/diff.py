@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
         "--rule", default="", help="scoring rule of both, or A,B; their own without"
     )
     parser.add_argument("--over", default="", help=f"what is counted: {', '.join(OVER)}; or A,B")
+    parser.add_argument("--split", default="", help="only questions of this split or regime")
     parser.add_argument("--benchmark", choices=tuple(FILES), help="where neither is a folder")
     parser.add_argument(
         "--data", type=Path, help="its folder; with --rerun also where A's lies now"
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         Asked(args.first, methods[0], rules[0], overs[0]),
         Asked(args.second, methods[1], rules[1], overs[1]),
         questions,
+        args.split,
     )
     more: dict[str, Any] = {}
     made = None
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
         work = args.out or Path("runs/diff")
         more[RERUN] = rerun(first, second, args.rerun, work, args.data, args.python, say)
-    more["notes"] = [*more.get("notes", ()), *first.notes, *second.notes]
+    more["notes"] = list(dict.fromkeys([*more.get("notes", ()), *first.notes, *second.notes]))
     report = plain(first, second, made, more)
     print(visible(markdown(report).rstrip("\n")))
     if args.out is not None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
 from macd_studio.evals.answer import ONE_VIEW, PendingAnswer
+from macd_studio.evals.benchmarks import DRAWN
+from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.commands.common import write_json
 from macd_studio.evals.protocol.given import FILES
 from macd_studio.evals.rows import Setting, read_setting, row_key
@@ -55,10 +58,11 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
         folder = assembled(setting.backbone, dict(job.parts), out / "models")
         setting = replace(setting, backbone=str(folder))
     benchmark = setting.open()
-    items = {i.id: i for i in benchmark.items("all", 10**9)}
+    items = items_of(benchmark, ids)
     if missing := [i for i in ids if i not in items]:
         raise BenchmarkError(
-            f"{shown(setting.data, 200)} does not have the question {shown(missing[0])}",
+            f"{shown(setting.data or benchmark.name, 200)} does not have the question"
+            f" {shown(missing[0])}",
             "Name the folder of the first figure's questions by --data",
         )
     own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or (1.0, 0.1)
@@ -69,6 +73,19 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
     ]
     rows = complete(planned, setting, out / "rows")
     return {w.item.id: _text(rows[w.key]) for w in planned}
+
+
+def items_of(benchmark: Benchmark, ids: Sequence[str]) -> dict[str, Item]:
+    """These questions of a benchmark, by id; those that it does not have are left out."""
+    if benchmark.name not in DRAWN:
+        return {i.id: i for i in benchmark.items("all", 10**9)}
+    find: Any = getattr(benchmark, "item")  # noqa: B009  (only drawn ones have it)
+    found = {}
+    for name in ids:
+        key, _, which = name.rpartition("/")
+        with suppress(ValueError, IndexError, KeyError):
+            found[name] = find(key, int(which))
+    return found
 
 
 def _text(row: Any) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.border import KIND, VERSION
+from macd_studio.evals.protocol.figure import DRAWN_RULE
 from macd_studio.evals.protocol.hashes import DIGITS, around_hash, asked_hash
 from macd_studio.evals.rows import Row, Setting, code_fingerprint
 
@@ -47,7 +48,7 @@ def make_protocol(
             "content": benchmark.fingerprint(),
         },
         "scoring": {
-            "rule": report.get("rule", "read" if report.get("kind") != "files" else ""),
+            "rule": report.get("rule", DRAWN_RULE if report.get("kind") != "files" else ""),
             "source": report.get("source", ""),
             "over": report.get("over", "all"),
             "held_out": report.get("held_out", 0),
