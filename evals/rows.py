@@ -129,7 +129,7 @@ class Setting:
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
         del parts["data"]  # the fingerprint is that of what lies there
         del parts["offload"]
-        parts["masks"] = _files_fingerprint(Path(self.masks)) if self.masks else ""
+        parts["masks"] = files_fingerprint(Path(self.masks)) if self.masks else ""
         if not self.masks:
             del parts["masks"]  # as before there were any
         if self.dtype == "auto":
@@ -198,10 +198,10 @@ SEED_STEP = 1000
 def _model_content(name: str) -> str:
     """A model's name, or the fingerprint of its files where it is a local one."""
     path = Path(name)
-    return name if name == "toyworld" or not path.exists() else _files_fingerprint(path)
+    return name if name == "toyworld" or not path.exists() else files_fingerprint(path)
 
 
-def _files_fingerprint(path: Path) -> str:
+def files_fingerprint(path: Path) -> str:
     """Of the contents of a model's files and their names within its folder."""
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     return _sha([(f.relative_to(path).as_posix(), _file_digest(f, f.stat())) for f in files])

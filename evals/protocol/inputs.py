@@ -33,6 +33,13 @@ REMEDY = "Give a folder of `python -m evals run`, a file of answers, or paper:FI
 FOLDER = "Give the --out folder of `python -m evals run`, of this version"
 
 
+OTHERS = {
+    "detectors.json": "a study that compares sources of objects",
+    "pairs.json": "what pairs of clips tell",
+}
+"""Other results of `python -m evals` by a file of their folder."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """How one side is asked for. rule, over: "" for its own."""
@@ -111,6 +118,9 @@ def _questions(figure: Figure) -> Questions:
 def _folder(asked: Asked) -> Figure:
     """A report of ours with its protocol."""
     folder, named = _split(asked.text)
+    for name, what in OTHERS.items():
+        if (folder / name).is_file() and not (folder / "report.json").exists():
+            raise OptionError(f"{place(folder)} holds {what}, which is no single figure", FOLDER)
     report = read_json(folder / "report.json", FOLDER)
     protocol = read_protocol(folder / NAME_OF_FILE)
     try:

@@ -15,10 +15,11 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.border import KIND, VERSION
 from macd_studio.evals.protocol.figure import DRAWN_RULE
 from macd_studio.evals.protocol.hashes import DIGITS, around_hash, asked_hash
-from macd_studio.evals.rows import Row, Setting, code_fingerprint
+from macd_studio.evals.rows import Row, Setting, code_fingerprint, files_fingerprint
 
 Plain = dict[str, Any]
 OF_THE_CLIP = ("clip", "frames", "times", "source", "read")
+OF_PARTNER = " (partner)"
 Answers = Mapping[tuple[str, str], Row]
 
 
@@ -28,11 +29,13 @@ def make_protocol(
     items: Sequence[Item],
     answers: Answers,
     report: Plain,
+    sources: Mapping[str, tuple[Setting, Answers]] | None = None,
 ) -> Plain:
     """The protocol of a run as plain values; `border.read_protocol` takes them.
 
     answers: (question, method) → its row; what a question was computed from is the baseline's.
-    report: of the run, with methods, contrasts, figures and failures.
+    report: of the run, with methods, contrasts, figures and failures. sources: of a study of
+    detectors, where the objects of each come from, with the answers that were computed from them.
     """
     models, clips = _Listed(), _Listed()
     asked = [_item(benchmark, i, answers.get((i.id, "baseline")), models, clips) for i in items]
@@ -56,6 +59,10 @@ def make_protocol(
         },
         "setting": _setting(setting),
         "methods": {m: _method(m, items, answers, report) for m in report["methods"]},
+        "sources": {
+            name: _source(own, {m: _method(m, items, given, report) for m in report["methods"]})
+            for name, (own, given) in (sources or {}).items()
+        },
         "models": models.values,
         "clips": clips.values,
         "items": asked,
@@ -93,6 +100,18 @@ def _setting(setting: Setting) -> Plain:
     return dict(plain)
 
 
+def _source(setting: Setting, methods: Plain) -> Plain:
+    """Where objects come from: detector, thresholds, hash of the files; and what then failed."""
+    plain = _setting(setting)
+    return {
+        "detector": plain["detector"] if setting.boxes == "detector" else "",
+        "boxes": setting.boxes,
+        "detect": plain["options"]["detect"],
+        "masks": files_fingerprint(Path(setting.masks)) if setting.masks else "",
+        "methods": methods,
+    }
+
+
 def _method(method: str, items: Sequence[Item], answers: Answers, report: Plain) -> Plain:
     contrast = report.get("contrasts", {}).get(method)
     rows = [(i.id, row) for i in items if (row := answers.get((i.id, method))) is not None]
@@ -113,9 +132,11 @@ def _item(
         n: given[n] for n in ("clip", "frames", "times", "source", "read") if n in given
     }
     group = getattr(benchmark, "group", None)
+    partner = given.get("partner")
     return {
         "id": item.id,
         "clip": clips.at(Plain(key=item.clip) | shown),
+        "partner": clips.at({"key": f"{item.clip}{OF_PARTNER}", **partner}) if partner else None,
         "by": models.at(given["by"]) if "by" in given else None,
         "kind": item.kind,
         "truth": item.truth,
