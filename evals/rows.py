@@ -83,7 +83,7 @@ class Setting:
     """What a run is about, the same for all its items.
 
     boxes: "detector", "truth" or "files". masks: the folder of these files. data: folder of a
-    benchmark of video files. fps, side: see
+    benchmark of video files; clips: of the folder whose videos are shown instead. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
     prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
     backbone's weights are quantised. dtype: what it computes in. offload: whether those that do not
@@ -104,9 +104,12 @@ class Setting:
     offload: bool = False
     masks: str = ""
     dtype: Dtype = "auto"
+    clips: str = ""
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
+        if self.clips:
+            return self._with_other_clips()
         if self.masks:
             from macd_studio.evals.tracks import Annotated
 
@@ -118,6 +121,22 @@ class Setting:
         sampling = Sampling(self.options.video, self.fps, self.side)
         return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)
 
+    def _with_other_clips(self) -> Benchmark:
+        from macd_studio.evals.benchmarks import open_files
+        from macd_studio.evals.benchmarks.files import FileBenchmark, Sampling
+        from macd_studio.evals.benchmarks.other_clips import OtherClips
+
+        shown = replace(self, data=self.clips, clips="", masks="").open()
+        assert isinstance(shown, FileBenchmark)
+        sampling = Sampling(self.options.video, self.fps, self.side)
+        asked = open_files(self.benchmark, Path(self.data), sampling, self.published, videos=False)
+        both: Any = OtherClips(asked, shown)
+        if not self.masks:
+            return both  # type: ignore[no-any-return]
+        from macd_studio.evals.tracks import Annotated
+
+        return Annotated(both, Path(self.masks), self.options.track)
+
     def as_dict(self) -> dict[str, Any]:
         """As plain values; `read_setting` takes them."""
         return asdict(self)
@@ -127,7 +146,7 @@ class Setting:
         import torch  # rows are read without
 
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
-        del parts["data"]  # the fingerprint is that of what lies there
+        del parts["data"], parts["clips"]  # the fingerprint is that of what lies there
         del parts["offload"]
         parts["masks"] = files_fingerprint(Path(self.masks)) if self.masks else ""
         if not self.masks:
@@ -155,6 +174,7 @@ def read_setting(values: Any) -> Setting:
             "offload": False,
             "masks": "",
             "dtype": "auto",
+            "clips": "",
             **values,
         }  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):

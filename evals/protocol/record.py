@@ -92,7 +92,7 @@ def _version() -> str:
 def _setting(setting: Setting) -> Plain:
     """The setting without the places of this machine."""
     plain = json.loads(json.dumps(asdict(setting)))
-    for name in ("data", "masks", "offload", "benchmark"):
+    for name in ("data", "clips", "masks", "offload", "benchmark"):
         del plain[name]
     for role in ("backbone", "detector"):
         path = Path(plain[role])

@@ -106,7 +106,10 @@ def _rerun(rerun: Plain) -> Iterator[str]:
         f" figure's answers: {_points(rerun['rest'])} points."
     )
     if rerun["left"]:
-        yield f"Not run: {', '.join(as_cell(z) for z in rerun['left'])}."
+        yield "What could not be run again, and is part of what is left:"
+        yield "\n".join(
+            f"- **{as_cell(z['cause'])}**: {as_cell(z['reason'])}." for z in rerun["left"]
+        )
 
 
 def _points(interval: Any) -> str:
