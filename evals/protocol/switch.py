@@ -54,7 +54,8 @@ def device_of(figure: Figure) -> str:
     """On which kind of device a figure was answered: of DEVICES, "" where that is not known."""
     models = figure.protocol.models if figure.protocol else []
     device = str(models[0].get("device", "")) if models else figure.said.get("device", "")
-    return device if device in DEVICES else ""
+    kind = device.partition(":")[0]
+    return kind if kind in DEVICES else ""
 
 
 def job_of_second(
@@ -193,12 +194,18 @@ def _rest(own: RunOptions, other: RunOptions) -> RunOptions:
 def described(name: str, start: Job, end: Job) -> str:
     """What a cause exchanges, in words: the first values that differ."""
     changed = switch(name, start, end)
-    pairs = [*_pairs(start.setting.as_dict(), changed.setting.as_dict())]
-    pairs += _pairs({"method": start.method, "α, β": start.contrast, "Python": start.python,
-                     "device": start.device, **dict(start.parts)},
-                    {"method": changed.method, "α, β": changed.contrast, "Python": changed.python,
-                     "device": changed.device, **dict(changed.parts)})  # fmt: skip
+    pairs = [*_pairs(_said(start), _said(changed))]
     return "; ".join(f"{n} {a} → {b}" for n, a, b in pairs[:3])
+
+
+def _said(job: Job) -> dict[str, Any]:
+    """A job in the words of the command line."""
+    setting = job.setting.as_dict()
+    prompts = "published" if setting.pop("published") else "bare"
+    alpha, beta = job.contrast or (None, None)
+    more = {"prompts": prompts, "frame size": setting.pop("side"), "α": alpha, "β": beta,
+            "method": job.method, "Python": job.python, "device": job.device}  # fmt: skip
+    return setting | more | dict(job.parts)
 
 
 def _pairs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -215,5 +222,7 @@ def _pairs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, s
 def _word(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, float):
+        return f"{value:g}"
     text = Path(value).name if isinstance(value, str) and "/" in value else str(value)
     return text[:60]

@@ -71,7 +71,9 @@ def gpu(monkeypatch):
     ("template", "size", "clip file"),
 ], ids="+".join)  # fmt: skip
 def test_each_is_run_alone_and_in_order_and_nothing_is_left(compared, gpu, causes):
-    found, (before, after), _ = compared(*causes)
+    found, (before, after), text = compared(*causes)
+    assert f"As before: {protocols.N} of {protocols.N} answers come out as they were" in text
+    assert ("*Interaction*" in text.partition("## Run again")[2]) == (len(causes) > 1)
     assert set(found["order"]) == set(causes)
     assert found["left"] == []
     assert found["rest"][0] == pytest.approx(0)
