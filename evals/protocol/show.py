@@ -22,10 +22,8 @@ LEGEND = (
     "*In order*: changed one after another, as listed; these shares sum to the difference.",
     "*Questions*: those that count otherwise once it is changed in order.",
 )
-TOGETHER = (
-    "Causes in one row differ for the same questions: answers alone cannot tell them apart."
-    " `--rerun N` answers N questions again with each of them alone."
-)
+TOGETHER = "Causes in one row differ for the same questions: answers alone cannot tell them apart."
+ASK = "--rerun N answers N questions again with each of them alone."
 NOTHING = "Nothing that is recorded differs, and all answers are the same."
 
 
@@ -70,7 +68,7 @@ def _blocks(report: Plain) -> Iterator[str]:
         ],
     )
     if split:
-        yield from _causes(split)
+        yield from _causes(split, "rerun" in report)
     if rerun := report.get("rerun"):
         yield "## Run again"
         yield from _rerun(rerun)
@@ -83,7 +81,8 @@ def _blocks(report: Plain) -> Iterator[str]:
         yield as_cell(note)
 
 
-def _causes(split: Plain) -> Iterator[str]:
+def _causes(split: Plain, again: bool) -> Iterator[str]:
+    """again: whether questions were answered again, too."""
     yield "## Causes"
     shares = split["shares"]
     if not shares:
@@ -91,9 +90,9 @@ def _causes(split: Plain) -> Iterator[str]:
     else:
         heads = ["cause", "what differs", "questions", "alone, points", "in order, points"]
         yield table(heads, [_share(s) for s in shares])
-        yield "\n".join(f"- {line}" for line in LEGEND)
+        yield from LEGEND
     if any(len(s["causes"]) > 1 for s in shares):
-        yield TOGETHER
+        yield TOGETHER if again else f"{TOGETHER} {ASK}"
     if len(shares) > 1:
         yield (
             f"*Interaction*: {_number(split['interaction'])} points, the difference less all shares"
@@ -115,9 +114,10 @@ def _rerun(rerun: Plain) -> Iterator[str]:
         " with the second's values, and judged by the first figure's rule."
         f" {f'Order: {order}.' if order else 'Nothing that differs can be run again here.'}"
     )
+    same, moved = rerun["repeated"] == rerun["n"], _points(rerun["not_repeated"])
     yield (
         f"As before: {rerun['repeated']} of {count(rerun['n'], 'answer')} come out as they were"
-        f" stored; the others move the first figure by {_points(rerun['not_repeated'])} points."
+        f" stored{'' if same else f'; the others move the first figure by {moved} points'}."
     )
     if rerun["causes"]:
         rows = [
@@ -134,9 +134,8 @@ def _rerun(rerun: Plain) -> Iterator[str]:
     )
     if rerun["left"]:
         yield "What differs and could not be run again, which is part of the rest:"
-        yield "\n".join(
-            f"- **{as_cell(z['cause'])}**: {as_cell(z['reason'])}." for z in rerun["left"]
-        )
+        rows = [[f"**{as_cell(z['cause'])}**", as_cell(z["reason"])] for z in rerun["left"]]
+        yield table(["cause", "why"], rows)
 
 
 def _points(interval: Any) -> str:

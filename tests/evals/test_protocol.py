@@ -277,7 +277,7 @@ def test_the_page_says_what_can_be_told_and_what_would_tell_more(made, tmp_path,
     two = said(plain, made("frames", "dtype")[0])
     assert "| **frames + dtype** |" in two
     assert together in two
-    assert "`--rerun N` answers N questions again" in two
+    assert "--rerun N answers N questions again" in two
     assert "*Interaction*" in said(plain, made("frames", "parser")[0])
     file = tmp_path / "answers.json"
     file.write_text(json.dumps(texts_of(made("frames")[0])))

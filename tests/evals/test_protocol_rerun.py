@@ -108,7 +108,7 @@ def test_what_is_not_here_is_the_rest_and_named(compared, cause, remedy):
     assert found["rest"][0] == pytest.approx(after - before, abs=1e-3)
     name = "annotation" if cause == "words" else cause
     assert found["left"] == [{"cause": name, "reason": remedy}]
-    assert f"- **{name}**: {remedy}." in text
+    assert f"| **{name}** | {remedy} |" in text
 
 
 def test_a_folder_that_was_moved_is_found_by_name(compared, tmp_path):
