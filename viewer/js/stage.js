@@ -7,6 +7,7 @@ import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { Overlaps } from "./overlap.js";
 import { hasLevelsOf } from "./state.js";
+import { partnerOf } from "./statements.js";
 import { TEXT, WHY_NOT, confidenceText, frameMaskText, frameSummary, frameText, isPicture, laneText, levelEnd, levelIndex, levelKey, levelName, middleMeaning, outsideText, overlapKey, overlapMeaning, trackName, weakText } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
@@ -469,13 +470,12 @@ export class Stage {
     const drawn = masked && !other && (step !== null || this.drawsMasked());
     if (drawn) this.painter.drawVeil(context, unionMask(trace, this.masks(frame), levels));
     const note = other ? this.drawOther(context, other, model !== null) : "";
+    if (other && partnerOf(other) !== null) return note ? `${other.title}: ${note}` : ""; // what is known of this clip lies elsewhere in that one
     context.save();
     context.translate(place.x, place.y);
     context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
     context.restore();
-    const elsewhere = other?.second_views[0]?.view.kind === "pair"; // objects of this clip are not in that one
-    if (elsewhere) return note && other ? `${other.title}: ${note}` : "";
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
     const able = !this.previews && !masked && !this.whyNot("levels"), hatched = layers.levels && able;
     const pointed = !layers.levels && able && this.state.tool === null ? this.state.hover : null;
