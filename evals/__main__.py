@@ -218,6 +218,7 @@ def _run(args: argparse.Namespace) -> int:
         "resamples": RESAMPLES,
         "backbone": args.backbone,
         "content": setting.content(benchmark),
+        "setting": setting.as_dict(),
         "made_by": {"version": __version__, "code": code_fingerprint()[:16]},
         "machine": machine(),
     }

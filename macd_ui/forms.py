@@ -239,6 +239,8 @@ def _in_words(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+PARTNER_METHOD = "pair"
+"""The method that a run has as well where its clip has a partner."""
 STANDARD_METHODS = ("baseline", "macd")
 """Methods that every run has."""
 
@@ -248,7 +250,7 @@ class RunRequest:
     """A clip and what is asked of it, as shown or as it would be run. sha256: of the clip's file.
 
     edited: whether it was changed by hand. whole: whether its methods can be compared; those of a
-    run that was stopped cannot.
+    run that was stopped cannot. partner: name and hash of the clip's partner, empty without one.
     """
 
     clip: str
@@ -256,6 +258,7 @@ class RunRequest:
     spec: RunSpec
     edited: bool = False
     whole: bool = True
+    partner: tuple[str, str] = ("", "")
 
     @property
     def masks_only(self) -> bool:
@@ -288,7 +291,17 @@ def request_of_trace(trace: Trace) -> RunRequest:
         ),
         bool(trace.edits),
         complete,
+        _partner_of(trace),
     )
+
+
+def _partner_of(trace: Trace) -> tuple[str, str]:
+    """Name and hash of the clip that a trace contrasts with; empty where there is none."""
+    answer = trace.answers.get(PARTNER_METHOD)
+    if answer is None or not answer.second_views:
+        return "", ""
+    about = answer.second_views[0].view.as_dict()
+    return str(about.get("file", "")), str(about.get("sha256", ""))
 
 
 def with_models(request: RunRequest, models: tuple[str, str] | None) -> RunRequest:
@@ -319,6 +332,10 @@ def changed_settings(shown: RunRequest, requested: RunRequest) -> list[str]:
         before, after = getattr(was, kind), getattr(wanted, kind)
         if Path(before).name != Path(after).name:  # a trace knows a file by its name alone
             changes.append(sentences.setting_changed(kind, before, after))
+    before, after = shown.partner, requested.partner
+    if shown.whole and not shown.masks_only and before[1] != after[1]:
+        names = (name or "none" for name, _ in (before, after))
+        changes.append(sentences.setting_changed(sentences.PARTNER_NAME, *names))
     if shown.whole and requested.whole:
         added = [m for m in wanted.methods if m not in was.methods]
         left_out = [m for m in was.methods if m not in wanted.methods]

@@ -30,13 +30,14 @@ from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
 from macd_studio.macd_ui.estimate import STAGES, work_of_spec
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.fetching import Fetches
-from macd_studio.macd_ui.forms import form_values, run_options
+from macd_studio.macd_ui.forms import SETTINGS, form_values, run_options
 from macd_studio.macd_ui.jobs import NEAR_S, Jobs
 from macd_studio.macd_ui.models import offered
 from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
+    NO_PARTNER,
     NO_TRACKS,
     SessionView,
     Updates,
@@ -107,7 +108,7 @@ class FormEvents:
         self.store.drop_video(session)
         session.form.question = example.question
         out: Updates = {"question": example.question, "video": None} | NO_FILMSTRIP
-        out |= NO_TRACKS
+        out |= NO_TRACKS | NO_PARTNER
         if example.trace is None:
             out |= self._take_settings(session, form_values() | {"methods": []})
             return joined(out, self.view.note(session), self.view.run_buttons(session))
@@ -182,15 +183,18 @@ class FormEvents:
         form = max(left, key=lambda other: other.left_at or 0.0).form if left else None
         if form is None or (form.video is not None and not Path(form.video).is_file()):
             return self.view.show_error(session, error, "form") | {"question": question}
-        values = self.view.opening_values() | form.values | {"sampling": {}, "tracks": None}
+        values = self.view.opening_values() | form.values
+        values |= {"sampling": {}, "tracks": None, "counterpart": None}
         session.form = Form(form.example, form.video, form.question, form.title)
         models = {"backbone": form.backbone, "detector": values["detector"] or EMBEDDED}
         out: Updates = {"example": form.example, "video": form.video, "question": form.question}
-        out |= NO_FILMSTRIP | NO_TRACKS
+        out |= NO_FILMSTRIP | NO_TRACKS | NO_PARTNER
         if form.video is not None:
             self.store.uploads.hold(form.video, session.key)
             out["strip"] = {"reading": Path(form.video).name, "wanted": True}
-        settings = {n: v for n, v in values.items() if n not in ("sampling", "tracks", "words")}
+        settings = {
+            n: v for n, v in values.items() if n in SETTINGS or n in ("methods", "detector")
+        }
         out |= self._take_settings(session, settings | models)
         error_shown = self.view.show_error(session, error, "form")
         return joined(out, error_shown, self.view.note(session), self.view.run_buttons(session))
@@ -214,14 +218,20 @@ class FormEvents:
         if not path:
             detector = self.view.detector_of_clip(session)
             yield joined(
-                NO_FILMSTRIP, detector, self.view.note(session), self.view.run_buttons(session)
+                NO_FILMSTRIP,
+                NO_PARTNER,
+                detector,
+                self.view.note(session),
+                self.view.run_buttons(session),
             )
             return
         self.store.uploads.hold(path, key)
         forgotten = self._question_of_example(session)
         out = {"example": None} | self._own_beginning(session)
         session.form.video, session.form.example = str(path), None
-        out = joined(out, NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session))
+        out = joined(
+            out, NO_FILMSTRIP, NO_PARTNER, self.view.note(session), self.view.run_buttons(session)
+        )
         yield out | {"strip": {"reading": Path(path).name} | forgotten}
         for shown in self._show_filmstrip(session, str(path), {}):  # the page may miss the first
             yield shown | {"strip": shown["strip"] | forgotten}
@@ -320,6 +330,7 @@ class FormEvents:
         session.form.example = self.view.example_index(values["example"])
         session.form.question = values["question"] or ""
         session.form.backbone = (values["backbone"] or EMBEDDED).strip()
+        self.store.keep_partner(session, values.get("counterpart"))
         session.form.values = settings_in(values)
         return self.view.note(session)
 
@@ -371,7 +382,7 @@ class FormEvents:
             "question": trace.question,
             "video": session.form.video,
         } | NO_FILMSTRIP
-        form |= NO_TRACKS
+        form |= NO_TRACKS | NO_PARTNER
         form |= self._take_settings(session, settings_of(trace) | models)
         try:
             return form | self.view.show_trace(session, status(done=STAGES))

@@ -175,6 +175,7 @@ class AskPanel:
                 label=sentences.METHODS,
                 elem_id="methods",
             )
+            counterpart = _file(sentences.PARTNER, VIDEO_TYPES, "counterpart")
             widgets = {n: widget(n) for n in ("search", "seed")}
         with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
             for row in (
@@ -191,13 +192,7 @@ class AskPanel:
             widgets |= {n: widget(n) for n in names}
             widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
             backbone, detector = _listed(settings) if settings.public else _free(settings)
-            tracks = gr.File(
-                label=sentences.TRACKS,
-                file_types=[".json", ".xml", ".zip", ".png", ".txt"],
-                type="filepath",
-                height=110,
-                elem_id="tracks",
-            )
+            tracks = _file(sentences.TRACKS, [".json", ".xml", ".zip", ".png", ".txt"], "tracks")
             with gr.Row():
                 widgets["tracks_fps"] = widget("tracks_fps", sentences.TRACKS_FPS_HELP)
                 widgets["tracks_start"] = widget("tracks_start")
@@ -216,8 +211,14 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
             "tracks": tracks,
+            "counterpart": counterpart,
             "words": self.words,
         }
+
+
+def _file(label: str, kinds: list[str], name: str) -> gr.File:
+    """A place for a file that goes with the clip."""
+    return gr.File(label=label, file_types=kinds, type="filepath", height=110, elem_id=name)
 
 
 def beforehand(settings: ServerSettings) -> dict[str, str]:

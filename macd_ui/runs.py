@@ -21,6 +21,7 @@ from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
+from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.text.question import clean_question
@@ -28,17 +29,20 @@ from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import file_stamp, read_beside
 from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_spec, work_of_trace
-from macd_studio.macd_ui.forms import RunRequest, form_values, run_options
+from macd_studio.macd_ui.forms import PARTNER_METHOD, RunRequest, form_values, run_options
 from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.partner import path_of, read_partner
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.random_clips import RandomClip, draw_clip, fresh_seed
 from macd_studio.macd_ui.session import DeviceTurn, Form, Session
 from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
+    NO_PARTNER,
     NO_TRACKS,
     TOY_WORLD,
     Updates,
     joined,
+    partner_of,
     plot,
     running,
     saving,
@@ -67,7 +71,8 @@ class Job:
     anyway: answers are asked for, whatever the clip is. truth: the right answer where it is known.
     tracks: a file with the clip's objects, which takes the detector's place. upload: the clip, or
     None of an example. default_detector: that the page chose for the clip. All as it was when the
-    run was asked for: the form may change while it waits.
+    run was asked for: the form may change while it waits. counterpart: another clip of the same
+    scene, which the answer is contrasted with, too.
     """
 
     video: str
@@ -77,6 +82,7 @@ class Job:
     tracks: str | None = None
     upload: str | None = None
     default_detector: str = EMBEDDED
+    counterpart: str | None = None
 
     def form(self, clip: Clip) -> Form:
         """What the form held when the run was asked for, with the title of its clip."""
@@ -84,7 +90,9 @@ class Job:
 
     def request(self, clip: Clip) -> RunRequest:
         """What the page shows while the job runs."""
-        return RunRequest(clip.name, clip.sha256, self.named)
+        methods = tuple(m for m in self.spec.methods if m != PARTNER_METHOD)
+        spec = replace(self.named, methods=methods)
+        return RunRequest(clip.name, clip.sha256, spec, partner=partner_of(self.counterpart))
 
     @property
     def named(self) -> RunSpec:
@@ -161,11 +169,11 @@ class Runs:
         form: Updates = {
             "example": None, "video": clip.video, "question": clip.question, "methods": methods,
         } | dict(settings)  # fmt: skip
-        values = {**values, **form, "sampling": {}, "tracks": None}
+        values = {**values, **form, "sampling": {}, "tracks": None, "counterpart": None}
         self.store.drop_video(session)
         self._take_form(session, values)
         session.form.title = TOY_WORLD
-        yield joined(form, NO_FILMSTRIP, NO_TRACKS, self.view.run_buttons(session))
+        yield joined(form, NO_FILMSTRIP, NO_TRACKS, NO_PARTNER, self.view.run_buttons(session))
         yield from self._run(session, self._job(session, values))
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
@@ -177,16 +185,19 @@ class Runs:
         session.form = Form(example, video or None, question, title, backbone, settings)
         if video:
             self.store.uploads.hold(video, session.key)
-        if values.get("tracks"):
-            self.store.uploads.hold(str(values["tracks"]), session.key)
+        for name in ("tracks", "counterpart"):
+            if values.get(name):
+                self.store.uploads.hold(str(values[name]), session.key)
 
     def _job(self, session: Session, values: Mapping[str, Any], anyway: bool = False) -> Job:
+        counterpart = path_of(values)
+        methods = [m.name for m in find_methods(values["methods"] or ())]
         job = Job(
             video=self._video(values),
             spec=RunSpec(
                 clean_question(values["question"] or ""),
                 run_options(values),
-                tuple(m.name for m in find_methods(values["methods"] or ())),
+                (*methods, *((PARTNER_METHOD,) if counterpart else ())),
                 (values["backbone"] or EMBEDDED).strip(),
                 (values["detector"] or EMBEDDED).strip(),
             ),
@@ -195,6 +206,7 @@ class Runs:
             tracks=self._tracks(values),
             upload=str(values["video"]) if values["video"] else None,
             default_detector=session.default_detector,
+            counterpart=counterpart,
         )
         settings = self.store.settings
         settings.check_models(job.spec.backbone, job.spec.detector)
@@ -253,6 +265,12 @@ class Runs:
                     session, job, ClipFacts.of(clip)
                 )  # other frames were decoded this time
             outside = not job.anyway and self.view.is_outside_toy_world(form)
+            partner = None
+            if job.counterpart is not None:
+                video = replace(job.spec.options.video, dense_fps=0.0)  # nothing is tracked in it
+                read = partial(self._read_file, session, job.counterpart, video)
+                embedded = job.spec.backbone == EMBEDDED and not job.anyway
+                partner = read_partner(read, clip, not outside, embedded)
             expected = job.spec
             if outside:
                 expected = replace(expected, options=replace(expected.options, masks_only=True))
@@ -264,6 +282,7 @@ class Runs:
                 clip, job.spec,
                 # an example is its operator's choice
                 answer_outside=job.anyway or job.upload is None, tracks=placed,
+                counterpart=partner,
             )  # fmt: skip
             if zerogpu.active():
                 message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
@@ -327,17 +346,24 @@ class Runs:
             yield out
 
     def _read(self, session: Session, job: Job) -> Clip:
-        """The clip, read beside this thread, so that Stop is answered at once."""
+        """The clip of a run; frames of others are forgotten, its partner's too."""
+        return self._read_file(session, job.video, job.spec.options.video, forget=True)
+
+    def _read_file(
+        self, session: Session, path: str, options: VideoOptions, forget: bool = False
+    ) -> Clip:
+        """A clip, read beside this thread, so that Stop is answered at once."""
         from macd_studio.core.system.cache import StageCache
 
         session.cache = session.cache or StageCache()
-        key = ("clip", job.video, file_stamp(job.video), job.spec.options.video)
+        key = ("clip", path, file_stamp(path), options)
         clip: Clip | None = session.cache.get(key)
         if clip is None:
             stopped, limits = session.stop.is_set, self.store.read_limits
             slot = self.store.readers.slot(session.visitor, stopped)
-            session.cache.forget_frames()  # those of the clip before
-            clip = read_beside(job.video, job.spec.options.video, stopped, slot, limits)
+            if forget:
+                session.cache.forget_frames()  # those of the clip before
+            clip = read_beside(path, options, stopped, slot, limits)
             session.cache.put(key, clip)
         return clip
 

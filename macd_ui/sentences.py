@@ -49,6 +49,13 @@ BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id c
 DETECTOR_HELP = f"{listed()}, or a file"
 WORDS = "Look for"
 WORDS_HELP = "what the question names; take words out, or type others and press Enter"
+PARTNER = "Partner clip: the same scene, with another thing true"
+PARTNER_NAME = "partner clip"
+PARTNER_GONE = "the server no longer has the partner clip", "Upload it again"
+PARTNER_UNANSWERED = (
+    "a partner clip changes answers, and the demo model answers about drawn clips only",
+    "Choose a model that answers, or take the partner clip away",
+)
 TRACKS = "Objects from a file (COCO, YouTube-VIS, CVAT, Label Studio, MOT, YOLO, PNG masks)"
 TRACKS_SOURCE_HELP = "only for a file of several videos: the one that is the clip"
 READING_TRACKS = "Reading the file of objects"
@@ -211,6 +218,19 @@ def other_settings(changes: Sequence[str], edited: bool) -> str:
     if changes:
         return f"{start} Run would use {named}."
     return f"{start} Run would leave out the changes made by hand." if edited else ""
+
+
+def of_partner(cause: str) -> str:
+    """What is wrong with the partner clip."""
+    return f"the partner clip: {cause}"
+
+
+def other_length(own: int, others: int) -> tuple[str, str]:
+    """Clip and partner give other numbers of frames: cause and remedy."""
+    return (
+        f"{count(own, 'frame')} of this clip stand against {others} of its partner",
+        "Give a partner of the same length",
+    )
 
 
 def setting_changed(label: str, before: str, after: str) -> str:

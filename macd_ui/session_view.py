@@ -47,12 +47,14 @@ from macd_studio.viewer import payload, status
 Updates = dict[str, Any]
 TOY_WORLD = "toy world"
 """The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
-OTHER_FIELDS = ("methods", "detector", "tracks", "words", "sampling")
+OTHER_FIELDS = ("methods", "detector", "tracks", "counterpart", "words", "sampling")
 """Inputs of the form that are settings too, and no option."""
 NO_FILMSTRIP: Updates = {"strip": {}, "sampling": {}}
 """The form holds no clip whose frames could be chosen."""
 NO_TRACKS: Updates = {"tracks": None}
 """Nor a file with the objects of a clip."""
+NO_PARTNER: Updates = {"counterpart": None}
+"""Nor another clip of its scene."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,9 @@ class SessionView:
             form.backbone,
             Path(values["tracks"]).name if values["tracks"] else detector,
         )
-        return RunRequest(Path(video).name, digest(video), spec)
+        return RunRequest(
+            Path(video).name, digest(video), spec, partner=partner_of(values["counterpart"])
+        )
 
     def opening_values(self) -> dict[str, Any]:
         """The settings as the page opens: those of its first example."""
@@ -272,9 +276,15 @@ class SessionView:
             "detector": EMBEDDED,
             "sampling": {},
             "tracks": None,
+            "counterpart": None,
             "words": [],
         }
         return opening | (settings_of(self.first[1]) if self.first else form_values())
+
+
+def partner_of(path: str | None) -> tuple[str, str]:
+    """Name and hash of a file that is a clip's partner, as a request holds them."""
+    return (Path(path).name, digest(str(path))) if path else ("", "")
 
 
 def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:

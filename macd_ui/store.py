@@ -107,10 +107,20 @@ class Store:
             queue.wake()
 
     def drop_video(self, session: Session) -> None:
-        """The session's form holds no upload any more."""
+        """The session's form holds no upload any more, and no partner of it."""
         if session.form.video:
             self.uploads.release(session.key, session.form.video)
         session.form.video, session.form.title = None, ""
+        self.keep_partner(session, None)
+
+    def keep_partner(self, session: Session, path: str | None) -> None:
+        """The session's form holds this partner of its clip, and no other."""
+        former = session.form.values.pop("counterpart", None)
+        if path:
+            session.form.values["counterpart"] = path
+            self.uploads.hold(path, session.key)
+        if former and former != path:
+            self.uploads.release(session.key, former)
 
     def rebalance(self, session: Session, without: Collection[str] = ()) -> None:
         """The session has used its memory, see `MemoryBudget.rebalance`."""

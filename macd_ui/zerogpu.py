@@ -63,12 +63,21 @@ class GpuError(MacdError):
 
 @dataclass(frozen=True, eq=False)
 class RunJob:
-    """A run in plain values; see `core.run.pipeline.run`. tracks: of a file, placed."""
+    """A run in plain values; see `core.run.pipeline.run`. tracks: of a file, placed.
+
+    counterpart: the clip's partner, read.
+    """
 
     clip: Clip
     spec: RunSpec
     answer_outside: bool = True
     tracks: FoundTracks | None = None
+    counterpart: Clip | None = None
+
+    def partner(self) -> Callable[[], Clip] | None:
+        """What gives the clip's partner; None where it has none."""
+        found = self.counterpart
+        return None if found is None else lambda: found
 
     def placed(self) -> Callable[[Clip], FoundTracks] | None:
         """What gives its objects; None where a detector looks for them."""
@@ -133,6 +142,7 @@ def run_events(
         loading=loading,
         answer_outside=job.answer_outside,
         tracks=job.placed(),
+        counterpart=job.partner(),
     )
 
 
@@ -224,6 +234,7 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
                 methods=job.spec.methods,
                 answer_outside=job.answer_outside,
                 tracks=job.placed(),
+                counterpart=job.partner(),
             )
         )
     except MacdError as error:

@@ -4,6 +4,12 @@ github.com/JethroJames/VidPair-Halluc, its reader and scorers read at c2e0da5, h
 Jethro37/VidPair-Halluc: qa/hf/binary.jsonl and multiple_choice.jsonl, a question a line with
 repo_video_path; pairs/pairs.json of {pair_id, positive_video, adversarial_video}; videos in
 VidPair-Halluc/ID/. Open questions (open_ended.jsonl) are left out: a language model judges them.
+
+Scorers: of yes and no evaluate/clipqa.py at c2e0da5. Of choices there is none in that release; the
+former evaluate_mcq.py (b2ac63b) compares whole answers, and its part for single letters, which ends
+with an undefined name there, stands here as a rule of its own. The values in the tests are what the
+authors' functions give.
+
 The dataset itself could not be opened here: fields beyond those that the reader and the scorers
 name are taken from several likely names, and a record without any of them is refused.
 """
@@ -11,7 +17,7 @@ name are taken from several likely names, and a record without any of them is re
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +37,8 @@ from macd_studio.evals.benchmarks.truths import without_letters
 BINARY, CHOICE = "binary", "multiple_choice"
 VIDEOS, PAIRS, LEFT_OUT = "VidPair-Halluc", "pairs/pairs.json", "qa/hf/open_ended.jsonl"
 RELEASED = {BINARY: 4000, CHOICE: 4000}
+LEAST_READ = 2
+"""Answers of yes or no that a folder of clips needs to count in the authors' figures."""
 REMEDY = "Give the folder of the dataset; docs/benchmarks.md shows it"
 
 
@@ -114,14 +122,18 @@ class VidPairHalluc(FileBenchmark):
     def official(self, items: Sequence[Item], right: Mapping[str, bool | None]) -> list[Official]:
         """Binary: one question over both clips, one clip over both questions, and both together.
 
-        As the authors count, answers without yes or no are left out of what they belong to. Of
-        choices the share that is right.
+        As the authors count, answers without yes or no are left out of what they belong to, and a
+        folder of clips with fewer than LEAST_READ others is left out whole. Of choices the share
+        that is right.
         """
+        read = Counter(
+            _folder_of(i) for i in items if i.regime == BINARY and right[i.id] is not None
+        )
         by_question: dict[str, list[bool]] = defaultdict(list)
         by_clip: dict[str, list[bool]] = defaultdict(list)
         for i in items:
             said = right[i.id]
-            if i.regime == BINARY and said is not None:
+            if i.regime == BINARY and said is not None and read[_folder_of(i)] >= LEAST_READ:
                 by_question[self.group(i)].append(said)
                 by_clip[i.clip].append(said)
         rows: list[Official] = []
@@ -141,6 +153,11 @@ class VidPairHalluc(FileBenchmark):
         if own:
             rows.append(Official("choices", 100 * sum(own) / len(own), len(own)))
         return rows
+
+
+def _folder_of(item: Item) -> str:
+    """The folder of its clip, which is one entry of the authors' files."""
+    return str(Path(item.clip).parent)
 
 
 def _partners(data: Path) -> dict[str, tuple[str, str]]:

@@ -54,6 +54,15 @@ class Source:
     boxes: str = "detector"
     files: str = ""
 
+    def in_protocol(self) -> str:
+        """Its name without the places of this machine: of files the folder's and their hash."""
+        if not self.files:
+            return self.name
+        from macd_studio.evals.running.rows import files_fingerprint
+
+        folder = Path(self.files)
+        return f"{FILES_OF}{folder.name} {files_fingerprint(folder)[:8]}"
+
     def of(self, setting: Setting) -> Setting:
         """The setting with these objects. What may continue a track is not above its threshold."""
         options = setting.options
@@ -153,6 +162,8 @@ def run(args: argparse.Namespace) -> int:
     check_folder(args.out)
     engine = find_engine(args)
     from macd_studio.evals.commands.common import write_json
+    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.rows import Setting, code_fingerprint
     from macd_studio.evals.running.run import complete, plan, ticking
 
@@ -195,11 +206,31 @@ def run(args: argparse.Namespace) -> int:
     text = markdown(report)
     write_json(args.out / "detectors.json", report)
     (args.out / "detectors.md").write_text(text + "\n", encoding="utf-8")
+    about = scoring(benchmark, items) | {
+        "methods": ["baseline", *methods], "failures": report["failures"],
+        "contrasts": {m: list(own) for m, own in given.items()},
+        "contrast_sources": dict.fromkeys(methods, "given"),
+    }  # fmt: skip
+    used = {s.in_protocol(): (s.of(setting), answers[s.name]) for s in sources}
+    own, of_own = next(iter(used.values()))
+    protocol = make_protocol(benchmark, own, items, of_own, about, used)
+    write_json(args.out / NAME_OF_FILE, protocol)
     print(visible(text))
+    say(f"written to {args.out}: detectors.md, detectors.json, {NAME_OF_FILE}")
     if failed := failures_line(report["failures"]):
         say(f"error: {visible(failed)}")
         return EXIT
     return 0
+
+
+def scoring(benchmark: Benchmark, items: Sequence[Item]) -> dict[str, Any]:
+    """By which rule answers are judged, as a report of a run says it."""
+    if benchmark.name not in FILES:
+        return {}
+    from macd_studio.evals.scoring.score import headline
+
+    rule = headline(benchmark.name, items[0])
+    return {"kind": "files", "rule": rule.title, "source": rule.source}
 
 
 def compare(

@@ -8,7 +8,7 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import visible
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import FILES, open_files
 from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.scoring.over import OVER
@@ -28,10 +28,12 @@ def add(commands: Any) -> None:
         "--rule", default="", help="scoring rule of both, or A,B; their own without"
     )
     parser.add_argument("--over", default="", help=f"what is counted: {', '.join(OVER)}; or A,B")
+    parser.add_argument("--split", default="", help="only questions of this split or regime")
     parser.add_argument("--benchmark", choices=tuple(FILES), help="where neither is a folder")
     parser.add_argument(
         "--data", type=Path, help="its folder; with --rerun also where A's lies now"
     )
+    parser.add_argument("--second-data", type=Path, help="with --rerun: where B's lies now")
     parser.add_argument(
         "--rerun",
         type=int,
@@ -52,8 +54,13 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.evals.protocol.stated import printed_difference
 
     Number(1, 100_000, whole=True, optional=True).read(args.rerun, "--rerun")
-    if args.python is not None and args.rerun is None:
-        raise OptionError("--python is for --rerun", "Give --rerun N too")
+    for name in ("python", "second_data"):
+        if getattr(args, name) is not None and args.rerun is None:
+            raise OptionError(f"--{name.replace('_', '-')} is for --rerun", "Give --rerun N too")
+    if args.second_data is not None and not args.second_data.is_dir():
+        raise OptionError(
+            f"there is no folder {shown(str(args.second_data), 200)}", "Name B's by --second-data"
+        )
     if args.out is not None:
         check_folder(args.out)
     questions = None
@@ -70,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         Asked(args.first, methods[0], rules[0], overs[0]),
         Asked(args.second, methods[1], rules[1], overs[1]),
         questions,
+        args.split,
     )
     more: dict[str, Any] = {}
     made = None
@@ -83,11 +91,12 @@ def run(args: argparse.Namespace) -> int:
             sides, difference = sides[::-1], (-difference[0], -difference[2], -difference[1])
         more = {"printed": {"figures": sides, "difference": difference}, "notes": notes}
     if args.rerun is not None:
-        from macd_studio.evals.protocol.rerun import rerun
+        from macd_studio.evals.protocol.rerun import Places, rerun
 
+        places = Places(args.data, args.second_data, args.python)
         work = args.out or Path("runs/diff")
-        more[RERUN] = rerun(first, second, args.rerun, work, args.data, args.python, say)
-    more["notes"] = [*more.get("notes", ()), *first.notes, *second.notes]
+        more[RERUN] = rerun(first, second, args.rerun, work, places, say)
+    more["notes"] = list(dict.fromkeys([*more.get("notes", ()), *first.notes, *second.notes]))
     report = plain(first, second, made, more)
     print(visible(markdown(report).rstrip("\n")))
     if args.out is not None:

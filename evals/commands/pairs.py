@@ -64,8 +64,11 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.core.backbones import load_backbone
     from macd_studio.evals.pairs.items import drawn, pairs_of
     from macd_studio.evals.pairs.meter import figures_of
-    from macd_studio.evals.pairs.read import read_pairs
+    from macd_studio.evals.pairs.read import METHODS, read_pairs
     from macd_studio.evals.pairs.show import markdown
+    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.record import make_protocol
+    from macd_studio.evals.running.rows import Row, Setting
     from macd_studio.evals.running.run import ticking
 
     if benchmark is None:
@@ -100,6 +103,20 @@ def run(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
         write_json(args.out / "pairs.json", finite(figures))
         (args.out / "pairs.md").write_text(text, encoding="utf-8")
-        pack_lines(args.out / "rows.jsonl.gz", (asdict(r) for r in rows))
-        say(f"written to {args.out}: pairs.json, pairs.md, rows.jsonl.gz")
+        kept = ({n: z for n, z in asdict(r).items() if n != "given"} for r in rows)
+        pack_lines(args.out / "rows.jsonl.gz", kept)
+        setting = Setting(
+            args.benchmark, options, args.backbone, args.detector if files else "",
+            "detector" if files else "truth", held=held.weights, dtype=held.dtype,
+        )  # fmt: skip
+        answers = {(r.id, "baseline"): Row("", r.id, "baseline", error=r.error, given=r.given)
+                   for r in rows}  # fmt: skip
+        contrasts = {m: [args.alpha, args.beta] for m in (*METHODS, "pair")}
+        about = {
+            "rule": "the larger of both logits", "methods": ["baseline", *contrasts],
+            "contrasts": contrasts, "failures": {"failed": len(figures["failed"])},
+        }  # fmt: skip
+        asked, of = [p.item for p in pairs], benchmark or source
+        write_json(args.out / NAME_OF_FILE, make_protocol(of, setting, asked, answers, about))
+        say(f"written to {args.out}: pairs.json, pairs.md, rows.jsonl.gz, {NAME_OF_FILE}")
     return 0

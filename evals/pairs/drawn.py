@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.pairs.items import PairItem
 from macd_studio.evals.studies.redrawn import draw_clips, true_track
 from macd_studio.toyworld import questions as ask
@@ -21,7 +22,12 @@ class DrawnPairs:
     name = "drawn"
 
     def __init__(self, n: int, seed: int) -> None:
+        self._seed = seed
         self._drawn = {str(i): clip for i, clip in enumerate(draw_clips(n, seed))}
+
+    def fingerprint(self) -> str:
+        """Of the code that draws, and of the seed."""
+        return f"{ToyWorld().fingerprint()}, seed {self._seed}"
 
     def pairs(self) -> Iterator[PairItem]:
         """A question a clip: whether the usual companion's other half is there; it is not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from macd_studio.core.run.order import decoding_views
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.pairs.items import PairItem, names
+from macd_studio.evals.protocol.given import given, shown_of
 from macd_studio.evals.running.answer import item_seed
 from macd_studio.evals.running.prompting import PromptedLM
 
@@ -30,7 +31,8 @@ METHODS = ("macd", "random-place")
 class PairRow:
     """One pair: view → [logit of yes, logit of no]. masked: how many objects the mask covers.
 
-    error: why it could not be read.
+    error: why it could not be read. given: what the clip's margin was computed from, and "partner",
+    what was shown of the partner (`evals.protocol.given`).
     """
 
     id: str
@@ -40,6 +42,7 @@ class PairRow:
     views: dict[str, list[float]]
     masked: int = 0
     error: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
 
     def margin(self, view: str) -> float:
         """Of yes over no, in logits."""
@@ -69,7 +72,8 @@ def read_pair(
     own = RunOptions(video=options.video, mask=options.mask, ascent=options.ascent,
                      seed=item_seed(item.id))  # fmt: skip
     context = MethodContext(asking, encoded, tuple(tracks), own)
-    context.partner = Partner(partner.name, partner.sha256, lm.preprocess(partner, fit))
+    of_partner = lm.preprocess(partner, fit)
+    context.partner = Partner(partner.name, partner.sha256, of_partner)
     hidden = hidden_tracks(pair, tracks)
     videos = {CLIP: encoded.video, PARTNER: context.partner_video()[0]}
     if hidden:
@@ -93,7 +97,8 @@ def read_pair(
         views[name] = np.mean([of(state) for state in built.others], 0).tolist()
     rounded = {name: [round(z, 4) for z in logits] for name, logits in views.items()}
     named = cluster or item.clip
-    return PairRow(item.id, named, item.truth, pair.replaced, rounded, len(hidden))
+    from_what = given(lm, clip, encoded) | {"partner": shown_of(partner, of_partner)}
+    return PairRow(item.id, named, item.truth, pair.replaced, rounded, len(hidden), given=from_what)
 
 
 def hidden_tracks(pair: PairItem, tracks: Sequence[Track]) -> tuple[Track, ...]:

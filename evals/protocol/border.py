@@ -55,11 +55,15 @@ class ClipGiven(Stored):
 
 @dataclass(frozen=True)
 class ItemGiven(Stored):
-    """What a question's answer was computed from. clip, by: places in the protocol's lists."""
+    """What a question's answer was computed from.
+
+    clip, partner, by: places in the protocol's lists.
+    """
 
     id: str = stored(LINE, "of the question")
     clip: int = stored(COUNT, "its clip")
     by: int | None = stored(Maybe(COUNT), "the model that answered", None)
+    partner: int | None = stored(Maybe(COUNT), "the clip that it was compared with", None)
     kind: str = stored(NAME, "of the question", "")
     truth: str = stored(TEXT, "the right answer", "")
     asked: str = stored(NAME, "hash of question and options", "")
@@ -93,6 +97,11 @@ class _Items:
         return tuple(build(self.kind, v, f"{path}[{i}]") for i, v in enumerate(value))
 
 
+_SOURCE = Table({
+    "detector": LINE, "boxes": NAME, "detect": Table({}), "masks": NAME, "methods": ByName(_METHOD),
+})  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Protocol(Stored):
     """What a run's figures depend on."""
@@ -110,6 +119,9 @@ class Protocol(Stored):
     )  # fmt: skip
     setting: dict[str, Any] = stored(Table({}), "options and models", dict)
     methods: dict[str, Any] = stored(ByName(_METHOD), "α and β of each", dict)
+    sources: dict[str, Any] = stored(
+        ByName(_SOURCE, name=LINE), "of objects, of a study of detectors", dict
+    )
     models: list[dict[str, Any]] = stored(Many(_MODEL, 0, 256), "who answered", list)
     clips: tuple[ClipGiven, ...] = stored(_Items(ClipGiven, MOST_CLIPS), "what was shown", tuple)
     items: tuple[ItemGiven, ...] = stored(_Items(ItemGiven, MOST_ITEMS), "what was asked", tuple)
@@ -127,6 +139,9 @@ def read_protocol(path: Path) -> Protocol:
             f"{place(path)} is no protocol of version {VERSION}", "Run the evaluation again"
         )
     clips, models = len(protocol.clips), len(protocol.models)
-    if any(i.clip >= clips or (i.by is not None and i.by >= models) for i in protocol.items):
+    if any(
+        max(i.clip, i.partner or 0) >= clips or (i.by is not None and i.by >= models)
+        for i in protocol.items
+    ):
         raise BenchmarkError(f"{place(path)} names a clip or a model that it does not hold", REMEDY)
     return protocol

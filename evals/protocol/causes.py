@@ -91,6 +91,10 @@ class _Side:
         self.view = method.view.replace("-", "_")
         self.options = _flat(self.protocol.setting.get("options", {}))
 
+    def contrast(self, name: str) -> Any:
+        """α or β, None where it is not recorded."""
+        return self.protocol.methods.get(self.method, {}).get(name)
+
     def clip(self, item: ItemGiven) -> ClipGiven:
         return self.protocol.clips[item.clip]
 
@@ -119,7 +123,8 @@ def _of_all(a: _Side, b: _Side, details: dict[str, str]) -> set[str]:
 
     note(METHOD, a.method, b.method)
     if a.second_views and b.second_views:
-        note(CONTRAST, _contrast(a), _contrast(b))
+        for name, letter in (("alpha", "α"), ("beta", "β")):
+            note(CONTRAST, a.contrast(name), b.contrast(name), letter)
     objects = a.with_objects or b.with_objects
     names = dict.fromkeys([*a.options, *b.options])
     for name in names:
@@ -146,11 +151,6 @@ def _of_all(a: _Side, b: _Side, details: dict[str, str]) -> set[str]:
         note(DETECTOR, one.get("detector"), other.get("detector"))
     note(CODE, a.protocol.made_by.get("code"), b.protocol.made_by.get("code"))
     return found
-
-
-def _contrast(side: _Side) -> list[Any]:
-    method = side.protocol.methods.get(side.method, {})
-    return [method.get("alpha"), method.get("beta")]
 
 
 def _of_question(
@@ -225,6 +225,8 @@ def _times(clip: ClipGiven) -> str:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = text or "–"
     return text if len(text) <= 40 else f"{text[:12]}…"

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.benchmarks import DRAWN, find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol.border import Protocol
 from macd_studio.evals.scoring.over import Over
 from macd_studio.evals.scoring.score import headline, left_out
+from macd_studio.evals.statistics.metrics import mentioned, normalised, read_yes_no
 
+DRAWN_RULE = "read"
+"""The one rule of drawn questions."""
 Verdict = tuple[bool, bool]
 """Whether an answer is right, and whether it is counted where answers that say nothing are not."""
 
@@ -31,6 +36,8 @@ class Parser:
 
 def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
     """The benchmark's rule of that name, its headline without. Raises OptionError."""
+    if benchmark in DRAWN:
+        return _drawn_parser(benchmark, name)
     rule = headline(benchmark, item, name)
 
     def judge(text: str | None, item: Item) -> Verdict:
@@ -38,6 +45,30 @@ def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
         return own.right(text, item), not left_out(own, text, item)
 
     return Parser(rule.title, judge)
+
+
+def _drawn_parser(benchmark: str, name: str | None) -> Parser:
+    """The rule of drawn questions, as `evals.printing.table.right`; OptionError for another name.
+
+    yes or no as the answer begins, words exactly, captions where they name nothing but what the
+    true caption names. An answer that says nothing of the kind is not counted where only answered
+    questions are.
+    """
+    if name not in (None, "", DRAWN_RULE):
+        raise OptionError(f"{benchmark} has no rule {name!r}", f"Choose {DRAWN_RULE}")
+    nouns = find_benchmark(benchmark).nouns
+
+    def judge(text: str | None, item: Item) -> Verdict:
+        said = text or ""
+        if item.kind == "yes-no":
+            found = read_yes_no(said)
+            return found == item.truth, found is not None
+        if item.kind == "caption":
+            named = mentioned(said, nouns)
+            return bool(named) and named <= mentioned(item.truth, nouns), bool(named)
+        return normalised(said) == normalised(item.truth), bool(normalised(said))
+
+    return Parser(DRAWN_RULE, judge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +103,11 @@ class Figure:
     def has_answers(self) -> bool:
         """Whether single answers are known, or a printed figure alone."""
         return bool(self.items)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its clips are drawn, not read from files."""
+        return self.benchmark in DRAWN
 
     def verdict(self, text: str | None, item: Item) -> Verdict:
         """Of an own answer: by the parser, or as it came."""

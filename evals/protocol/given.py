@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.system.machine import versions
-from macd_studio.core.types import Clip
+from macd_studio.core.types import Clip, ModelFrames
 from macd_studio.evals.protocol.hashes import DIGITS, digest
 
 Plain = dict[str, Any]
@@ -41,14 +41,21 @@ def given(lm: Any, clip: Clip, encoded: Encoded) -> Plain:
     model read, after it. prompt: hash of the whole prompt; tokens: its length. by: see `facts`.
     """
     return {
+        **shown_of(clip, encoded.frames),
+        "prompt": digest(encoded.prompt),
+        "tokens": int(encoded.input_ids.shape[1]),
+        "by": facts(lm),
+    }
+
+
+def shown_of(clip: Clip, frames: ModelFrames) -> Plain:
+    """What a processor was given of a clip, and what the model read of it; see `given`."""
+    return {
         "clip": clip.sha256[:DIGITS],
         "frames": None if clip.numbers is None else [int(i) for i in clip.numbers],
         "times": [round(float(t), 4) for t in clip.times],
         "source": list(_source(clip)),
-        "read": list(_sized(encoded.frames.pixels)),
-        "prompt": digest(encoded.prompt),
-        "tokens": int(encoded.input_ids.shape[1]),
-        "by": facts(lm),
+        "read": list(_sized(frames.pixels)),
     }
 
 

@@ -6,17 +6,19 @@ says of its own protocol after that: `frames=8,dtype=float16,rule=official`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.validation import Number, shown
+from macd_studio.evals.benchmarks import DRAWN
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.protocol import lmms
 from macd_studio.evals.protocol.border import NAME_OF_FILE, Protocol, read_protocol
+from macd_studio.evals.protocol.drawn import DERIVED, drawn_figure, refuse_other_clips
 from macd_studio.evals.protocol.figure import Figure, Parser, rule_parser
 from macd_studio.evals.scoring.over import Over, check_over
 from macd_studio.evals.scoring.predictions import read_predictions
@@ -28,7 +30,14 @@ STATED = (
 )  # fmt: skip
 """What a figure may say of its own protocol, in the words of this project."""
 REMEDY = "Give a folder of `python -m evals run`, a file of answers, or paper:FIGURE,n=QUESTIONS"
-FOLDER = "Give the --out folder of `python -m evals run` over video files, of this version"
+FOLDER = "Give the --out folder of `python -m evals run`, of this version"
+
+
+OTHERS = {
+    "detectors.json": "a study that compares sources of objects",
+    "pairs.json": "what pairs of clips tell",
+}
+"""Other results of `python -m evals` by a file of their folder."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,10 @@ class Questions:
     groups: Mapping[str, str]
 
 
-def read_pair(a: Asked, b: Asked, questions: Questions | None = None) -> tuple[Figure, Figure]:
-    """Both figures. questions: where neither side is a folder of ours.
+def read_pair(
+    a: Asked, b: Asked, questions: Questions | None = None, split: str = ""
+) -> tuple[Figure, Figure]:
+    """Both figures. questions: where neither side is a folder of ours. split: one split alone.
 
     Raises OptionError and BenchmarkError.
     """
@@ -66,7 +77,26 @@ def read_pair(a: Asked, b: Asked, questions: Questions | None = None) -> tuple[F
     assert second is not None
     if not (first.has_answers or second.has_answers):
         raise OptionError("two printed figures say nothing of single answers", REMEDY)
-    return first, second
+    refuse_other_clips(first, second)
+    return (only(first, split), only(second, split)) if split else (first, second)
+
+
+def only(figure: Figure, split: str) -> Figure:
+    """The figure of one split or regime; a printed one stays. Raises OptionError for none such."""
+    if not figure.has_answers:
+        return figure
+    items = {n: i for n, i in figure.items.items() if i.regime == split}
+    if not items:
+        names = dict.fromkeys(i.regime for i in figure.items.values())
+        raise OptionError(
+            f"{figure.title} has no questions of a split {shown(split)}",
+            f"Choose {', '.join(names)}" if any(names) else "Leave --split out",
+        )
+    notes = () if figure.drawn else figure.notes
+    return replace(
+        figure, title=f"{figure.title}, {split}", items=items, stated=None, notes=notes,
+        texts={n: figure.texts[n] for n in items},
+    )  # fmt: skip
 
 
 def _is_folder(asked: Asked) -> bool:
@@ -88,12 +118,24 @@ def _questions(figure: Figure) -> Questions:
 def _folder(asked: Asked) -> Figure:
     """A report of ours with its protocol."""
     folder, named = _split(asked.text)
+    for name, what in OTHERS.items():
+        if (folder / name).is_file() and not (folder / "report.json").exists():
+            raise OptionError(f"{place(folder)} holds {what}, which is no single figure", FOLDER)
     report = read_json(folder / "report.json", FOLDER)
     protocol = read_protocol(folder / NAME_OF_FILE)
     try:
-        if report.get("kind") != "files":
-            raise BenchmarkError(f"{place(folder)} holds no report of video files", FOLDER)
-        return _of_report(report, protocol, folder, asked, named)
+        methods = list(report["methods"])
+        method = asked.method or named or _usual(methods)
+        if method not in methods:
+            raise OptionError(
+                f"{place(folder)} has no answers of {shown(method)}", f"Choose {', '.join(methods)}"
+            )
+        if report.get("kind") == "files":
+            return _of_report(report, protocol, folder, asked, method)
+        if report["benchmark"] not in DRAWN:
+            raise BenchmarkError(f"{place(folder)} holds no report of a run", FOLDER)
+        figure = drawn_figure(report, protocol, folder, method, asked.rule)
+        return replace(figure, over=check_over(asked.over or "all"))
     except MacdError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -102,15 +144,14 @@ def _folder(asked: Asked) -> Figure:
         ) from None
 
 
+def _usual(methods: Sequence[str]) -> str:
+    """The method that is compared where none is named: the first that is no reference."""
+    return next((m for m in methods if m not in ("baseline", DERIVED)), methods[0])
+
+
 def _of_report(
-    report: Mapping[str, Any], protocol: Protocol, folder: Path, asked: Asked, named: str
+    report: Mapping[str, Any], protocol: Protocol, folder: Path, asked: Asked, method: str
 ) -> Figure:
-    methods = list(report["methods"])
-    method = asked.method or named or next((m for m in methods if m != "baseline"), methods[0])
-    if method not in methods:
-        raise OptionError(
-            f"{place(folder)} has no answers of {shown(method)}", f"Choose {', '.join(methods)}"
-        )
     items, texts = {}, {}
     for q in report["questions"]:
         items[q["id"]] = Item(

@@ -11,13 +11,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
+from macd_studio.evals.benchmarks import DRAWN
+from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.commands.common import write_json
 from macd_studio.evals.protocol.given import FILES
 from macd_studio.evals.running.answer import ONE_VIEW, PendingAnswer
@@ -32,6 +37,7 @@ Texts = dict[str, str | None]
 class Job:
     """What is asked of whom. contrast: α and β; python: another interpreter, None for this one.
 
+    device: of DEVICES, "" for the one that this process computes on.
     parts: role of a model's files, of `given.FILES` or "weights" → the folder they are taken from,
     where that is not the setting's own.
     """
@@ -41,6 +47,20 @@ class Job:
     contrast: tuple[float, float] | None
     python: str | None = None
     parts: tuple[tuple[str, str], ...] = ()
+    device: str = ""
+
+
+DEVICES = ("cpu", "cuda")
+
+
+def here() -> str:
+    """The kind of device that models of this process are loaded on."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def has_device(name: str) -> bool:
+    """Whether a job can be answered on such a device; a GPU can be hidden, and not be made."""
+    return name in (DEVICES[0], here())
 
 
 def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
@@ -48,18 +68,19 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
 
     Raises MacdError.
     """
-    if job.python is not None:
+    if job.python is not None or job.device not in ("", here()):
         return _elsewhere(job, ids, out)
     setting = job.setting
     if job.parts:
         folder = assembled(setting.backbone, dict(job.parts), out / "models")
         setting = replace(setting, backbone=str(folder))
     benchmark = setting.open()
-    items = {i.id: i for i in benchmark.items("all", 10**9)}
+    items = items_of(benchmark, ids)
     if missing := [i for i in ids if i not in items]:
         raise BenchmarkError(
-            f"{shown(setting.data, 200)} does not have the question {shown(missing[0])}",
-            "Name the folder of the first figure's questions by --data",
+            f"{shown(setting.data or benchmark.name, 200)} does not have the question"
+            f" {shown(missing[0])}",
+            "Name the folders of both figures' questions by --data and --second-data",
         )
     own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or (1.0, 0.1)
     content = setting.content(benchmark)
@@ -69,6 +90,19 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
     ]
     rows = complete(planned, setting, out / "rows")
     return {w.item.id: _text(rows[w.key]) for w in planned}
+
+
+def items_of(benchmark: Benchmark, ids: Sequence[str]) -> dict[str, Item]:
+    """These questions of a benchmark, by id; those that it does not have are left out."""
+    if benchmark.name not in DRAWN:
+        return {i.id: i for i in benchmark.items("all", 10**9)}
+    find: Any = getattr(benchmark, "item")  # noqa: B009  (only drawn ones have it)
+    found = {}
+    for name in ids:
+        key, _, which = name.rpartition("/")
+        with suppress(ValueError, IndexError, KeyError):
+            found[name] = find(key, int(which))
+    return found
 
 
 def _text(row: Any) -> str | None:
@@ -116,19 +150,22 @@ def _elsewhere(job: Job, ids: Sequence[str], out: Path) -> Texts:
     plain = {"setting": job.setting.as_dict(), "method": job.method, "contrast": job.contrast,
              "parts": job.parts, "ids": list(ids)}  # fmt: skip
     write_json(path, plain)
-    words = [str(job.python), "-m", "macd_studio.evals.protocol.jobs", str(path)]
+    python = job.python or sys.executable
+    words = [python, "-m", "macd_studio.evals.protocol.jobs", str(path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    if job.device == DEVICES[0]:
+        environment |= {"CUDA_VISIBLE_DEVICES": ""}
     try:
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     except OSError as error:
         raise OptionError(
-            f"{shown(str(job.python), 200)} cannot be started ({error.strerror})",
+            f"{shown(python, 200)} cannot be started ({error.strerror})",
             "Give the python of an environment",
         ) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise OptionError(
-            f"{shown(str(job.python), 200)} could not answer ({shown(last, 300)})",
+            f"{shown(python, 200)} could not answer ({shown(last, 300)})",
             "Install what this project needs there, or leave --python out",
         )
     texts: Texts = json.loads(path.with_suffix(".out.json").read_text(encoding="utf-8"))

@@ -13,11 +13,13 @@ from typing import Any
 
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.border import KIND, VERSION
+from macd_studio.evals.protocol.figure import DRAWN_RULE
 from macd_studio.evals.protocol.hashes import DIGITS, around_hash, asked_hash
-from macd_studio.evals.running.rows import Row, Setting, code_fingerprint
+from macd_studio.evals.running.rows import Row, Setting, code_fingerprint, files_fingerprint
 
 Plain = dict[str, Any]
 OF_THE_CLIP = ("clip", "frames", "times", "source", "read")
+OF_PARTNER = " (partner)"
 Answers = Mapping[tuple[str, str], Row]
 
 
@@ -27,11 +29,13 @@ def make_protocol(
     items: Sequence[Item],
     answers: Answers,
     report: Plain,
+    sources: Mapping[str, tuple[Setting, Answers]] | None = None,
 ) -> Plain:
     """The protocol of a run as plain values; `border.read_protocol` takes them.
 
     answers: (question, method) → its row; what a question was computed from is the baseline's.
-    report: of the run, with methods, contrasts, figures and failures.
+    report: of the run, with methods, contrasts, figures and failures. sources: of a study of
+    detectors, where the objects of each come from, with the answers that were computed from them.
     """
     models, clips = _Listed(), _Listed()
     asked = [_item(benchmark, i, answers.get((i.id, "baseline")), models, clips) for i in items]
@@ -47,7 +51,7 @@ def make_protocol(
             "content": benchmark.fingerprint(),
         },
         "scoring": {
-            "rule": report.get("rule", "read" if report.get("kind") != "files" else ""),
+            "rule": report.get("rule", DRAWN_RULE if report.get("kind") != "files" else ""),
             "source": report.get("source", ""),
             "over": report.get("over", "all"),
             "held_out": report.get("held_out", 0),
@@ -55,6 +59,10 @@ def make_protocol(
         },
         "setting": _setting(setting),
         "methods": {m: _method(m, items, answers, report) for m in report["methods"]},
+        "sources": {
+            name: _source(own, {m: _method(m, items, given, report) for m in report["methods"]})
+            for name, (own, given) in (sources or {}).items()
+        },
         "models": models.values,
         "clips": clips.values,
         "items": asked,
@@ -84,12 +92,24 @@ def _version() -> str:
 def _setting(setting: Setting) -> Plain:
     """The setting without the places of this machine."""
     plain = json.loads(json.dumps(asdict(setting)))
-    for name in ("data", "masks", "offload", "benchmark"):
+    for name in ("data", "clips", "masks", "offload", "benchmark"):
         del plain[name]
     for role in ("backbone", "detector"):
         path = Path(plain[role])
         plain[role] = path.name if path.exists() else plain[role]
     return dict(plain)
+
+
+def _source(setting: Setting, methods: Plain) -> Plain:
+    """Where objects come from: detector, thresholds, hash of the files; and what then failed."""
+    plain = _setting(setting)
+    return {
+        "detector": plain["detector"] if setting.boxes == "detector" else "",
+        "boxes": setting.boxes,
+        "detect": plain["options"]["detect"],
+        "masks": files_fingerprint(Path(setting.masks)) if setting.masks else "",
+        "methods": methods,
+    }
 
 
 def _method(method: str, items: Sequence[Item], answers: Answers, report: Plain) -> Plain:
@@ -112,9 +132,11 @@ def _item(
         n: given[n] for n in ("clip", "frames", "times", "source", "read") if n in given
     }
     group = getattr(benchmark, "group", None)
+    partner = given.get("partner")
     return {
         "id": item.id,
         "clip": clips.at(Plain(key=item.clip) | shown),
+        "partner": clips.at({"key": f"{item.clip}{OF_PARTNER}", **partner}) if partner else None,
         "by": models.at(given["by"]) if "by" in given else None,
         "kind": item.kind,
         "truth": item.truth,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from macd_studio.core.text.words import count
 from macd_studio.evals.commands.common import finite, write_json
 from macd_studio.evals.printing.figures import as_cell, document, interval_text, page, table
 from macd_studio.evals.protocol.figure import Figure
@@ -17,12 +18,13 @@ from macd_studio.evals.scoring.over import WORDS
 Plain = dict[str, Any]
 NAMES = "diff.json", "diff.md", "diff.html"
 LEGEND = (
-    "Points of the second figure over the first, with 95 % intervals over clusters. Alone: of the"
-    " first figure this is changed and nothing else. In order: changed one after another, in the"
-    " order of the table, so that these sum to the difference. Interaction: the difference less all"
-    " shares alone. Two causes in one row differ for the same questions, which their answers cannot"
-    " tell apart."
+    "*Alone*: of the first figure this is changed and nothing else.",
+    "*In order*: changed one after another, as listed; these shares sum to the difference.",
+    "*Questions*: those that count otherwise once it is changed in order.",
 )
+TOGETHER = "Causes in one row differ for the same questions: answers alone cannot tell them apart."
+ASK = "--rerun N answers N questions again with each of them alone."
+NOTHING = "Nothing that is recorded differs, and all answers are the same."
 
 
 def plain(first: Figure, second: Figure, made: Split | None, more: Plain) -> Plain:
@@ -48,7 +50,11 @@ def _blocks(report: Plain) -> Iterator[str]:
     split, printed = report["split"], report.get("printed", {})
     difference = split["difference"] if split else printed["difference"]
     yield f"# {as_cell(b['title'])} against {as_cell(a['title'])}"
-    yield f"Difference: {_points(difference)} points."
+    shared = f"; {count(split['common'], 'question')} of both" if split else ""
+    yield (
+        f"Difference, second less first: {_points(difference)} points, with its 95 % interval over"
+        f" clusters{shared}."
+    )
     figures = (
         [(split["first"], split["n"][0]), (split["second"], split["n"][1])]
         if split
@@ -62,23 +68,37 @@ def _blocks(report: Plain) -> Iterator[str]:
         ],
     )
     if split:
-        yield "## Causes"
-        yield table(
-            ["cause", "what differs", "questions", "alone", "in order"],
-            [_share(s) for s in split["shares"]],
-        )
-        yield f"Interaction: {_number(split['interaction'])} points. {LEGEND}"
-        yield from map(as_cell, split["notes"])
+        yield from _causes(split, "rerun" in report)
     if rerun := report.get("rerun"):
         yield "## Run again"
         yield from _rerun(rerun)
-    yield "## What each says of itself"
+    yield "## What each says of how it was computed"
     yield table(
         ["", "first", "second", "differ"],
         [[as_cell(r[k]) for k in ("name", "first", "second", "differ")] for r in report["stated"]],
     )
     for note in report.get("notes", ()):
         yield as_cell(note)
+
+
+def _causes(split: Plain, again: bool) -> Iterator[str]:
+    """again: whether questions were answered again, too."""
+    yield "## Causes"
+    shares = split["shares"]
+    if not shares:
+        yield NOTHING
+    else:
+        heads = ["cause", "what differs", "questions", "alone, points", "in order, points"]
+        yield table(heads, [_share(s) for s in shares])
+        yield from LEGEND
+    if any(len(s["causes"]) > 1 for s in shares):
+        yield TOGETHER if again else f"{TOGETHER} {ASK}"
+    if len(shares) > 1:
+        yield (
+            f"*Interaction*: {_number(split['interaction'])} points, the difference less all shares"
+            " alone."
+        )
+    yield from map(as_cell, split["notes"])
 
 
 def _share(share: Plain) -> list[str]:
@@ -88,25 +108,34 @@ def _share(share: Plain) -> list[str]:
 
 
 def _rerun(rerun: Plain) -> Iterator[str]:
+    order = ", ".join(as_cell(c) for c in rerun["order"])
     yield (
-        f"{rerun['n']} questions of both, answered again from the first figure's setting with the"
-        " second's values, by the first figure's rule. Order:"
-        f" {', '.join(as_cell(c) for c in rerun['order']) or 'nothing that can be run here'}."
+        f"{count(rerun['n'], 'question')} of both, answered again in the first figure's setting"
+        " with the second's values, and judged by the first figure's rule."
+        f" {f'Order: {order}.' if order else 'Nothing that differs can be run again here.'}"
     )
-    rows = [
-        [f"**{as_cell(c['cause'])}**", as_cell(c["detail"]), _points(c["alone"]),
-         _points(c["in_order"])]
-        for c in rerun["causes"]
-    ]  # fmt: skip
-    yield table(["cause", "what differs", "alone", "in order"], rows)
+    same, moved = rerun["repeated"] == rerun["n"], _points(rerun["not_repeated"])
     yield (
-        f"Interaction: {_number(rerun['interaction'])} points. The first figure's own answers to"
-        f" these questions again: {rerun['repeated']} of {rerun['n']} are the same, which moves it"
-        f" by {_points(rerun['not_repeated'])} points. Left between all of these and the second"
-        f" figure's answers: {_points(rerun['rest'])} points."
+        f"As before: {rerun['repeated']} of {count(rerun['n'], 'answer')} come out as they were"
+        f" stored{'' if same else f'; the others move the first figure by {moved} points'}."
+    )
+    if rerun["causes"]:
+        rows = [
+            [f"**{as_cell(c['cause'])}**", as_cell(c["detail"]), _points(c["alone"]),
+             _points(c["in_order"])]
+            for c in rerun["causes"]
+        ]  # fmt: skip
+        yield table(["cause", "what differs", "alone, points", "in order, points"], rows)
+    if len(rerun["causes"]) > 1:
+        yield f"*Interaction*: {_number(rerun['interaction'])} points."
+    yield (
+        f"*The rest*, between all of these and the second figure's answers to the same questions:"
+        f" {_points(rerun['rest'])} points."
     )
     if rerun["left"]:
-        yield f"Not run: {', '.join(as_cell(z) for z in rerun['left'])}."
+        yield "What differs and could not be run again, which is part of the rest:"
+        rows = [[f"**{as_cell(z['cause'])}**", as_cell(z["reason"])] for z in rerun["left"]]
+        yield table(["cause", "why"], rows)
 
 
 def _points(interval: Any) -> str:

@@ -233,7 +233,7 @@ def split(first: Figure, second: Figure) -> Split:
         if not names and not _answers_differ(made, at):
             continue
         label = names or ((UNKNOWN,) if found.unknown else (NOT_RECORDED,))
-        detail = "; ".join(found.details.get(n, "") for n in names) or _why(found)
+        detail = "; ".join(found.details.get(n, "") for n in names) or _why(found, made.sides)
         step(label, detail, _with(start, at), _with(state, at))
     end = replace(own[1], asked=made.common)
     if not _same(made, state, end):
@@ -290,10 +290,11 @@ def _answers_differ(made: Comparison, at: Iterable[bool]) -> bool:
     )
 
 
-def _why(found: Differences) -> str:
-    if found.unknown:
-        return "answers differ, and one of the two says nothing of what they were computed from"
-    return "answers differ, and nothing that is recorded does"
+def _why(found: Differences, sides: tuple[Figure, Figure]) -> str:
+    if not found.unknown:
+        return "answers differ, and nothing that is recorded does"
+    silent = " and ".join(f.title for f in sides if f.protocol is None)
+    return f"answers differ, and what those of {silent} were computed from is not recorded"
 
 
 def _items_share(made: Comparison, own: tuple[_State, _State], start: _State, end: _State) -> Share:

@@ -34,7 +34,7 @@ def statements(figure: Figure) -> dict[str, str]:
         "fps": setting.get("fps"),
         "size": setting.get("side"),
         "fit": video.get("fit"),
-        "prompts": "published" if setting.get("published") else "bare",
+        "prompts": "" if figure.drawn else "published" if setting.get("published") else "bare",
         "dtype": model.get("dtype"),
         "device": model.get("device"),
         "seed": options.get("seed"),

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
-
 from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
@@ -86,7 +84,7 @@ class Setting:
     """What a run is about, the same for all its items.
 
     boxes: "detector", "truth" or "files". masks: the folder of these files. data: folder of a
-    benchmark of video files. fps, side: see
+    benchmark of video files; clips: of the folder whose videos are shown instead. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
     prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
     backbone's weights are quantised. dtype: what it computes in. offload: whether those that do not
@@ -107,9 +105,12 @@ class Setting:
     offload: bool = False
     masks: str = ""
     dtype: Dtype = "auto"
+    clips: str = ""
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
+        if self.clips:
+            return self._with_other_clips()
         if self.masks:
             from macd_studio.evals.running.tracks import Annotated
 
@@ -121,16 +122,34 @@ class Setting:
         sampling = Sampling(self.options.video, self.fps, self.side)
         return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)
 
+    def _with_other_clips(self) -> Benchmark:
+        from macd_studio.evals.benchmarks import open_files
+        from macd_studio.evals.benchmarks.files import FileBenchmark, Sampling
+        from macd_studio.evals.benchmarks.other_clips import OtherClips
+
+        shown = replace(self, data=self.clips, clips="", masks="").open()
+        assert isinstance(shown, FileBenchmark)
+        sampling = Sampling(self.options.video, self.fps, self.side)
+        asked = open_files(self.benchmark, Path(self.data), sampling, self.published, videos=False)
+        both: Any = OtherClips(asked, shown)
+        if not self.masks:
+            return both  # type: ignore[no-any-return]
+        from macd_studio.evals.running.tracks import Annotated
+
+        return Annotated(both, Path(self.masks), self.options.track)
+
     def as_dict(self) -> dict[str, Any]:
         """As plain values; `read_setting` takes them."""
         return asdict(self)
 
     def content(self, benchmark: Benchmark) -> str:
         """Names the setting by its content, models and code included, wherever its files lie."""
+        import torch  # rows are read without
+
         parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
-        del parts["data"]  # the fingerprint is that of what lies there
+        del parts["data"], parts["clips"]  # the fingerprint is that of what lies there
         del parts["offload"]
-        parts["masks"] = _files_fingerprint(Path(self.masks)) if self.masks else ""
+        parts["masks"] = files_fingerprint(Path(self.masks)) if self.masks else ""
         if not self.masks:
             del parts["masks"]  # as before there were any
         if self.dtype == "auto":
@@ -156,6 +175,7 @@ def read_setting(values: Any) -> Setting:
             "offload": False,
             "masks": "",
             "dtype": "auto",
+            "clips": "",
             **values,
         }  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):
@@ -199,10 +219,10 @@ SEED_STEP = 1000
 def _model_content(name: str) -> str:
     """A model's name, or the fingerprint of its files where it is a local one."""
     path = Path(name)
-    return name if name == "toyworld" or not path.exists() else _files_fingerprint(path)
+    return name if name == "toyworld" or not path.exists() else files_fingerprint(path)
 
 
-def _files_fingerprint(path: Path) -> str:
+def files_fingerprint(path: Path) -> str:
     """Of the contents of a model's files and their names within its folder."""
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     return _sha([(f.relative_to(path).as_posix(), _file_digest(f, f.stat())) for f in files])

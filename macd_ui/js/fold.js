@@ -31,7 +31,7 @@ export class Form {
   /** @param {Element} target what was changed or pressed */
   forgive(target) {
     const button = target.closest("button");
-    if (!this.form()?.contains(target) || (button && !button.matches("#video button, #tracks button"))) return;
+    if (!this.form()?.contains(target) || (button && !button.matches("#video button, #tracks button, #counterpart button"))) return;
     this.clear("form");
     if (target.closest("#video")) this.clear("clip");
   }

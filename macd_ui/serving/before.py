@@ -40,7 +40,8 @@ class Computed:
 
 COMPUTED: tuple[Computed, ...] = (
     Computed(
-        ("core.media.video.read_clip",), "reading a clip", "any file of 100 MB", 1000, 10, READER
+        ("core.media.video.read_clip",), "reading a clip, or its partner", "any file of 100 MB",
+        1000, 10, READER,
     ),
     Computed(
         ("core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"),

@@ -53,7 +53,8 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
-        f" files of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
+        f" files of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory,"
+        " each with its partner;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
         "opening": f"{MAX_OPENING} traces are read at the same time, of which each may take 300 MB;"
         f" {limits.opening} of one visitor and {MAX_WAITING} of all wait; then 429, or a sentence"

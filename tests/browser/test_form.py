@@ -424,6 +424,14 @@ def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_men
     page.locator("#tracks button[aria-label='Clear']").click()
     run_error.wait_for(state="hidden")
 
+    page.click("#compare button >> nth=0")
+    page.set_input_files("#counterpart input[type=file]", tmp_path / "broken.mp4")
+    page.locator("#counterpart").get_by_text("broken").wait_for()
+    page.click("#run")
+    run_error.get_by_text("the partner clip: the file is not a readable video").wait_for()
+    page.locator("#counterpart button[aria-label='Clear']").click()
+    run_error.wait_for(state="hidden")
+
     (tmp_path / "bad.macd").write_bytes(b"nonsense")
     with page.expect_file_chooser() as chooser:
         page.click("#open")

@@ -68,12 +68,19 @@ def at_step(level, loss, ended):
     return {"level": level, "strength": [1.0, 0.0, 0.5], "loss": loss, "ended": ended}
 
 
+def seen(method, kind, **what):
+    """An answer that is contrasted with a view of a kind."""
+    view = {"kind": kind} | what
+    return {"method": method, "title": method.upper(), "second_views": [{"view": view}]}
+
+
 def knocked(after, **what):
     one = {"track": 1, "box": None, "layers": [2, 5], "tokens": 9, "before": "yes", "after": after,
            "score": [1.5, -0.5], "probability": [0.75, 0.25]}  # fmt: skip
     return one | what
 
 
+PARTNERS = moves("pair", {"x": 1})[0] | {"partner": True}
 RULE = "Without any mask, adding +1.50 to the logit of “yes” is enough."
 CASES = ANSWERS | OF_LEVELS | {
     "listed": [([[]], ""), ([["a"]], "a"), ([["a", "b"]], "a and b"), ([["a", "b", "c"]], "a, b and c")],
@@ -126,8 +133,19 @@ CASES = ANSWERS | OF_LEVELS | {
         (moves("macd", {"a b": 1.25}), "Under the mask “a␣b” loses 1.3 logits."),
         (moves("vcd", {"x": 1, "y": -2}),
          "Under its second view “x” loses 1.0 logits and “y” gains 2.0 logits."),
+        ([PARTNERS],
+         "With the partner clip in this one's place “x” loses 1.0 logits."),
         (moves("macd", {"x": 0.0384, "y": -3e-9, "z": 0}),
          "Under the mask “x” loses 0.04 logits, “y” gains 3e−9 logits and “z” keeps its logit."),
+    ],
+    "purposeText": [
+        ([TRACE, None], "What would the model say without these objects?"),
+        ([TRACE | {"tracks": []}, None], "What would the model say without parts of the picture?"),
+        ([TRACE, seen("macd", "masks")], "What would the model say without these objects?"),
+        ([TRACE, seen("vcd", "noise")], "What would the model say under the second view of VCD?"),
+        ([TRACE, seen("pair", "pair", caption="the partner clip b.mp4")],
+         "What does the model say about the partner clip b.mp4?"),
+        ([TRACE, seen("pair", "pair")], "What does the model say about the partner clip?"),
     ],
     "verdictText": [([True, "yes"], "right"), ([False, "yes"], "wrong: the true answer is yes")],
     "lossNote": [

@@ -51,30 +51,47 @@ def chance(*parts):
     return int(hashlib.sha256(repr(parts).encode()).hexdigest()[:8], 16) / 2**32
 
 
-def questions(folder, flipped):
+def questions(folder, flipped, reworded=False, clip="c"):
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(N // 2):
-        (folder / f"{i}.mp4").write_bytes(b"")
+        (folder / f"{i}.mp4").write_text(clip)
     rows = []
     for i in range(N):
         truth = i % 2 == 0
         if flipped and chance("flip", i) < 0.2:
             truth = not truth
-        rows.append({"video": f"{i // 2}.mp4", "question": f"Is it {i}?", "id": str(i),
+        asked = f"Is that {i}?" if reworded else f"Is it {i}?"
+        rows.append({"video": f"{i // 2}.mp4", "question": asked, "id": str(i),
                      "answer": "yes" if truth else "no"})  # fmt: skip
     (folder / "questions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 
+def said(k, method, of_all, of_macd=USUAL[6:], of_files=("c", "cpu", False)):
+    """The answer to question k. Each thing that is not usual spoils questions of its own.
+
+    of_all, of_macd: as USUAL has them; of_files: clip, device, and whether questions are reworded.
+    """
+    drawn = of_all if method == "baseline" else (*of_all, *of_macd)
+    unusual = [j for j, (v, usual) in enumerate(zip(drawn, USUAL, strict=False)) if v != usual]
+    files = zip(("clip", "device", "words"), of_files, ("c", "cpu", False), strict=True)
+    unusual += [name for name, v, usual in files if v != usual]
+    wrong = chance(k) < 0.2 or any(chance("wrong", j, k) < 0.15 for j in unusual)
+    truth = "yes" if k % 2 == 0 else "no"
+    answer = {"yes": "no", "no": "yes"}[truth] if wrong else truth
+    words = SAYS[int(len(SAYS) * chance("words", k))]
+    return words.format(answer) if chance("odd", k) < 0.4 else answer
+
+
 def run(folder, frames=8, side=None, published=True, model=None, alpha=1.0, seed=0, search="greedy",
-        rule=None, over="all", flipped=False):  # fmt: skip
+        rule=None, over="all", flipped=False, clip="c", reworded=False, code=None):  # fmt: skip
     """Writes report.json and protocol.json of such a run and returns the accuracy in percent."""
     data = folder / "data"
-    questions(data, flipped)
+    questions(data, flipped, reworded, clip)
     options = RunOptions(seed=seed)
     options = replace(options, video=replace(options.video, frames=frames),
                       decode=replace(options.decode, search=search))  # fmt: skip
     setting = Setting("eventhallusion", options, "toyworld", data=str(data), side=side,
-                      published=published)  # fmt: skip
+                      published=published, dtype=(model or {}).get("dtype", "auto"))  # fmt: skip
     own = Questions(data)
     asked = [replace(i, after=" Answer yes or no." if published else "") for i in own.everything]
     benchmark = SimpleNamespace(
@@ -89,28 +106,21 @@ def run(folder, frames=8, side=None, published=True, model=None, alpha=1.0, seed
         version = by["versions"]["transformers"]
         of_all = frames, side, published, by["dtype"], by["processor"], version
         for method in ("baseline", "macd"):
-            drawn = of_all if method == "baseline" else (*of_all, alpha, seed, search)
-            # each cause spoils questions of its own
-            wrong = chance(k) < 0.2 or any(
-                v != usual and chance("wrong", j, k) < 0.15
-                for j, (v, usual) in enumerate(zip(drawn, USUAL, strict=False))
-            )
-            truth = "yes" if k % 2 == 0 else "no"
-            said = {"yes": "no", "no": "yes"}[truth] if wrong else truth
-            words = SAYS[int(len(SAYS) * chance("words", k))]
-            text = words.format(said) if chance("odd", k) < 0.4 else said
+            text = said(k, method, of_all, (alpha, seed, search), (clip, by["device"], reworded))
             given = {}
             if method == "baseline":
-                source = hashlib.sha256(repr((frames, side)).encode()).hexdigest()[:32]
+                source = hashlib.sha256(repr((frames, side, clip)).encode()).hexdigest()[:32]
                 read = hashlib.sha256((source + by["processor"]).encode()).hexdigest()[:32]
                 w = side or 320
-                given = {"clip": "c", "frames": list(range(frames)), "by": by, "tokens": 9,
+                given = {"clip": clip, "frames": list(range(frames)), "by": by, "tokens": 9,
                          "times": [i / frames for i in range(frames)], "source": [w, w, source],
                          "read": [96, 96, read], "prompt": f"{k} {published}"}  # fmt: skip
             answers[item.id, method] = Row("k", item.id, method, text, given=given)
     report = make_report(benchmark, asked, answers, ["baseline", "macd"], rule, over)
     report |= {"contrasts": {"macd": [alpha, 0.1]}, "contrast_sources": {"macd": "given"}}
+    report["setting"] = setting.as_dict()
     folder.joinpath("report.json").write_text(json.dumps(report))
     made = record.make_protocol(benchmark, setting, asked, answers, report)
+    made["made_by"]["code"] = code or made["made_by"]["code"]
     folder.joinpath(NAME_OF_FILE).write_text(json.dumps(made))
     return report["scores"]["macd"]["accuracy"]

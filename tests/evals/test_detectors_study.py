@@ -10,6 +10,7 @@ from macd_studio.core.options import options_from
 from macd_studio.core.types import LOST
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.commands.detectors import compare, markdown, read_sources
+from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
 from macd_studio.evals.running.rows import Row, Setting
 
 
@@ -36,11 +37,11 @@ def report(tmp_path_factory):
     sources = f"truth,files={folder},toyworld:0.9"
     words = ["toyworld-crossed", "--regimes", "options", "--n", "2", "--objects", sources]
     assert main(["detectors", *words, "--out", str(out)]) == 0
-    return json.loads((out / "detectors.json").read_text()), (out / "detectors.md").read_text()
+    return json.loads((out / "detectors.json").read_text()), (out / "detectors.md").read_text(), out
 
 
 def test_files_that_say_the_truth_give_the_truths_answers(report):
-    figures, text = report
+    figures, text, _ = report
     part = figures["regimes"]["options"]
     truth, files, detector = part["sources"].values()
     assert part["n"] == 2
@@ -51,6 +52,24 @@ def test_files_that_say_the_truth_give_the_truths_answers(report):
     }
     assert truth["baseline"] == files["baseline"] == detector["baseline"]
     assert text.count("| options | 2 |") == 3
+
+
+def test_the_protocol_says_where_objects_came_from(report, capsys):
+    *_, out = report
+    protocol = read_protocol(out / NAME_OF_FILE)
+    truth, files, detector = protocol.sources.values()
+    assert [s["boxes"] for s in (truth, files, detector)] == ["truth", "files", "detector"]
+    assert (detector["detector"], detector["detect"]["confidence"]) == ("toyworld", 0.9)
+    assert len(files["masks"]) == 20
+    names = list(protocol.sources)
+    assert names[1].startswith("files=files ")
+    assert str(out) not in json.dumps(names), "places of this machine stay here"
+    assert protocol.methods["macd"]["alpha"] == 1.0
+    (item, other) = protocol.items
+    assert item.clip != other.clip
+    assert all(len(c.source[2]) == len(c.read[2]) == 32 for c in protocol.clips)
+    assert main(["diff", str(out), str(out)]) == 2
+    assert "holds a study that compares sources of objects" in capsys.readouterr().err
 
 
 def test_what_is_paired_is_the_same_question():

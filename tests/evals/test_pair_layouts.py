@@ -99,6 +99,19 @@ def test_answers_without_yes_or_no_leave_pairs_of_vidpair_halluc_smaller(exporte
     assert labels == {"object", "action"}
 
 
+def test_a_pair_of_vidpair_halluc_with_one_answer_is_left_out_whole(exported):
+    """Of its four questions; the authors' program skips an entry with fewer than two answers."""
+    benchmark = open_files("vidpair-halluc", exported["vidpair-halluc"])
+    own = [i.id for i in benchmark.everything if i.regime == "binary" and "object_0000" in i.id]
+    assert len(own) == 4
+    said = truths(benchmark) | dict.fromkeys(own, "perhaps")
+    for n_read, n in ((1, (6, 6)), (2, (8, 7))):
+        answered = {own[k]: truths(benchmark)[own[k]] for k in range(n_read)}
+        found = official(benchmark, said | answered)
+        names = ("binary, same question, both clips", "binary, same clip, both questions")
+        assert tuple(found[name][1] for name in names) == n
+
+
 def test_what_a_judge_has_to_score_is_left_out_and_named(exported, tmp_path, capsys):
     for name, file in (("vidhalluc", "sth.json"), ("vidpair-halluc", "qa/hf/open_ended.jsonl")):
         path = exported[name] / file

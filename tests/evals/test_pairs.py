@@ -7,6 +7,7 @@ import pytest
 
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.core.options import RunOptions
+from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import open_files
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.pairs import items
@@ -14,6 +15,7 @@ from macd_studio.evals.pairs.items import PairItem, collect, drawn, pairs_of, us
 from macd_studio.evals.pairs.meter import figures_of
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow, read_pair
 from macd_studio.evals.pairs.show import markdown
+from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
 from macd_studio.evals.studies.first_token import REMOVED, contrasted, read_options, stack
 from macd_studio.evals.studies.redrawn import margins
 from tests.evals.layouts import MAKERS, PAIRS
@@ -154,6 +156,24 @@ def test_pairs_of_published_layouts(layouts):
     assert shared.left_out == {items.NO_PARTNER: 4}
     with pytest.raises(OptionError, match="has no pairs of clips that share their scene"):
         pairs_of(open_files("vidhalluc", layouts["vidhalluc"]))
+
+
+def test_the_command_writes_what_clip_and_partner_were_given(tmp_path, capsys):
+    words = ["pairs", "drawn", "--n", "2", "--out", str(tmp_path)]
+    assert main(words) == 0
+    protocol = read_protocol(tmp_path / NAME_OF_FILE)
+    assert [i.id for i in protocol.items] == ["0", "1"]
+    for item in protocol.items:
+        clip, partner = protocol.clips[item.clip], protocol.clips[item.partner]
+        assert (clip.key, partner.key) == (item.id, f"{item.id} (partner)")
+        assert clip.source[:2] == partner.source[:2]
+        assert clip.source[2] != partner.source[2], "two clips, one of them without an object"
+        assert clip.read[2] != partner.read[2]
+        assert protocol.models[item.by]["family"] == "qwen2_5_vl"
+    assert protocol.methods["pair"] == {"alpha": 1.0, "beta": 0.1, "from": "", "failed": [],
+                                        "left_out": []}  # fmt: skip
+    assert main(["diff", str(tmp_path), str(tmp_path)]) == 2
+    assert "holds what pairs of clips tell, which is no single figure" in capsys.readouterr().err
 
 
 # figures

@@ -262,6 +262,28 @@ def test_packages_explain_pictures_that_differ_by_them(made, tmp_path):
     assert "pictures differ by it" in found.shares[0].detail
 
 
+def test_the_page_says_what_can_be_told_and_what_would_tell_more(made, tmp_path, capsys):
+    def said(first, second, *words):
+        assert main(["diff", str(first), str(second), *words]) == 0
+        return capsys.readouterr().out
+
+    plain, together = made()[0], "answers alone cannot tell them apart"
+    same = said(plain, plain)
+    assert "Nothing that is recorded differs, and all answers are the same." in same
+    one = said(plain, made("α and β")[0])
+    assert "| **α and β** | α 1 → 2 |" in one
+    assert together not in one
+    assert "*Interaction*" not in one
+    two = said(plain, made("frames", "dtype")[0])
+    assert "| **frames + dtype** |" in two
+    assert together in two
+    assert "--rerun N answers N questions again" in two
+    assert "*Interaction*" in said(plain, made("frames", "parser")[0])
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(texts_of(made("frames")[0])))
+    assert "what those of answers.json were computed from is not recorded" in said(plain, file)
+
+
 def test_no_question_in_common_is_refused(made, tmp_path):
     first, _ = read_pair(Asked(str(made()[0])), Asked(str(made()[0])))
     other = replace(first, items={"x": replace(next(iter(first.items.values())), id="x")})

@@ -12,7 +12,7 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.protocol import jobs
 from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
 from macd_studio.evals.protocol.inputs import Asked, read_pair
-from macd_studio.evals.protocol.rerun import chosen, rerun
+from macd_studio.evals.protocol.rerun import Places, chosen, rerun
 from macd_studio.evals.protocol.split import split
 from macd_studio.toyworld.export import export
 
@@ -150,7 +150,7 @@ def test_a_part_of_a_model_is_exchanged_alone(run, root):
     first = run()
     second = run("--backbone", str(other_processor(root)), "--dtype", "bfloat16")
     pair = read_pair(Asked(str(first)), Asked(str(second)))
-    found = rerun(*pair, 6, root / "parts", None, None, lambda line: None)
+    found = rerun(*pair, 6, root / "parts", Places(), lambda line: None)
     assert found["order"] == ["processor", "dtype"]
     assert found["rest"][0] == pytest.approx(0)
     (model,) = (root / "parts" / "rerun" / "models").iterdir()
@@ -158,23 +158,50 @@ def test_a_part_of_a_model_is_exchanged_alone(run, root):
     assert (model / "model.safetensors").resolve().parent == shipped("backbone").resolve()
 
 
+def test_questions_and_videos_of_another_folder_are_exchanged_one_by_one(run, root):
+    folder = root / "other-files"
+    shutil.copytree(root / "data", folder)
+    path = folder / "questions" / "entire_questions.json"
+    path.write_text(path.read_text().replace('"No."', '"Yes."').replace("Is there", "Is that"))
+    videos = sorted(folder.rglob("*.mp4"))
+    whole = [v.read_bytes() for v in videos]
+    for video, other in zip(videos, [*whole[1:], whole[0]], strict=True):
+        video.write_bytes(other)
+    pair = read_pair(Asked(str(run())), Asked(str(run(data=folder))))
+    found = rerun(*pair, 99, root / "exchanged", Places(), lambda line: None)
+    assert found["order"] == ["annotation", "clip file"]
+    assert (found["left"], found["rest"][0]) == ([], 0)
+    assert found["repeated"] == found["n"]
+    by_name = {c["cause"]: c["alone"][0] for c in found["causes"]}
+    assert all(by_name.values()), "each of them moves the figure"
+
+
+def test_search_seed_and_length_are_exchanged_one_by_one(run, root):
+    decode = {"search": "sample", "temperature": 3.0, "seed": 5, "max_tokens": 2}
+    second = run("--options", json.dumps({"decode": decode}), "--alpha", "3")
+    pair = read_pair(Asked(str(run())), Asked(str(second)))
+    found = rerun(*pair, 6, root / "decoding", Places(), lambda line: None)
+    assert found["order"] == ["generation", "search", "seed", "α and β"]
+    assert (found["left"], found["rest"][0]) == ([], 0)
+
+
 def test_a_printed_row_is_run_as_it_says(run, root):
     first = run()
     pair = read_pair(Asked(str(first)), Asked("paper:50,n=12,frames=2,alpha=6"))
-    found = rerun(*pair, 4, root / "row", None, None, lambda line: None)
+    found = rerun(*pair, 4, root / "row", Places(), lambda line: None)
     assert found["order"] == ["frames", "α and β"]
     assert found["rest"][1] is None
 
 
 def test_another_python_answers_the_same(run, root):
     first, _ = pair = read_pair(Asked(str(run())), Asked(str(run())))
-    found = rerun(*pair, 3, root / "python", None, Path(sys.executable), lambda line: None)
+    found = rerun(*pair, 3, root / "python", Places(python=Path(sys.executable)), lambda line: None)
     assert found["order"] == ["versions"]
     assert found["causes"][0]["alone"][0] == 0
     said = json.loads((root / "python" / "rerun" / "job.out.json").read_text())
     assert said == {i: first.texts[i] for i in chosen(*pair, 3)}
     with pytest.raises(Exception, match="versions cannot be run again"):
-        rerun(*pair, 3, root / "none", None, root / "data", lambda line: None)
+        rerun(*pair, 3, root / "none", Places(python=root / "data"), lambda line: None)
 
 
 def test_roles_cover_what_a_folder_holds():

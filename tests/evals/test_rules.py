@@ -1,5 +1,8 @@
 """Published scoring rules, their known traps among them."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from macd_studio.evals.benchmarks.base import Item
@@ -105,6 +108,15 @@ def test_yes_and_no_as_three_programs_read_them(text, official, strict, pope):
     assert rule("eventhallusion", "official").read(text, yes_no()) == official
     assert rule("video-pope", "strict").read(text, yes_no()) == strict
     assert rule("video-pope", "pope").read(text, yes_no()) == pope
+
+
+def test_eventhallusion_is_read_as_by_its_authors_program():
+    """What the function of their program gave for the same answers."""
+    path = Path(__file__).parent / "data" / "rules" / "eventhallusion.json"
+    said = json.loads(path.read_text(encoding="utf-8"))["read"]
+    assert len(said) >= 30
+    official = rule("eventhallusion", "official")
+    assert {t: official.read(t, yes_no()) for t in said} == said
 
 
 def test_the_rule_of_the_authors_is_the_headline():

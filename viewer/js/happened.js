@@ -2,15 +2,15 @@
 // What happened, in sentences: one for each record of `statements.js`, and what the controls found. A sentence
 // is written out whole for each case. Pure functions, no DOM.
 
-import { divergence, endOf } from "./state.js";
-import { hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, turnOf } from "./statements.js";
+import { divergence, endOf, hasLevelsOf } from "./state.js";
+import { hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, partnerOf, turnOf } from "./statements.js";
 import { CONTROL_NAMES, TEXT } from "./strings/labels.js";
 import { capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings/parts.js";
 import { isolated, plainNumber, signed, visible } from "./text.js";
 
 /** @import { Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
 /** @typedef {{ text: string, kind: "name" | "answer" | "arrow", said: Said | null }} Piece of the line with both answers; said: whose answer it is */
-/** @import { ControlOutcome, ControlReport, Rule, Trace, Track } from "./types" */
+/** @import { Answer, ControlOutcome, ControlReport, Rule, Trace, Track } from "./types" */
 
 // ---- what was masked
 
@@ -94,14 +94,27 @@ export const maskedText = (trace, masked = maskedOf(trace, undefined)) => {
 /** @type {(changes: number) => string} changes by hand to objects, other than their levels */
 const changedText = (changes) => changes ? ` The objects were changed by hand (${changes === 1 ? "1 change" : `${changes} changes`}).` : "";
 
+/**
+ * What the second view on show asks of the model.
+ *
+ * @type {(trace: Trace, contrast: Answer | undefined) => string}
+ */
+export const purposeText = (trace, contrast) => {
+  const partner = partnerOf(contrast);
+  if (partner !== null) return `What does the model say about ${isolated(partner || "the partner clip")}?`;
+  if (contrast?.second_views.length && contrast.method !== "macd" && !hasLevelsOf(trace, contrast)) return `What would the model say under the second view of ${contrast.title}?`;
+  return trace.tracks.length ? TEXT.withoutThese : TEXT.withoutParts;
+};
+
 /** @type {(logits: Logits) => string} how the second view moves logits */
-export const logitsText = ({ method, changes }) => {
+export const logitsText = ({ method, partner, changes }) => {
   const parts = changes.map(({ text, lost }) => {
     if (!lost) return `“${visible(text)}” keeps its logit`;
     const size = Math.abs(lost), amount = size < 0.1 ? size.toPrecision(1).replace("-", "−") : size.toFixed(1);
     return `“${visible(text)}” ${lost > 0 ? "loses" : "gains"} ${amount} logits`;
   });
-  return `Under ${method === "macd" ? "the mask" : "its second view"} ${listed(parts)}.`;
+  const given = partner ? "With the partner clip in this one's place" : `Under ${method === "macd" ? "the mask" : "its second view"}`;
+  return `${given} ${listed(parts)}.`;
 };
 
 /** @type {(open: Open) => string} how many tokens a contrast can change */
@@ -245,7 +258,7 @@ export const differenceText = ({ reference, contrast, running }, turn) => {
  * move with it; outcome: null until both answers are there; measured: what must be known of everything that
  * was measured with other values.
  *
- * @type {(trace: Trace, shown: Shown) => { mechanism: string, outcome: Outcome | null, difference: string, measured: string }}
+ * @type {(trace: Trace, shown: Shown) => { purpose: string, mechanism: string, outcome: Outcome | null, difference: string, measured: string }}
  */
 export const sentencesOf = (trace, shown) => {
   const turn = turnOf(trace, shown), outcome = outcomeOf(trace, shown, turn), masked = maskedOf(trace, shown.contrast);
@@ -256,7 +269,7 @@ export const sentencesOf = (trace, shown) => {
   }
   const { macd } = trace.answers, moved = shown.contrast === macd && isMoved(shown);
   return {
-    mechanism: parts.filter(Boolean).join(" "), outcome,
+    purpose: purposeText(trace, shown.contrast), mechanism: parts.filter(Boolean).join(" "), outcome,
     difference: differenceText(shown, turn), measured: moved ? measuredWith(macd) : "",
   };
 };

@@ -27,14 +27,14 @@ export class Headline {
   }
 
   /** @param {Trace} trace @param {ReturnType<typeof sentencesOf>} sentences */
-  say(trace, { mechanism, outcome }) {
+  say(trace, { purpose, mechanism, outcome }) {
     const masksOnly = !Object.keys(trace.answers).length;
     this.outcome.hidden = !outcome;
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);
-    const key = JSON.stringify([mechanism, outcome]);
+    const key = JSON.stringify([purpose, mechanism, outcome]);
     if (this.root.hidden || key === this.shown) return;
     this.shown = key;
-    this.purpose.textContent = trace.tracks.length ? TEXT.withoutThese : TEXT.withoutParts;
+    this.purpose.textContent = purpose;
     this.mechanism.textContent = mechanism;
     this.outcome.replaceChildren(...(outcome ? parts(outcome, trace.truth) : []));
   }

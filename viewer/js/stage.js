@@ -9,6 +9,7 @@ import { Overlaps } from "./overlap.js";
 import { Painter, drawSecondView, isDrawable } from "./paint.js";
 import { Saving } from "./saving.js";
 import { hasLevelsOf } from "./state.js";
+import { partnerOf } from "./statements.js";
 import { TEXT } from "./strings/labels.js";
 import { confidenceText, hasConfidences, isPicture, levelEnd, levelKey, levelName, middleMeaning, overlapKey, overlapMeaning, trackName } from "./strings/parts.js";
 import { WHY_NOT, frameSummary, frameText, outsideText } from "./strings/runs.js";
@@ -321,13 +322,12 @@ export class Stage {
     const drawn = masked && !other && (step !== null || this.drawsMasked());
     if (drawn) this.painter.drawVeil(context, unionMask(trace, this.masks(frame), levels));
     const note = other ? this.drawOther(context, other, model !== null) : "";
+    if (other && partnerOf(other) !== null) return note ? `${other.title}: ${note}` : ""; // what is known of this clip lies elsewhere in that one
     context.save();
     context.translate(place.x, place.y);
     context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
     context.restore();
-    const elsewhere = other?.second_views[0]?.view.kind === "pair"; // objects of this clip are not in that one
-    if (elsewhere) return note && other ? `${other.title}: ${note}` : "";
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
     const able = !this.previews && !masked && !this.whyNot("levels"), hatched = layers.levels && able;
     const pointed = !layers.levels && able && this.state.tool === null ? this.state.hover : null;

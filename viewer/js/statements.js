@@ -30,7 +30,7 @@ import { divergence, endOf, endTokens, hasLevelsOf } from "./state.js";
  * @property {ByHand[]} byHand @property {{ group: number, level: number }[]} framesByHand
  * @property {number} edits changes by hand to objects, other than levels and names
  */
-/** @typedef {{ token: number, method: string, changes: { text: string, lost: number }[] }} Logits lost: logit given the video less that given the second view */
+/** @typedef {{ token: number, method: string, partner: boolean, changes: { text: string, lost: number }[] }} Logits lost: logit given the video less that given the second view; partner: whether that is another clip */
 /** @typedef {{ open: number, tokens: number, title: string, beta: number | null }} Open tokens that a contrast can change; beta: in hand, where it is not the answer's own */
 /** @typedef {{ method: string, title: string, text: string, cut: number | null, right: boolean | null }} Said cut: tokens of an answer that did not end */
 /** @typedef {{ reference: Said, contrast: Said, same: boolean, at: Rule | null, turn: Turn | null }} Outcome at: α and β in hand, where they are not the answer's own */
@@ -97,6 +97,15 @@ export function hidesAny({ full, partly, frames, byHand, framesByHand }) {
 }
 
 /**
+ * What the clip is called that an answer is contrasted with; null where its second view is none of another clip.
+ * @param {Answer | undefined} answer @returns {string | null}
+ */
+export function partnerOf(answer) {
+  const view = answer?.second_views[0]?.view;
+  return view?.kind === "pair" ? view.caption ?? "" : null;
+}
+
+/**
  * How far the second view moves the logits of both choices, at the token where the answers differ, or
  * where α and β in hand choose otherwise if that comes before; null where there is no such token.
  * @param {Shown} shown @param {Turn | null} turn @returns {Logits | null}
@@ -113,7 +122,7 @@ export function logitsOf({ reference, contrast }, turn) {
     const at = step.candidates.indexOf(token);
     return at < 0 ? [] : [{ text: step.texts[at], lost: step.base[at] - other[at] }];
   });
-  return changes.length ? { token: Math.max(index, 0), method: contrast.method, changes } : null;
+  return changes.length ? { token: Math.max(index, 0), method: contrast.method, partner: partnerOf(contrast) !== null, changes } : null;
 }
 
 /**

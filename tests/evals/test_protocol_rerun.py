@@ -1,0 +1,178 @@
+"""What is run again to tell causes apart, and what cannot be, from invented answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from macd_studio.core.options import RunOptions
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.protocol import jobs, rerun, switch
+from tests.evals import protocols
+
+CPU, GPU = "cpu", "cuda"
+UNUSUAL = {
+    "annotation": {"flipped": True}, "words": {"reworded": True}, "clip file": {"clip": "other"},
+    "frames": {"frames": 4}, "size": {"side": 280}, "dtype": {"model": {"dtype": "bfloat16"}},
+    "device": {"model": {"device": GPU, "device_name": "H100"}}, "search": {"search": "sample"},
+    "α and β": {"alpha": 2.0}, "seed": {"seed": 1}, "template": {"published": False},
+}  # fmt: skip
+
+
+def invented(job, ids, out):
+    """Answers as `protocols` invents them for what a job asks for."""
+    setting = job.setting
+    rows = [json.loads(z) for z in Path(setting.data, "questions.jsonl").read_text().splitlines()]
+    shown = Path(setting.clips or setting.data, "0.mp4").read_text()
+    dtype = "float32" if setting.dtype == "auto" else setting.dtype
+    of_all = (setting.options.video.frames, setting.side, setting.published, dtype, "p1", "5.23.0")
+    of_macd = job.contrast[0], setting.options.seed, setting.options.decode.search
+    of_files = shown, job.device or CPU, "that" in rows[0]["question"]
+    return {i: protocols.said(int(i), job.method, of_all, of_macd, of_files) for i in ids}
+
+
+@pytest.fixture
+def compared(tmp_path, monkeypatch, capsys):
+    """Causes, and words of the command → what was run again, and what was printed."""
+    monkeypatch.setattr(rerun, "answer", invented)
+
+    def compare(*causes, words=(), gone=False, **more):
+        first, second = tmp_path / "first", tmp_path / "second"
+        how = dict(more)
+        for name in causes:
+            own = UNUSUAL[name]
+            how |= own | ({"model": how.get("model", {}) | own["model"]} if "model" in own else {})
+        for folder, own in ((first, {}), (second, how)):
+            folder.mkdir()
+            protocols.run(folder, **own)
+        if gone:
+            (second / "data").rename(tmp_path / "elsewhere")
+        out = tmp_path / "out"
+        full = ["diff", str(first), str(second), "--rerun", "500", "--out", str(out), *words]
+        assert main(full) == 0
+        accuracy = [json.loads((z / "report.json").read_text())["scores"]["macd"]["accuracy"]
+                    for z in (first, second)]  # fmt: skip
+        text = capsys.readouterr().out
+        return json.loads((out / "diff.json").read_text())["rerun"], accuracy, text
+
+    return compare
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A machine with a GPU, as far as this module asks."""
+    monkeypatch.setattr(jobs, "here", lambda: GPU)
+    monkeypatch.setattr(switch, "has_device", lambda name: name in (CPU, GPU))
+
+
+@pytest.mark.parametrize("causes", [
+    ("annotation",), ("clip file",), ("device",), ("annotation", "clip file"),
+    ("clip file", "frames"), ("device", "dtype", "seed"), ("search", "α and β", "seed"),
+    ("template", "size", "clip file"),
+], ids="+".join)  # fmt: skip
+def test_each_is_run_alone_and_in_order_and_nothing_is_left(compared, gpu, causes):
+    found, (before, after), text = compared(*causes)
+    assert f"As before: {protocols.N} of {protocols.N} answers come out as they were" in text
+    assert ("*Interaction*" in text.partition("## Run again")[2]) == (len(causes) > 1)
+    assert set(found["order"]) == set(causes)
+    assert found["left"] == []
+    assert found["rest"][0] == pytest.approx(0)
+    assert sum(c["in_order"][0] for c in found["causes"]) == pytest.approx(after - before, abs=1e-3)
+    alone = sum(c["alone"][0] for c in found["causes"])
+    assert found["interaction"] == pytest.approx(after - before - alone, abs=1e-3)
+    assert all(c["alone"][0] != 0 and c["detail"] for c in found["causes"])
+    assert found["repeated"] == found["n"] == protocols.N
+
+
+def test_other_words_are_asked_of_the_first_ones_clips(compared, tmp_path):
+    found, (before, _), _ = compared("words", "clip file")
+    own = {}
+    for name, how in (("annotation", UNUSUAL["words"]), ("clip file", UNUSUAL["clip file"])):
+        (tmp_path / name).mkdir()
+        own[name] = protocols.run(tmp_path / name, **how) - before
+    assert found["order"] == ["annotation", "clip file"]
+    by_name = {c["cause"]: c for c in found["causes"]}
+    assert by_name["annotation"]["detail"] == "questions or options are worded otherwise"
+    assert {n: c["alone"][0] for n, c in by_name.items()} == pytest.approx(own, abs=1e-3)
+    assert found["rest"][0] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("cause", "remedy"), [
+    ("words", "the second's questions are not here; name their folder by --second-data"),
+    ("clip file", "the second's videos are not here; name their folder by --second-data"),
+    ("device", "the second ran on H100, which this machine lacks"),
+])  # fmt: skip
+def test_what_is_not_here_is_the_rest_and_named(compared, cause, remedy):
+    found, (before, after), text = compared(cause, gone=True)
+    assert found["order"] == []
+    assert found["rest"][0] == pytest.approx(after - before, abs=1e-3)
+    name = "annotation" if cause == "words" else cause
+    assert found["left"] == [{"cause": name, "reason": remedy}]
+    assert f"| **{name}** | {remedy} |" in text
+
+
+def test_a_folder_that_was_moved_is_found_by_name(compared, tmp_path):
+    words = ["--second-data", str(tmp_path / "elsewhere")]
+    found, _, _ = compared("clip file", gone=True, words=words)
+    assert (found["order"], found["left"]) == (["clip file"], [])
+    assert found["rest"][0] == pytest.approx(0)
+
+
+def test_other_truths_need_no_folder(compared):
+    found, (before, after), _ = compared("annotation", gone=True)
+    assert found["order"] == ["annotation"]
+    assert found["causes"][0]["in_order"][0] == pytest.approx(after - before, abs=1e-3)
+
+
+def test_the_version_of_the_code_cannot_be_chosen(compared):
+    found, *_ = compared("frames", code="0" * 32)
+    assert found["order"] == ["frames"]
+    (left,) = found["left"]
+    assert left["cause"] == "code"
+    assert left["reason"].startswith("this version is the first's; answer")
+
+
+def test_packages_need_the_other_environment(compared):
+    other = {"versions": protocols.MODEL["versions"] | {"transformers": "5.17.0"}}
+    found, *_ = compared(model=other)
+    (left,) = found["left"]
+    remedy = "name the Python of the second's environment by --python"
+    assert left == {"cause": "versions", "reason": remedy}
+
+
+def test_a_processor_by_a_name_of_the_hub_cannot_be_exchanged(compared):
+    found, *_ = compared(model={"processor": "p2"})
+    (left,) = found["left"]
+    assert left["cause"] == "processor"
+    assert "no part of it can be exchanged" in left["reason"]
+
+
+def test_a_gpu_is_hidden_from_a_job_for_the_cpu(tmp_path, monkeypatch):
+    """The other way round, and where it is the same, nothing is started."""
+    seen = {}
+
+    def start(words, env, **_):
+        seen.update(env=env, words=words)
+        Path(words[-1]).with_suffix(".out.json").write_text("{}")
+        return type("Done", (), {"returncode": 0})
+
+    monkeypatch.setattr(jobs.subprocess, "run", start)
+    monkeypatch.setattr(jobs, "here", lambda: GPU)
+    job = jobs.Job(jobs.Setting("questions", RunOptions()), "macd", None, device=CPU)
+    assert jobs.answer(job, [], tmp_path) == {}
+    assert seen["env"]["CUDA_VISIBLE_DEVICES"] == ""
+    assert (jobs.has_device(CPU), jobs.has_device(GPU), jobs.has_device("")) == (True, True, False)
+    monkeypatch.setattr(jobs, "here", lambda: CPU)
+    assert not jobs.has_device(GPU)
+
+
+@pytest.mark.parametrize(("words", "named"), [
+    (["--second-data", "x"], "--second-data is for --rerun"),
+    (["--rerun", "3", "--second-data", "nowhere"], "there is no folder 'nowhere'"),
+])  # fmt: skip
+def test_wrong_words_are_told(tmp_path, words, named, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    protocols.run(folder)
+    assert main(["diff", str(folder), str(folder), *words]) == 2
+    assert named in capsys.readouterr().err

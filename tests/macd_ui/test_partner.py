@@ -1,0 +1,120 @@
+"""A clip's partner in the form: contrasted with, refused where it means nothing, and let go."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.store import Store
+from macd_studio.toyworld.clips import drawn_clip
+from tests.fakes import BoxDetector, ByteLM
+from tests.macd_ui.test_form import FORM
+
+DRAWN = FORM | {"backbone": "toyworld", "frames": 4}
+REAL = FORM | {"backbone": "a/model", "detector": "grid", "frames": 4}
+
+
+@pytest.fixture
+def store(monkeypatch):
+    store = Store()
+    monkeypatch.setattr(store.models, "backbone", lambda *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda *_: BoxDetector())
+    monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def handlers(store):
+    return make_handlers(store, [])
+
+
+@pytest.fixture
+def partner(toy_mp4, store):
+    """A drawn clip among the uploads."""
+    path = store.uploads.folder / "partner.mp4"
+    path.write_bytes(toy_mp4.read_bytes())
+    return str(path)
+
+
+def asked(handlers, clip, form, **more):
+    """The form's values with a clip that was uploaded."""
+    list(handlers.form.upload(str(clip), "me"))
+    return form | {"video": str(clip)} | more
+
+
+def error_of(handlers, values):
+    *_, last = handlers.runs.run(values, "me")
+    return last["viewer"]["status"]["error"]
+
+
+def test_a_run_holds_the_partners_view_and_the_form_asks_for_just_that(handlers, store, make_video):
+    partner = str(make_video("other.mp4"))
+    values = asked(handlers, make_video(), REAL, counterpart=partner)
+    list(handlers.runs.run(values, "me"))
+    session = store.sessions.open("me")
+    assert set(session.trace.answers) == {"baseline", "macd", "pair"}
+    (second,) = session.trace.answers["pair"].second_views
+    assert second.view.as_dict()["file"] == "other.mp4"
+    assert len(second.shown) == 4
+    notes = [handlers.form.edit_form(values | {"counterpart": p}, "me")["note"]["text"]
+             for p in (partner, None)]  # fmt: skip
+    assert notes[0] == ""
+    assert "partner clip none instead of other.mp4" in notes[1]
+
+
+def test_a_partner_that_means_nothing_is_refused_before_the_device(
+    handlers, store, toy_mp4, make_video, partner, tmp_path
+):
+    words = tmp_path / "words.mp4"
+    words.write_text("no video")
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (96, 96)).save(picture)
+    store.models.backbone = None  # nobody gets as far
+    values = asked(handlers, toy_mp4, DRAWN)
+    for file, says in (
+        (words, "the partner clip: the file is not a readable video"),
+        (tmp_path / "gone.mp4", "the server no longer has the partner clip"),
+        (make_video(), "answers about drawn clips only"),
+    ):
+        error = error_of(handlers, values | {"counterpart": str(file)})
+        assert says in error, error
+    real = asked(handlers, make_video(), DRAWN, counterpart=partner)
+    assert "answers about drawn clips only" in error_of(handlers, real)
+    other = real | {"backbone": "a/model", "counterpart": str(picture)}
+    assert "4 frames of this clip stand against 1 of its partner" in error_of(handlers, other)
+
+
+@pytest.mark.parametrize("leave", ["cleared", "replaced"])
+def test_the_partner_goes_with_its_clip(handlers, store, toy_mp4, make_video, partner, leave):
+    values = asked(handlers, toy_mp4, DRAWN, counterpart=partner)
+    handlers.form.edit_form(values, "me")
+    held = store.uploads._held
+    assert Path(partner).resolve() in held
+    path = {"cleared": None, "replaced": str(make_video())}[leave]
+    updates = list(handlers.form.upload(path, "me"))
+    assert updates[0]["counterpart"] is None
+    session = store.sessions.open("me")
+    assert not session.form.values.get("counterpart")
+    assert Path(partner).resolve() not in held
+
+
+def test_another_partner_takes_the_place_of_the_first(handlers, store, toy_mp4, partner):
+    values = asked(handlers, toy_mp4, DRAWN, counterpart=partner)
+    second = Path(partner).with_name("second.mp4")
+    second.write_bytes(Path(partner).read_bytes())
+    handlers.form.edit_form(values, "me")
+    handlers.form.edit_form(values | {"counterpart": str(second)}, "me")
+    assert set(store.uploads._held) & {Path(partner).resolve(), second.resolve()} == {
+        second.resolve()
+    }
+
+
+def test_a_shared_gpu_is_given_the_partner_too(toy_spec):
+    clip = drawn_clip(toy_spec, "a.mp4", "0" * 64)
+    job = zerogpu.RunJob(clip, None, counterpart=replace(clip, name="b.mp4"))
+    assert job.partner()().name == "b.mp4"
+    assert zerogpu.RunJob(clip, None).partner() is None
