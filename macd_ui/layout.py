@@ -19,21 +19,13 @@ from macd_studio.macd_ui import documents, sentences
 from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.files import health_route, routes
+from macd_studio.macd_ui.files_and_bars import FilePanel, download, page_bar, page_foot
 from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
 from macd_studio.macd_ui.gallery.routes import routes as gallery_routes
 from macd_studio.macd_ui.handlers import Handlers, make_handlers
 from macd_studio.macd_ui.learn.site import LEARN
 from macd_studio.macd_ui.learn.site import routes as learn_routes
-from macd_studio.macd_ui.panels import (
-    AskPanel,
-    FilePanel,
-    QuestionsPanel,
-    ViewPanel,
-    download,
-    error_line,
-    page_bar,
-    page_foot,
-)
+from macd_studio.macd_ui.panels import AskPanel, QuestionsPanel, ViewPanel, error_line
 from macd_studio.macd_ui.programs import add_tools
 from macd_studio.macd_ui.questions import ask_several, run_with_detector
 from macd_studio.macd_ui.queues import MAX_WAITING

@@ -6,6 +6,7 @@ import pytest
 from macd_studio.viewer import JS, bundle
 from tests.browser.answer_sentences import ANSWERS
 from tests.browser.level_sentences import ANY_BETWEEN, LEVELS, OF_LEVELS
+from tests.browser.run_sentences import OF_RUNS
 
 pytestmark = pytest.mark.browser
 
@@ -82,10 +83,14 @@ def knocked(after, **what):
 
 PARTNERS = moves("pair", {"x": 1})[0] | {"partner": True}
 RULE = "Without any mask, adding +1.50 to the logit of “yes” is enough."
-CASES = ANSWERS | OF_LEVELS | {
+CASES = ANSWERS | OF_LEVELS | OF_RUNS | {
     "listed": [([[]], ""), ([["a"]], "a"), ([["a", "b"]], "a and b"), ([["a", "b", "c"]], "a, b and c")],
     "capitalized": [(["it is"], "It is"), ([""], "")],
     "trackName": [([TRACKS[0]], "1 dog")],
+    "hasConfidences": [
+        ([{"tracks": [{"confidence": 1}, {"confidence": 0.5}]}], True),
+        ([{"tracks": [{"confidence": 1}]}], False),
+    ],
     "frameNumbers": [([[0, 1]], "1, 2")],
     "groupName": [([[0, 1, 2]], "frames 1–3"), ([[4]], "frame 5")],
     "seconds": [([1250], "1.3 s")],
@@ -377,54 +382,6 @@ CASES = ANSWERS | OF_LEVELS | {
          ["Rank correlation with the map for a head of random weights: not known under V, −1.00 under V_d."
           " Near 1, the map does not depend on the token.",
           "Agreement (rank correlation of magnitudes): with bee +0.25 under V, not known under V_d."]),
-    ],
-    "viewText": [
-        ([{"kind": "masks"}, {"frame": 0, "token": 0, "drawable": True}],
-         "the frames behind the masks, as the model read them"),
-        ([{"kind": "blank"}, {"frame": 0, "token": 0, "drawable": False}],
-         "a video without content (its pixels are not stored in this trace)"),
-        ([{"kind": "no-video"}, {"frame": 0, "token": 0, "drawable": False}],
-         "the question alone, without a video"),
-        ([{"kind": "noise"}, {"frame": 0, "token": 0, "drawable": True}],
-         "the noise that the model read, cut off at black and white"),
-        ([{"kind": "frames", "frames": [0, 2]}, {"frame": 0, "token": 0, "drawable": True}],
-         "sees only frames 1, 3"),
-        ([{"kind": "frames", "frames": [0, 2]}, {"frame": 1, "token": 0, "drawable": True}],
-         "frame 2 is left out · sees only frames 1, 3"),
-        ([{"kind": "pruned", "layer": 3, "ratio": 0.5}, {"frame": 0, "token": 1, "drawable": True}],
-         "token 2: all pixels, but from decoder layer 3 on only 50.0 % of the vision tokens"),
-        ([{"kind": "own", "caption": "blurred"}, {"frame": 0, "token": 0, "drawable": True}], "blurred"),
-    ],
-    "comparison": [
-        (["Yes.", "yes"], "agrees"), (["no", "Yes"], "flipped"), (["a dog", "yes"], "changed")
-    ],
-    "viewSuffix": [([0], ""), ([1], ", view 2")],
-    "votesText": [([{}], ""), ([{"yes": 2, "no": 1}], " votes: yes: 2, no: 1")],
-    "secondViewLabel": [
-        (["VCD", 0, ""], "Second view of VCD, frame 1"), (["VCD", 1, "x"], "Second view of VCD, frame 2: x")
-    ],
-    "sharedText": [
-        ([3, {}], "Seed 3. Shared between methods: nothing; “ms added” leaves that out, “ms in all” is from"
-                  " the prompt to the answer. Peak memory: tensors alive for the method, weights included."),
-        ([3, {"a": 2, "b": 1}],
-         "Seed 3. Shared between methods: a 2×, b 1×; “ms added” leaves that out, “ms in all” is from"
-         " the prompt to the answer. Peak memory: tensors alive for the method, weights included."),
-    ],
-    "frameText": [([1, [0, 0.5]], "frame 2 of 2 · 0.50 s")],
-    "outsideText": [([0], ""), ([1], " · outside of objects masked at 1")],
-    "frameSummary": [
-        ([0, 4, [], "", []], "Frame 1 of 4: no tracked objects. Shown: the frame alone."),
-        ([1, 4, ["1 dog, kept", "2 cat"], " · x", ["Boxes", "Levels"]],
-         "Frame 2 of 4: 1 dog, kept; 2 cat · x. Shown: Boxes, Levels."),
-    ],
-    "laneText": [
-        (["dog", 2, "seen", False], "dog, frame 3: seen"),
-        (["dog", 2, "lost", True], "dog, frame 3: lost; the first frame after a hard cut"),
-    ],
-    "frameMaskText": [
-        ([0, LEVELS, 0, True], "frame 1: kept, set by hand"),
-        ([1, LEVELS, 0.4, False], "frame 2: masked at 0.4"),
-        ([1, LEVELS, 1, True], "frame 2: masked at 1, set by hand"),
     ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),

@@ -80,7 +80,7 @@ def test_a_run_writes_what_it_was_computed_from(finished, data, capsys):
     assert (protocol.methods["macd"]["alpha"], protocol.methods["baseline"]["alpha"]) == (1.0, None)
     assert str(data) not in (finished / NAME_OF_FILE).read_text()
     assert main(["diff", str(finished), f"{finished}:macd"]) == 0
-    assert "Difference: +0.00" in capsys.readouterr().out
+    assert "Difference, second less first: +0.00" in capsys.readouterr().out
 
 
 def test_a_report_is_written_for_people_and_spreadsheets(finished, capsys):

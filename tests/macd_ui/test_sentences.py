@@ -129,12 +129,13 @@ def test_a_form_is_compared_with_what_is_shown_in_that_order():
 def test_a_refusal_of_the_models_in_the_browser_says_what_to_do():
     """A cause and, after a full stop, a colon or a semicolon, a remedy."""
     scripts = {path.name: path.read_text() for path in JS.glob("*.js")}
+    strings = "".join(path.read_text() for path in (JS / "strings").glob("*.js"))
     refusals = r"new Refused\((?:TEXT\.)?(\w+)|TEXT\.(engine\w+)"
     asking = "".join(scripts[f"{name}.js"] for name in ("bench", "edits", "engine", "worker"))
     names = {name for pair in re.findall(refusals, asking) for name in pair if name}
     assert names >= {"needsServer", "engineNotHere", "engineUnreachable", "isMaskedAlready"}
     for name in names:
-        sentence = re.search(rf'\b{name}(?:: "| =[^`]*`)(.*?)["`][,;]\n', scripts["strings.js"])
+        sentence = re.search(rf'\b{name}(?:: "| =[^`]*`)(.*?)["`][,;]\n', strings)
         assert sentence, name
         assert re.search(rf"[.:;] ({REMEDIES})\b.*\.$", sentence[1]), sentence[1]
 
