@@ -53,9 +53,11 @@ export function live(place) {
   for (const spot of all(viewer.root, ".mv-spot")) spot.classList.remove("mv-spot");
   if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) spot.classList.add("mv-spot");
   const { debug, question } = course.parts[step.view];
-  // a chapter may hold two viewers, whose regions must be told apart
+  // a chapter may hold two viewers, whose regions must be told apart, also where both are asked the same
+  const alike = [...viewers.keys()].filter((view) => course.parts[view].question === question).indexOf(step.view);
   for (const part of [viewer.root, ...all(viewer.root, "section[aria-label]")]) {
-    part.setAttribute("aria-label", `${part.getAttribute("aria-label")?.split(":")[0]}: ${question}`);
+    const name = part.getAttribute("aria-label")?.split(":")[0];
+    part.setAttribute("aria-label", `${name}: ${question}${alike ? ` (${alike + 1})` : ""}`);
   }
   if (debug) root.append(el("p", { class: "ln-out" }, el("a", { href: debug }, say("debug"))));
 }
