@@ -142,6 +142,27 @@ def open_section(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     )
 
 
+def certified_section(methods: Mapping[str, Sequence[Mapping[str, int]]]) -> Iterator[str]:
+    """How much of a server's answers its rounding cannot change; nothing where none was asked.
+
+    methods: a method's title → `evals.statistics.metrics.certified_tokens` of each group.
+    """
+    rows = []
+    for name, parts in methods.items():
+        n, sure = (sum(part[key] for part in parts) for key in ("tokens", "certified"))
+        if n:
+            rows.append([name, str(n), points(sure / n)])
+    if not rows:
+        return
+    yield "## Certified tokens"
+    yield table(["method", "tokens", "certified %"], rows)
+    yield (
+        "A server told the log-probabilities. A token is certified where the same one is chosen"
+        " for every error of them within the stated bound (docs/remote.md); others may differ from"
+        " what exact numbers give."
+    )
+
+
 def document(blocks: Iterable[str]) -> str:
     """Blocks with an empty line between them, as the text of a file."""
     return "\n\n".join(blocks) + "\n"

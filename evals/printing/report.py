@@ -12,6 +12,7 @@ from macd_studio.evals.printing.figures import (
     area,
     as_cell,
     cell,
+    certified_section,
     change,
     document,
     number,
@@ -356,6 +357,11 @@ def _open(report: Report) -> Iterator[str]:
         if known := [f["open"] for f in parts if "open" in f]:
             rows.append(open_row(title(method), known, _reads(report, method)))
     yield from open_section(rows)
+    regimes = report["regimes"].values()
+    told = {m: [p["methods"][m] for p in regimes] for m in report["methods"]}
+    yield from certified_section(
+        {title(m): [f["certified"] for f in of if "certified" in f] for m, of in told.items()}
+    )
 
 
 def _reads(report: Report, method: str) -> str:

@@ -16,6 +16,7 @@ from macd_studio.evals.statistics.intervals import auroc_change, auroc_interval
 from macd_studio.evals.statistics.metrics import (
     auroc,
     calibration,
+    certified_tokens,
     chair,
     margin_d_prime,
     mentioned,
@@ -176,6 +177,7 @@ def _methods(benchmark: Benchmark, judged: Judged) -> dict[str, Figures]:
             "errors": sum(bool(r.error) for r in part.rows[m]),
             "reads": float(np.mean(reads)) if reads else None,
             **open_shares(part.rows[m]),
+            **certified_tokens(part.rows[m]),
         }
         if not part.items:
             continue

@@ -39,7 +39,12 @@ from macd_studio.evals.scoring.score import (
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
-from macd_studio.evals.statistics.metrics import calibration, one_answer_note, open_shares
+from macd_studio.evals.statistics.metrics import (
+    calibration,
+    certified_tokens,
+    one_answer_note,
+    open_shares,
+)
 from macd_studio.evals.statistics.stats import (
     RESAMPLES,
     could_differ,
@@ -93,6 +98,7 @@ def make_report(
             "flips": len(flipped),
             "flipped": [f["id"] for f in flipped[:MOST_FLIPS]],
             **open_shares([answers[i.id, m] for i in items]),
+            **certified_tokens([answers[i.id, m] for i in items]),
         }
     objects = count_objects(answers[i.id, m] for i in items for m in methods)
     report: Report = {

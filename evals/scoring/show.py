@@ -7,7 +7,14 @@ from typing import Any
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.text.words import count
-from macd_studio.evals.printing.figures import as_cell, document, open_row, open_section, table
+from macd_studio.evals.printing.figures import (
+    as_cell,
+    certified_section,
+    document,
+    open_row,
+    open_section,
+    table,
+)
 from macd_studio.evals.running.failures import failures_line
 from macd_studio.evals.scoring.over import WORDS
 from macd_studio.evals.scoring.score import questions_of
@@ -210,6 +217,10 @@ def _report_blocks(report: Scores) -> Iterator[str]:
     parts = {m: s["open"] for m, s in report["scores"].items() if "open" in s}
     yield from open_section(
         [open_row(find_method(m).title, [z], f"{z['reads']:.2f}") for m, z in parts.items()]
+    )
+    scores = report["scores"].items()
+    yield from certified_section(
+        {find_method(m).title: [s["certified"]] for m, s in scores if "certified" in s}
     )
 
 

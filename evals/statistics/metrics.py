@@ -283,6 +283,23 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 4) if whole else 0.0
 
 
+def certified_tokens(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Tokens of a server's answers, and how many are certified; empty where no server was asked.
+
+    Certified: the same token wins for every error of the server's log-probabilities, see
+    `core.decoding.certificate`.
+    """
+    known = [r for r in rows if r.certified is not None and r.tokens]
+    if not known:
+        return {}
+    return {
+        "certified": {
+            "tokens": sum(r.tokens or 0 for r in known),
+            "certified": sum(r.certified or 0 for r in known),
+        }
+    }
+
+
 def open_shares(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Shares of questions and tokens that a contrast could change; empty where none is known.
 

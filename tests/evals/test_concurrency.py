@@ -9,9 +9,11 @@ import pytest
 from macd_studio.core.errors import OptionError, RemoteError
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, for_reader
+from macd_studio.evals.printing.figures import certified_section
 from macd_studio.evals.running import engine
 from macd_studio.evals.running.rows import Setting
 from macd_studio.evals.running.run import complete, plan
+from macd_studio.evals.statistics.metrics import certified_tokens
 from tests.vllm_server import NAME, FakeVLLM, opened
 
 METHODS = ("baseline", "mask-all")
@@ -49,6 +51,12 @@ def test_several_clips_at_once_give_the_rows_of_one_after_another(
         )  # fmt: skip
         assert other.certified == other.tokens
         assert row.certified is None
+    assert certified_tokens([*near.values()]) == {}
+    told = certified_tokens([*far.values()])["certified"]
+    assert told["certified"] == told["tokens"] == sum(row.tokens for row in far.values())
+    text = "".join(certified_section({"both": [told], "none": []}))
+    assert f"| both | {told['tokens']} | 100.0 |" in text
+    assert "none" not in text
 
 
 def test_what_was_answered_before_a_server_failed_is_kept_and_the_run_goes_on(

@@ -169,6 +169,14 @@ def test_the_report_is_whole_and_safe(finished):
     assert len(honest_table(report).splitlines()) == 2 + 5 + 1
 
 
+def test_what_a_server_certifies_is_reported(finished):
+    report = load(finished)
+    assert "Certified tokens" not in markdown(report)
+    part = next(iter(report["regimes"].values()))
+    part["methods"]["macd"]["certified"] = {"tokens": 4, "certified": 3}
+    assert "| MACD | 4 | 75.0 |" in markdown(report)
+
+
 def test_the_packed_rows_give_the_same_report(unplotted):
     report = load(unplotted)
     again = json.loads(json.dumps(summarise_again(report, unplotted)))
