@@ -56,7 +56,7 @@ def test_keys(page):
     pressed = lambda name: page.get_by_role("button", name=name, exact=True).get_attribute(  # noqa: E731
         "aria-pressed"
     )
-    for key, name in (("m", "Soft masks"), ("c", "Counterfactual"), ("b", "Boxes"), ("l", "Loop")):
+    for key, name in (("m", "Soft masks"), ("c", "Masked"), ("b", "Boxes"), ("l", "Loop")):
         before = pressed(name)
         page.keyboard.press(key)
         assert pressed(name) != before, key
