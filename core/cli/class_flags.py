@@ -22,13 +22,15 @@ class ClassFlags(Generic[Options]):
 
     names: field → its flag, where that is not its name. metavars: field → how its value is written.
     lists: fields whose values are written in one word, apart by commas; other fields of several
-    values are flags that may be given again. A switch that is on has a flag that turns it off.
+    values are flags that may be given again. off: switch that is on → what its flag does, which
+    turns it off.
     """
 
     kind: type[Options]
     names: dict[str, str] = field(default_factory=dict)
     metavars: dict[str, str] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
+    off: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[str, str, Any, str]]:
         """Field, flag, default and help of each."""
@@ -36,7 +38,7 @@ class ClassFlags(Generic[Options]):
             default: Any = one.default
             off = "no-" if default is True else ""
             name = "--" + off + one.name.replace("_", "-")
-            words = f"turn this off: {help_of(one)}" if off else help_of(one)
+            words = self.off[one.name] if off else help_of(one)
             yield one.name, self.names.get(one.name, name), default, words
 
     def add(self, parser: argparse.ArgumentParser) -> None:

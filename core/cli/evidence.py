@@ -23,6 +23,11 @@ EVIDENCE = ClassFlags(
         "patches": "ROWSxCOLUMNS", "boxes": "X0,Y0,X1,Y1", "knock_out_layers": "3-6",
     },
     lists=("kinds",),
+    off={
+        "lens": "no read-outs of the token after each layer",
+        "sanity": "no comparison of maps with those of a head of random weights",
+        "maps": "no maps: knock-outs and the read-outs alone",
+    },
 )  # fmt: skip
 """The flags of `evidence`."""
 SEARCH = ClassFlags(
@@ -32,6 +37,7 @@ SEARCH = ClassFlags(
         "token": "N", "margin": "LOGITS", "spans": "N", "boxes": "X0,Y0,X1,Y1", "budget": "VIEWS",
         "keep": "PIECE",
     },
+    off={"search": "read what --keep names, and look for no set"},
 )  # fmt: skip
 """The flags of `enough`."""
 DESCRIPTION = (

@@ -28,9 +28,8 @@ def hostile_trace(folder):
         tokens = tuple(
             replace(t, text=HOSTILE, texts=(HOSTILE,) * len(t.texts)) for t in answer.tokens
         )
-        return replace(
-            answer, text=HOSTILE, tokens=tokens, second_views=(ShownView(OtherView(HOSTILE)),)
-        )
+        views = tuple(ShownView(OtherView(HOSTILE)) for _ in answer.second_views)
+        return replace(answer, text=HOSTILE, tokens=tokens, second_views=views)
 
     k = len(trace.tracks)
     edits = (
@@ -59,7 +58,7 @@ def shown_as_text(page):
         if folded.is_visible():
             folded.click()
     assert page.locator(".mv-question").inner_text() == HOSTILE
-    for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-table", ".mv-flips",
+    for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-tokens .mv-table", ".mv-flips",
                   ".mv-occlusion", ".mv-reproduce"):  # fmt: skip
         assert "onerror=alert(1)" in page.locator(place).first.inner_text(), place
     strip = page.locator(".mv-strip[data-method=macd] .mv-token").first
