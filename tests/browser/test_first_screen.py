@@ -373,5 +373,6 @@ def test_the_tour_and_the_legend_explain(page):
     tip = page.locator(".mv-tip:popover-open")
     assert tip.inner_text() == "score rule how the logits of the views become one score."
     fold = page.locator("summary", has_text="Decision boundary").first
+    page.mouse.move(2, 2)  # a pointer that rests where the fold scrolls to opens nothing
     fold.hover()
     tip.filter(has_text="flip point the α at which another candidate wins.").wait_for()
