@@ -58,8 +58,8 @@ def shown_as_text(page):
         if folded.is_visible():
             folded.click()
     assert page.locator(".mv-question").inner_text() == HOSTILE
-    for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-tokens .mv-table", ".mv-flips",
-                  ".mv-occlusion", ".mv-reproduce"):  # fmt: skip
+    for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-flips",
+                  ".mv-tokens .mv-table", ".mv-occlusion", ".mv-reproduce"):  # fmt: skip
         assert "onerror=alert(1)" in page.locator(place).first.inner_text(), place
     strip = page.locator(".mv-strip[data-method=macd] .mv-token").first
     assert strip.inner_text() == HOSTILE.replace(" ", "␣")
