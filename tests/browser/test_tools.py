@@ -139,7 +139,7 @@ def test_an_error_unfolds_the_tools_it_belongs_to(bare):
         page.evaluate("(data) => window.viewer.update(data)", failed)
         error = page.locator(".mv-error:visible")
         assert error.all_inner_texts() == [f"{where} failed"]
-        kind = {"whatif": ".mv-whatif", "tokens": ".mv-tokens", "occlusion": ".mv-occlusion"}
+        kind = {"whatif": ".mv-whatif", "tokens": ".mv-bars", "occlusion": ".mv-occlusion"}
         inside = page.locator(f"{kind.get(where, '.mv-controls')} .mv-error")
         assert inside.is_visible()
 
