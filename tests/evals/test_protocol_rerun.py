@@ -1,13 +1,19 @@
 """What is run again to tell causes apart, and what cannot be, from invented answers."""
 
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.__main__ import main
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol import jobs, rerun, switch
+from macd_studio.evals.running import run
+from macd_studio.evals.running.rows import Row
 from tests.evals import protocols
 
 CPU, GPU = "cpu", "cuda"
@@ -164,6 +170,76 @@ def test_a_gpu_is_hidden_from_a_job_for_the_cpu(tmp_path, monkeypatch):
     assert (jobs.has_device(CPU), jobs.has_device(GPU), jobs.has_device("")) == (True, True, False)
     monkeypatch.setattr(jobs, "here", lambda: CPU)
     assert not jobs.has_device(GPU)
+
+
+@pytest.fixture
+def pythons(monkeypatch):
+    """Interpreters of one version that hold one package each, and what each was asked.
+
+    A child is played in this process. Its answers name the package that it holds.
+    """
+    asked = []
+    now = {"holds": "decoder 1"}
+
+    def held():
+        name, version = now["holds"].split()
+        return [SimpleNamespace(name=name, version=version, locate_file=lambda path: "site")]
+
+    def start(words, **_):
+        before, now["holds"] = now["holds"], Path(words[0]).read_text()
+        code = jobs.main(words[3:])
+        now["holds"] = before
+        return SimpleNamespace(returncode=code, stderr="")
+
+    def engine(groups, setting, tracks):
+        for want in itertools.chain(*groups):
+            asked.append(now["holds"])
+            yield Row(want.key, want.item.id, want.method, now["holds"])
+
+    monkeypatch.setattr(jobs, "distributions", held)
+    monkeypatch.setattr(jobs.subprocess, "run", start)
+    monkeypatch.setattr(run, "in_process", engine)
+    monkeypatch.setattr(jobs, "items_of", lambda benchmark, ids: {i: an_item(i) for i in ids})
+    monkeypatch.setattr(jobs.Setting, "open", lambda self: SimpleNamespace(name="questions"))
+    monkeypatch.setattr(jobs.Setting, "content", lambda self, benchmark: "the same")
+    return asked
+
+
+def an_item(name):
+    return Item(name, "clip", "", "", "word", "What?", "it")
+
+
+def test_no_environment_takes_the_answers_of_another(pythons, tmp_path):
+    """Two interpreters of one version that hold other packages, one whose package is replaced."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("decoder 1")
+    other.write_text("decoder 2")
+    job = jobs.Job(jobs.Setting("questions", RunOptions()), "macd", None)
+
+    def said(python):
+        own = replace(job, python=None if python is None else str(python))
+        (text,) = jobs.answer(own, ["0"], tmp_path / "out").values()
+        return text
+
+    assert [said(p) for p in (one, other, one, other)] == [
+        "decoder 1", "decoder 2", "decoder 1", "decoder 2",
+    ]  # fmt: skip
+    assert pythons == ["decoder 1", "decoder 2"], "each environment answers once"
+    other.write_text("decoder 3")
+    assert (said(None), said(other)) == ("decoder 1", "decoder 3")
+
+
+def test_an_environment_is_known_by_each_of_its_parts(pythons, monkeypatch):
+    names = [jobs.environment(), jobs.environment()]
+    assert names[0] == names.pop()
+    for owner, name, value in (
+        (jobs.sys, "prefix", "/other"), (jobs.sys, "version", "3.11.99"),
+        (jobs, "here", lambda: GPU), (jobs, "distributions", list),
+    ):  # fmt: skip
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, value)
+            names.append(jobs.environment())
+    assert len(set(names)) == len(names) == 5
 
 
 @pytest.mark.parametrize(("words", "named"), [
