@@ -53,6 +53,8 @@ class Job:
 
 
 DEVICES = ("cpu", "cuda")
+USUAL_CONTRAST = (1.0, 0.1)
+"""α and β where a job names none."""
 
 
 def here() -> str:
@@ -95,7 +97,7 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
             f" {shown(missing[0])}",
             "Name the folders of both figures' questions by --data and --second-data",
         )
-    own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or (1.0, 0.1)
+    own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or USUAL_CONTRAST
     content = setting.content(benchmark)
     planned = [
         PendingAnswer(items[i], job.method, own, row_key(content, items[i], job.method, own))

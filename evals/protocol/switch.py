@@ -15,7 +15,7 @@ from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import SEARCHES
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.given import FILES, folder_hashes
-from macd_studio.evals.protocol.jobs import DEVICES, Job, folder_of, has_device
+from macd_studio.evals.protocol.jobs import DEVICES, USUAL_CONTRAST, Job, folder_of, has_device
 from macd_studio.evals.running.rows import Setting, read_setting
 
 ROLES = {
@@ -26,6 +26,7 @@ ROLES = {
     cause.WEIGHTS: "weights",
 }
 """Cause → the files of a model's folder that it exchanges."""
+PROMPTS = ("published", "bare")
 FRAMES = ("frames", "at", "start", "end")
 LENGTHS = ("max_tokens", "max_thought")
 
@@ -91,7 +92,7 @@ def _weights(figure: Figure) -> list[Any]:
 
 def _stated(second: Figure, start: Job) -> Job:
     """The first's job with what a printed row says of its own. Raises OptionError."""
-    said, setting = second.said, start.setting
+    said, setting = worded(second.said), start.setting
     video: dict[str, Any] = {}
     decode: dict[str, Any] = {}
     more: dict[str, Any] = {}
@@ -113,12 +114,20 @@ def _stated(second: Figure, start: Job) -> Job:
     changed = {"fps": "fps", "size": "side", "dtype": "dtype"}
     setting = replace(setting, options=options, **{f: values[n] for n, f in changed.items()
                                                    if n in values})  # fmt: skip
-    if "prompts" in values:
-        setting = replace(setting, published=values["prompts"] != "bare")
+    if values.get("prompts") in PROMPTS:
+        setting = replace(setting, published=values["prompts"] == PROMPTS[0])
     contrast = start.contrast
-    if contrast is not None:
-        contrast = values.get("alpha", contrast[0]), values.get("beta", contrast[1])
+    if {"alpha", "beta"} & set(values) and find_method(start.method).second_views:
+        alpha, beta = contrast or USUAL_CONTRAST
+        contrast = values.get("alpha", alpha), values.get("beta", beta)
     return replace(start, setting=read_setting(setting.as_dict()), contrast=contrast)
+
+
+def worded(said: Mapping[str, str]) -> Mapping[str, str]:
+    """What a row states, in this project's words: others write temperature 0 for greedy search."""
+    if said.get("temperature") not in ("0", "0.0"):
+        return said
+    return {"search": "greedy"} | {n: v for n, v in said.items() if n != "temperature"}
 
 
 def _plain(value: Any) -> dict[str, Any]:

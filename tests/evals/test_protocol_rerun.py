@@ -32,7 +32,8 @@ def invented(job, ids, out):
     shown = Path(setting.clips or setting.data, "0.mp4").read_text()
     dtype = "float32" if setting.dtype == "auto" else setting.dtype
     of_all = (setting.options.video.frames, setting.side, setting.published, dtype, "p1", "5.23.0")
-    of_macd = job.contrast[0], setting.options.seed, setting.options.decode.search
+    alpha, _ = job.contrast or jobs.USUAL_CONTRAST
+    of_macd = alpha, setting.options.seed, setting.options.decode.search
     of_files = shown, job.device or CPU, "that" in rows[0]["question"]
     return {i: protocols.said(int(i), job.method, of_all, of_macd, of_files) for i in ids}
 
@@ -170,6 +171,81 @@ def test_a_gpu_is_hidden_from_a_job_for_the_cpu(tmp_path, monkeypatch):
     assert (jobs.has_device(CPU), jobs.has_device(GPU), jobs.has_device("")) == (True, True, False)
     monkeypatch.setattr(jobs, "here", lambda: CPU)
     assert not jobs.has_device(GPU)
+
+
+@pytest.fixture
+def against(tmp_path, monkeypatch):
+    """What has no protocol → what of it was run again on a machine without a GPU, and what not."""
+    monkeypatch.setattr(rerun, "answer", invented)
+    monkeypatch.setattr(switch, "has_device", lambda name: name == CPU)
+    first, out = tmp_path / "first", tmp_path / "out"
+    first.mkdir()
+    protocols.run(first)
+
+    def compare(second, *words):
+        assert (
+            main(["diff", str(first), str(second), "--rerun", "9", "--out", str(out), *words]) == 0
+        )
+        found = json.loads((out / "diff.json").read_text())["rerun"]
+        return found["order"], {z["cause"]: z["reason"] for z in found["left"]}
+
+    return compare
+
+
+REST = "whatever the second figure does not state"
+
+
+def test_what_a_printed_row_states_is_exchanged_or_named(against):
+    order, left = against(
+        "paper:70,n=120,model=other,frames=4,alpha=2,transformers=5.17.0,torch=2.12.0,device=cuda,"
+        "prompts=mine,rule=own,over=answered"
+    )
+    assert order == ["frames", "α and β"]
+    python = "name a Python that holds it by --python"
+    assert left == {
+        "model other": "it is known by its name alone; give both figures as folders of runs",
+        "transformers 5.17.0": python,
+        "torch 2.12.0": python,
+        "device cuda": "the second ran on cuda, which this machine lacks",
+        "prompts mine": "this program has published and bare ones alone",
+        "rule own": "what is run again is judged by the first figure's rule",
+        "over answered": "of what is run again every question is counted",
+        REST: "a printed row says nothing of it",
+    }
+
+
+def test_what_a_row_states_as_the_first_is_not_named(against):
+    order, left = against(
+        "paper:70,n=120,model=a model,frames=8,transformers=5.23.0,device=cpu:0,temperature=0,"
+        "prompts=published,rule=official,over=all,alpha=1"
+    )
+    assert (order, list(left)) == ([], [REST])
+
+
+def test_packages_of_a_row_are_told_by_the_python_that_is_given(against):
+    order, left = against("paper:70,n=120,transformers=5.17.0", "--python", "other")
+    assert (order, list(left)) == (["versions"], [REST])
+
+
+def test_a_baseline_has_no_contrast_to_take_from_a_row(against):
+    order, left = against("paper:70,n=120,alpha=2,fps=1", "--method", "baseline,")
+    assert order == ["frames"]
+    assert left["alpha 2"] == "the first figure's method has no second view"
+
+
+def test_what_lmms_eval_states_is_exchanged_or_named(against, tmp_path):
+    lines = [{"doc_id": i, "doc_hash": f"h{i}", "target": "yes", "filtered_resps": ["no"],
+              "input": f"Is it {i}?", "score": 0.0} for i in range(protocols.N)]  # fmt: skip
+    file = tmp_path / "1_samples_eventhallusion.jsonl"
+    file.write_text("".join(json.dumps(z) + "\n" for z in lines))
+    config = {"model_args": "pretrained=x/y,max_num_frames=4,dtype=bfloat16", "device": "cuda:0",
+              "gen_kwargs": "temperature=0"}  # fmt: skip
+    results = {"config": config, "transformers_version": "5.17.0"}
+    file.with_name("1_results.json").write_text(json.dumps(results))
+    order, left = against(file)
+    assert order == ["frames", "dtype"]
+    assert list(left) == ["model x/y", "device cuda:0", "transformers 5.17.0", REST]
+    assert left[REST] == "a file of answers says nothing of it"
 
 
 @pytest.fixture
