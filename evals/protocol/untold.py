@@ -10,7 +10,7 @@ from macd_studio.evals.protocol.causes import ORDER, Differences
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.hashes import DIGITS
 from macd_studio.evals.protocol.stated import same, statements
-from macd_studio.evals.protocol.switch import PROMPTS, ROLES, device_of, worded
+from macd_studio.evals.protocol.switch import PROMPTS, ROLES, device_of, lost_roles, worded
 from macd_studio.evals.running.rows import code_fingerprint
 
 NOT_RECORDED = "whatever the second figure does not state"
@@ -22,8 +22,7 @@ REASONS = {
     cause.DECODING: "the same file was decoded into other pictures, which other packages do; name"
     " the second's environment by --python",
     cause.VERSIONS: "name the Python of the second's environment by --python",
-    **dict.fromkeys(ROLES, "the second's model is no folder here that holds what was recorded, so"
-                    " that no part of it can be exchanged"),
+    **dict.fromkeys(ROLES, "parts of models are exchanged where both are folders here"),
 }  # fmt: skip
 
 
@@ -61,7 +60,11 @@ def untold(
         return [*_stated_only(first, second, order), rest]
     named = {n for names in found.causes.values() for n in names}
     left = [n for n in ORDER if n in named and n not in order]
-    return [{"cause": n, "reason": _reason(n, first, second)} for n in left]
+    lost = lost_roles(first, second)
+    return [
+        {"cause": n, "reason": lost.get(ROLES.get(n, "")) or _reason(n, first, second)}
+        for n in left
+    ]
 
 
 def _stated_only(first: Figure, second: Figure, order: Sequence[str]) -> list[dict[str, str]]:

@@ -8,10 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from macd_studio.core.checkpoint.files import weights_hash
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol import jobs, rerun, switch
+from macd_studio.evals.protocol.border import NAME_OF_FILE
+from macd_studio.evals.protocol.given import folder_hashes
+from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.running import run
 from macd_studio.evals.running.rows import Row
 from tests.evals import protocols
@@ -147,11 +151,71 @@ def test_packages_need_the_other_environment(compared):
     assert left == {"cause": "versions", "reason": remedy}
 
 
-def test_a_processor_by_a_name_of_the_hub_cannot_be_exchanged(compared):
-    found, *_ = compared(model={"processor": "p2"})
-    (left,) = found["left"]
-    assert left["cause"] == "processor"
-    assert "no part of it can be exchanged" in left["reason"]
+def with_model(run, backbone, hashes=None):
+    """A run as if this model had answered; hashes: what it recorded of the model's files."""
+    report = json.loads((run / "report.json").read_text())
+    report["setting"]["backbone"] = str(backbone)
+    (run / "report.json").write_text(json.dumps(report))
+    if hashes:
+        path = run / NAME_OF_FILE
+        protocol = json.loads(path.read_text())
+        protocol["models"][0] |= hashes
+        path.write_text(json.dumps(protocol))
+
+
+@pytest.fixture
+def two_models(tmp_path, monkeypatch):
+    """Runs by models of two folders, of which processor, tokenizer and weights differ."""
+    monkeypatch.setattr(rerun, "answer", invented)
+    for name in ("first", "second"):
+        run, model = tmp_path / name, tmp_path / f"model-{name}"
+        run.mkdir()
+        model.mkdir()
+        protocols.run(run)
+        for file in ("processor_config.json", "tokenizer.json", "model.safetensors"):
+            (model / file).write_text(f"{file} of the {name}")
+        (model / "config.json").write_text("{}")
+        weights = weights_hash([model / "model.safetensors"])
+        with_model(run, model, folder_hashes(str(model)) | {"weights": weights})
+
+    def compare():
+        pair = read_pair(*(Asked(str(tmp_path / name)) for name in ("first", "second")))
+        found = rerun.rerun(*pair, 9, tmp_path / "out", rerun.Places(), lambda line: None)
+        return found["order"], {z["cause"]: z["reason"] for z in found["left"]}
+
+    return compare
+
+
+PARTS = ["processor", "tokenizer", "weights"]
+
+
+def test_parts_of_two_folders_are_exchanged_one_by_one(two_models):
+    assert two_models() == (PARTS, {})
+
+
+@pytest.mark.parametrize(("whose", "file", "part"), [
+    ("second", "processor_config.json", "processor"), ("second", "tokenizer.json", "tokenizer"),
+    ("second", "model.safetensors", "weights"), ("second", "config.json", "weights"),
+    ("first", "processor_config.json", "processor"), ("second", "adapter_config.json", "weights"),
+])  # fmt: skip
+def test_a_part_that_is_no_longer_what_was_recorded_stays(two_models, tmp_path, whose, file, part):
+    (tmp_path / f"model-{whose}" / file).write_text("changed since")
+    reason = f"the {whose}'s folder does not hold what the run recorded"
+    assert two_models() == ([p for p in PARTS if p != part], {part: reason})
+
+
+def test_a_folder_that_was_changed_does_not_stand_for_a_model_of_the_hub(two_models, tmp_path):
+    """Its weights alone are exchanged with all that belongs to them, where they are the same."""
+    with_model(tmp_path / "first", "org/name")
+    order, left = two_models()
+    assert order == ["weights"]
+    assert left == dict.fromkeys(
+        PARTS[:2], "parts of models are exchanged where both are folders here"
+    )
+    (tmp_path / "model-second" / "tokenizer.json").write_text("changed since")
+    order, left = two_models()
+    assert (order, list(left)) == ([], PARTS)
+    assert left["tokenizer"].startswith("the second's folder does not hold")
 
 
 def test_a_gpu_is_hidden_from_a_job_for_the_cpu(tmp_path, monkeypatch):
