@@ -87,7 +87,7 @@ def facts(lm: Any) -> Plain:
         "dtype": info.dtype,
         "device": info.device,
         "device_name": _device_name(info.device),
-        **folder_hashes(folder),
+        **dict(_loaded(folder)),
         "versions": versions(),
     }
 
@@ -101,17 +101,18 @@ def _device_name(device: str) -> str:
 
 
 def folder_hashes(folder: str) -> dict[str, str]:
-    """A hash over the files of each kind in a model's folder, "" where there are none."""
-    return dict(_hashes(folder))
+    """A hash over the files of each kind in a model's folder as it is, "" where there are none."""
+    place = Path(folder) if folder else None
+    return {
+        role: _together([place / name for name in names] if place else [])
+        for role, names in FILES.items()
+    }
 
 
 @lru_cache(maxsize=8)
-def _hashes(folder: str) -> tuple[tuple[str, str], ...]:
-    place = Path(folder) if folder else None
-    return tuple(
-        (role, _together([place / name for name in names] if place else []))
-        for role, names in FILES.items()
-    )
+def _loaded(folder: str) -> tuple[tuple[str, str], ...]:
+    """The same of a model that is in memory, read once."""
+    return tuple(folder_hashes(folder).items())
 
 
 def _together(files: list[Path]) -> str:

@@ -6,6 +6,7 @@ environment, with other packages, can do what this one cannot.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,8 @@ class Job:
 
 
 DEVICES = ("cpu", "cuda")
+USUAL_CONTRAST = (1.0, 0.1)
+"""α and β where a job names none."""
 
 
 def here() -> str:
@@ -63,10 +67,21 @@ def has_device(name: str) -> bool:
     return name in (DEVICES[0], here())
 
 
-def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
-    """Question → answer, None where it failed. Rows are kept in out and used again.
+def environment() -> str:
+    """The name of what answers here: a digest of the interpreter, its packages and its device.
 
-    Raises MacdError.
+    The key of a row says nothing of packages, so the rows of each environment lie apart. A package
+    counts with its version and the folder that it lies in.
+    """
+    packages = sorted({f"{d.name} {d.version} {d.locate_file('')}" for d in distributions()})
+    told = json.dumps([sys.prefix, sys.version, here(), packages])
+    return f"python-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
+    """Question → answer, None where it failed.
+
+    Rows are kept in out and used again by the same `environment`. Raises MacdError.
     """
     if job.python is not None or job.device not in ("", here()):
         return _elsewhere(job, ids, out)
@@ -82,13 +97,13 @@ def answer(job: Job, ids: Sequence[str], out: Path) -> Texts:
             f" {shown(missing[0])}",
             "Name the folders of both figures' questions by --data and --second-data",
         )
-    own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or (1.0, 0.1)
+    own = (1.0, 0.0) if job.method in ONE_VIEW else job.contrast or USUAL_CONTRAST
     content = setting.content(benchmark)
     planned = [
         PendingAnswer(items[i], job.method, own, row_key(content, items[i], job.method, own))
         for i in ids
     ]
-    rows = complete(planned, setting, out / "rows")
+    rows = complete(planned, setting, out / environment() / "rows")
     return {w.item.id: _text(rows[w.key]) for w in planned}
 
 
@@ -185,7 +200,7 @@ def main(argv: Sequence[str]) -> int:
         parts=parts,
     )
     try:
-        texts = answer(job, plain["ids"], path.parent / f"python-{sys.version_info[1]}")
+        texts = answer(job, plain["ids"], path.parent)
     except MacdError as error:
         print(error, file=sys.stderr)
         return 2

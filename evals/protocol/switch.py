@@ -14,8 +14,9 @@ from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import SEARCHES
 from macd_studio.evals.protocol.figure import Figure
+from macd_studio.evals.protocol.folders import WEIGHTS, changed, models_of
 from macd_studio.evals.protocol.given import FILES, folder_hashes
-from macd_studio.evals.protocol.jobs import DEVICES, Job, folder_of, has_device
+from macd_studio.evals.protocol.jobs import DEVICES, USUAL_CONTRAST, Job, folder_of, has_device
 from macd_studio.evals.running.rows import Setting, read_setting
 
 ROLES = {
@@ -23,9 +24,10 @@ ROLES = {
     cause.TOKENIZER: "tokenizer",
     cause.TEMPLATE: "template",
     cause.GENERATION: "generation",
-    cause.WEIGHTS: "weights",
+    cause.WEIGHTS: WEIGHTS,
 }
 """Cause → the files of a model's folder that it exchanges."""
+PROMPTS = ("published", "bare")
 FRAMES = ("frames", "at", "start", "end")
 LENGTHS = ("max_tokens", "max_thought")
 
@@ -52,7 +54,7 @@ def job_of(figure: Figure, data: Path | None) -> Job:
 
 def device_of(figure: Figure) -> str:
     """On which kind of device a figure was answered: of DEVICES, "" where that is not known."""
-    models = figure.protocol.models if figure.protocol else []
+    models = models_of(figure)
     device = str(models[0].get("device", "")) if models else figure.said.get("device", "")
     kind = device.partition(":")[0]
     return kind if kind in DEVICES else ""
@@ -75,23 +77,37 @@ def job_of_second(
     if not second.folder:
         return end
     folders = [folder_of(j.setting.backbone) for j in (start, end)]
+    lost = lost_roles(first, second)
+    kept = replace(end, setting=replace(end.setting, backbone=start.setting.backbone))
     if folders[0] is None or folders[1] is None:
-        return end
+        return kept if lost else end
     own, other = (folder_hashes(str(f)) for f in folders)
     differ = {role for role in FILES if own[role] != other[role]}
-    differ |= {"weights"} if "config" in differ or _weights(first) != _weights(second) else set()
-    parts = tuple((role, str(folders[1])) for role in ROLES.values() if role in differ)
-    return replace(end, setting=replace(end.setting, backbone=start.setting.backbone), parts=parts)
+    differ |= {WEIGHTS} if "config" in differ or _weights(first) != _weights(second) else set()
+    parts = [(r, str(folders[1])) for r in ROLES.values() if r in differ and r not in lost]
+    return replace(kept, parts=tuple(parts))
 
 
-def _weights(figure: Figure) -> list[Any]:
-    models = figure.protocol.models if figure.protocol else []
-    return [m.get("weights") for m in models]
+def _weights(figure: Figure) -> list[tuple[Any, Any]]:
+    return [(m.get("weights"), m.get("adapter")) for m in models_of(figure)]
+
+
+def lost_roles(first: Figure, second: Figure) -> dict[str, str]:
+    """Roles of files that a model's folder does not hold as a run recorded them → the reason.
+
+    What is exchanged would not be what the two figures differ by.
+    """
+    lost: dict[str, str] = {}
+    for whose, figure in (("first", first), ("second", second)):
+        folder = folder_of(job_of(figure, None).setting.backbone) if figure.folder else None
+        for role in changed(figure, folder) if folder else ():
+            lost.setdefault(role, f"the {whose}'s folder does not hold what the run recorded")
+    return lost
 
 
 def _stated(second: Figure, start: Job) -> Job:
     """The first's job with what a printed row says of its own. Raises OptionError."""
-    said, setting = second.said, start.setting
+    said, setting = worded(second.said), start.setting
     video: dict[str, Any] = {}
     decode: dict[str, Any] = {}
     more: dict[str, Any] = {}
@@ -113,12 +129,20 @@ def _stated(second: Figure, start: Job) -> Job:
     changed = {"fps": "fps", "size": "side", "dtype": "dtype"}
     setting = replace(setting, options=options, **{f: values[n] for n, f in changed.items()
                                                    if n in values})  # fmt: skip
-    if "prompts" in values:
-        setting = replace(setting, published=values["prompts"] != "bare")
+    if values.get("prompts") in PROMPTS:
+        setting = replace(setting, published=values["prompts"] == PROMPTS[0])
     contrast = start.contrast
-    if contrast is not None:
-        contrast = values.get("alpha", contrast[0]), values.get("beta", contrast[1])
+    if {"alpha", "beta"} & set(values) and find_method(start.method).second_views:
+        alpha, beta = contrast or USUAL_CONTRAST
+        contrast = values.get("alpha", alpha), values.get("beta", beta)
     return replace(start, setting=read_setting(setting.as_dict()), contrast=contrast)
+
+
+def worded(said: Mapping[str, str]) -> Mapping[str, str]:
+    """What a row states, in this project's words: others write temperature 0 for greedy search."""
+    if said.get("temperature") not in ("0", "0.0"):
+        return said
+    return {"search": "greedy"} | {n: v for n, v in said.items() if n != "temperature"}
 
 
 def _plain(value: Any) -> dict[str, Any]:

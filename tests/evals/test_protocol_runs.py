@@ -193,6 +193,26 @@ def test_a_printed_row_is_run_as_it_says(run, root):
     assert found["rest"][1] is None
 
 
+def other_python(folder):
+    """This Python with one more package: its version is the same, its packages are not."""
+    info = folder / "site" / "decoder-2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: decoder\nVersion: 2\n")
+    script = folder / "python"
+    path = f'"{folder / "site"}:$PYTHONPATH"'
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def test_another_python_of_the_same_version_answers_for_itself(run, root):
+    pair = read_pair(Asked(str(run())), Asked(str(run())))
+    places = Places(python=other_python(root / "other-python"))
+    rerun(*pair, 2, root / "own-rows", places, lambda line: None)
+    rows = list((root / "own-rows" / "rerun").glob("python-*/rows/rows-*.jsonl"))
+    assert [len(p.read_text().splitlines()) for p in rows] == [2, 2]
+
+
 def test_another_python_answers_the_same(run, root):
     first, _ = pair = read_pair(Asked(str(run())), Asked(str(run())))
     found = rerun(*pair, 3, root / "python", Places(python=Path(sys.executable)), lambda line: None)
