@@ -118,3 +118,31 @@ def test_a_shared_gpu_is_given_the_partner_too(toy_spec):
     job = zerogpu.RunJob(clip, None, counterpart=replace(clip, name="b.mp4"))
     assert job.partner()().name == "b.mp4"
     assert zerogpu.RunJob(clip, None).partner() is None
+
+
+def test_a_clip_that_is_its_own_partner_stays_when_the_partner_goes(handlers, store, partner):
+    """Gradio keeps equal uploads in one file."""
+    held = store.uploads._held
+    values = asked(handlers, partner, DRAWN, counterpart=partner)
+    handlers.form.edit_form(values, "me")
+    handlers.form.edit_form(values | {"counterpart": None}, "me")
+    assert held[Path(partner).resolve()] == {"me"}
+    handlers.form.edit_form(values, "me")
+    list(handlers.form.upload(None, "me"))
+    assert Path(partner).resolve() not in held
+
+
+def test_a_clip_that_was_opened_as_a_trace_stays(handlers, store, partner):
+    asked(handlers, partner, DRAWN)
+    *_, last = handlers.form.open_trace(partner, "me")
+    assert last["viewer"]["status"]["error"]
+    assert Path(partner).resolve() in store.uploads._held
+
+
+def test_no_former_partner_stays_in_memory(handlers, store, make_video):
+    values = asked(handlers, make_video(), REAL)
+    others = [str(make_video(f"other{i}.mp4")) for i in range(3)]
+    for other in others:
+        list(handlers.runs.run(values | {"counterpart": other}, "me"))
+        kept = {clip.name for clip in store.sessions.open("me").cache.frames()}
+        assert kept == {Path(values["video"]).name, Path(other).name}
