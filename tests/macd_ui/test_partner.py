@@ -86,6 +86,9 @@ def test_a_partner_that_means_nothing_is_refused_before_the_device(
     assert "answers about drawn clips only" in error_of(handlers, real)
     other = real | {"backbone": "a/model", "counterpart": str(picture)}
     assert "4 frames of this clip stand against 1 of its partner" in error_of(handlers, other)
+    longer = str(make_video("longer.mp4", frames=144))
+    error = error_of(handlers, other | {"counterpart": longer})
+    assert "frame 4 of this clip is seen at 1.75 s, that of its partner at 10.5 s" in error
 
 
 @pytest.mark.parametrize("leave", ["cleared", "replaced"])
