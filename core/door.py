@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.backbones.remote_address import is_remote, read_address
 from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
 from macd_studio.core.errors import BackboneNotFound, OptionError
+from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.annotations import FoundTracks
@@ -82,7 +83,8 @@ def trace(
             YOLO, as PNG masks, or from `export_tracks`; no detector is asked then. How its frames
             are counted: `track={"file_fps": 25, "file_start": 0.4}`.
         counterpart: another clip of the same scene, of which another thing is true. The answer that
-            is contrasted with it is `.answers["pair"]`, beside random places.
+            is contrasted with it is `.answers["pair"]`, beside random places. Its frames must lie
+            within half a sampling step of the clip's.
         options: all options at once.
         progress: called with the message of each event and how much of its stage is done, [0, 1].
         parts: the parts of RunOptions instead, each a mapping or of its class, such as
@@ -301,9 +303,16 @@ def run_video(
             clip.add_done_callback(lambda _: opened.set())
             opened.wait()
         other = None if counterpart is None else _partner(counterpart, options)
+
+        def first() -> Clip:
+            read = clip.result()
+            if other is not None:
+                check_partner(read, other)
+            return read
+
         placed: FoundTracks | None = None
         if clip.done() or tracks is not None:
-            read = clip.result()  # raises what is wrong with it
+            read = first()  # raises what is wrong with it
             if tracks is not None:  # before a model is loaded for nothing
                 placed = read_tracks(tracks, read, options.track)
         from macd_studio.core.run.pipeline import run
@@ -311,7 +320,7 @@ def run_video(
 
         result: Trace | None = None
         for event in run(
-            clip.result,
+            first,
             question,
             lambda: _backbone(backbone, device, loading, held or WeightsOptions(), question),
             lambda: _detector(detector, device, loading),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from macd_studio.commands import parser as command_line
+from macd_studio.commands import pipe_closed
 from macd_studio.core.cli.flags import add_version, add_weights, weights_of
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
@@ -74,10 +75,13 @@ def main(argv: list[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)
+        sys.stdout.flush()
         return code
     except MacdError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        return pipe_closed()
     except OSError as error:
         where = f" {error.filename!r}" if error.filename else " the results"
         print(

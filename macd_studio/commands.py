@@ -8,6 +8,7 @@ the one that exists.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -65,6 +66,17 @@ class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """See `argparse.ArgumentParser`."""
         return here(super().format_help())
+
+
+def pipe_closed() -> int:
+    """What a command exits with where nobody reads its output any more, as in `… | head`: 0.
+
+    What is left in the buffers cannot be written at the end of the process either: it goes nowhere.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    return 0
 
 
 def need_checkout(module: str) -> None:

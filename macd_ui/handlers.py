@@ -360,7 +360,7 @@ class FormEvents:
             yield self.view.show_error(session, error, "open")
             return
         finally:  # the session has what is in the file now
-            self.store.uploads.release(key, path)
+            self.store.let_go(session, path)
         if session.form.video is not None:
             yield from self._show_filmstrip(session, session.form.video, {})
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError, VideoError, VideoNotFound
+from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.types import Clip
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.session_view import TOY_WORLD
@@ -33,6 +34,5 @@ def read_partner(read: Callable[[], Clip], clip: Clip, answers: bool, drawn_only
         raise type(error)(sentences.of_partner(error.cause), error.remedy) from error
     if drawn_only and partner.title != TOY_WORLD:
         raise OptionError(*sentences.PARTNER_UNANSWERED)
-    if len(partner.times) != len(clip.times):
-        raise OptionError(*sentences.other_length(len(clip.times), len(partner.times)))
+    check_partner(clip, partner)
     return partner

@@ -268,7 +268,7 @@ class Runs:
             partner = None
             if job.counterpart is not None:
                 video = replace(job.spec.options.video, dense_fps=0.0)  # nothing is tracked in it
-                read = partial(self._read_file, session, job.counterpart, video)
+                read = partial(self._read_file, session, job.counterpart, video, clip)
                 embedded = job.spec.backbone == EMBEDDED and not job.anyway
                 partner = read_partner(read, clip, not outside, embedded)
             expected = job.spec
@@ -347,12 +347,15 @@ class Runs:
 
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip of a run; frames of others are forgotten, its partner's too."""
-        return self._read_file(session, job.video, job.spec.options.video, forget=True)
+        return self._read_file(session, job.video, job.spec.options.video)
 
     def _read_file(
-        self, session: Session, path: str, options: VideoOptions, forget: bool = False
+        self, session: Session, path: str, options: VideoOptions, beside: Clip | None = None
     ) -> Clip:
-        """A clip, read beside this thread, so that Stop is answered at once."""
+        """A clip, read beside this thread, so that Stop is answered at once.
+
+        beside: the run's own clip, for its partner: the one whose frames stay in memory with it.
+        """
         from macd_studio.core.system.cache import StageCache
 
         session.cache = session.cache or StageCache()
@@ -361,8 +364,7 @@ class Runs:
         if clip is None:
             stopped, limits = session.stop.is_set, self.store.read_limits
             slot = self.store.readers.slot(session.visitor, stopped)
-            if forget:
-                session.cache.forget_frames()  # those of the clip before
+            session.cache.forget_frames(beside)  # those of the run before
             clip = read_beside(path, options, stopped, slot, limits)
             session.cache.put(key, clip)
         return clip

@@ -225,14 +225,6 @@ def of_partner(cause: str) -> str:
     return f"the partner clip: {cause}"
 
 
-def other_length(own: int, others: int) -> tuple[str, str]:
-    """Clip and partner give other numbers of frames: cause and remedy."""
-    return (
-        f"{count(own, 'frame')} of this clip stand against {others} of its partner",
-        "Give a partner of the same length",
-    )
-
-
 def setting_changed(label: str, before: str, after: str) -> str:
     """A setting that a run would take in place of the one on show."""
     return f"{label} {after} instead of {before}"

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from macd_studio.commands import pipe_closed
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.shipped import document_style
 from macd_studio.core.text.words import visible
@@ -169,7 +170,11 @@ def exit_code(work: Callable[[], int | None], what: str) -> int:
     what: the thing that is written, such as "the gallery".
     """
     try:
-        return work() or 0
+        code = work() or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return pipe_closed()
     except MacdError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)
     except OSError as error:

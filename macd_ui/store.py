@@ -108,10 +108,10 @@ class Store:
 
     def drop_video(self, session: Session) -> None:
         """The session's form holds no upload any more, and no partner of it."""
-        if session.form.video:
-            self.uploads.release(session.key, session.form.video)
-        session.form.video, session.form.title = None, ""
+        video, session.form.video, session.form.title = session.form.video, None, ""
         self.keep_partner(session, None)
+        if video:
+            self.let_go(session, video)
 
     def keep_partner(self, session: Session, path: str | None) -> None:
         """The session's form holds this partner of its clip, and no other."""
@@ -120,7 +120,17 @@ class Store:
             session.form.values["counterpart"] = path
             self.uploads.hold(path, session.key)
         if former and former != path:
-            self.uploads.release(session.key, former)
+            self.let_go(session, former)
+
+    def let_go(self, session: Session, file: str) -> None:
+        """The session no longer needs a file, unless its form holds it in another role as well.
+
+        Equal uploads are one file: a clip can be its own partner.
+        """
+        form, path = session.form, Path(file).resolve()
+        others = (form.video, *(form.values.get(name) for name in ("tracks", "counterpart")))
+        if not any(other and Path(other).resolve() == path for other in others):
+            self.uploads.release(session.key, path)
 
     def rebalance(self, session: Session, without: Collection[str] = ()) -> None:
         """The session has used its memory, see `MemoryBudget.rebalance`."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.commands import parser as command_line
+from macd_studio.commands import pipe_closed
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.allocator import own_process
@@ -54,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return pipe_closed()
     return code
 
 

@@ -1,6 +1,8 @@
 """A command is told as it is called from where it is told."""
 
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,18 @@ from macd_studio.core.errors import OptionError
 from macd_studio.parts import CODE
 
 ROOT = Path(__file__).parents[1]
+PRINTS_MUCH = """
+import sys
+from macd_studio.evals import __main__ as evals
+
+def many(args):
+    for n in range(100_000):
+        print("line", n)
+    return 0
+
+evals._report = many
+sys.exit(evals.main(["report", "folder"]))
+"""
 SAYS = re.compile(r'(?:command_line|need_checkout)\(\s*"([\w.]+)"')
 
 
@@ -78,3 +92,13 @@ def test_every_command_line_names_its_own_module():
                 assert own in (module, f"{module}.__main__", f"{module}.cli", f"{module}.cli.main",
                                f"{module}.settings"), (path, module)  # fmt: skip
     assert len(set(named)) > 20
+
+
+@pytest.mark.parametrize("pipe", ["|", "2>&1 |"])
+def test_a_pipe_that_is_closed_early_ends_a_command_in_silence(tmp_path, pipe):
+    """As in `python -m evals diff … | head -1`, with more to print than a pipe holds."""
+    program, status = shlex.join([sys.executable, "-c", PRINTS_MUCH]), tmp_path / "status"
+    line = f"({program}; echo $? > {shlex.quote(str(status))}) {pipe} head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("line 0\n", "")
+    assert status.read_text() == "0\n"

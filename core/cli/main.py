@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
+from macd_studio.commands import pipe_closed
 from macd_studio.core.cli import choices, evidence, render, server
 from macd_studio.core.cli.edit import EDIT, add_edit, edited
 from macd_studio.core.cli.flags import (
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("\ninterrupted")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        return pipe_closed()
     except OSError as error:
         tell(f"error: {_describe(error)}")
         # what is left in the buffer cannot be written at the end of the process either

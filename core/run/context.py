@@ -26,6 +26,7 @@ from macd_studio.core.masking.ascent import (
 )
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.media.sampling import SAME_MOMENTS, other_moments
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.rules import Plain
@@ -144,7 +145,7 @@ class MethodContext:
         """The partner's frames (T, 3, H, W) in the place of the clip's own, normalised alike.
 
         Also name and hash of its file. Raises NotApplicable where there is no partner, or its
-        frames are of another number or size.
+        frames are of another number or size, or seen at other times.
         """
         if self.partner is None:
             raise NotApplicable(
@@ -157,6 +158,9 @@ class MethodContext:
                 f"the model reads {next(sizes)} of this clip and {next(sizes)} of its partner",
                 "Give a partner of the same length and shape",
             )
+        frames, others = self.encoded.frames, self.partner.frames.times.tolist()
+        if cause := other_moments(frames.times.tolist(), others, frames.duration):
+            raise NotApplicable(cause, SAME_MOMENTS)
         video = normalise(self.partner.frames.pixels, self.encoded.mean, self.encoded.std)
         about = {"file": self.partner.name, "sha256": self.partner.sha256}
         return video.to(self.encoded.video), about

@@ -65,9 +65,9 @@ class StageCache:
         clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
         return [*clips, *(self._prefill or ())[1:]]
 
-    def forget_frames(self) -> None:
-        """Forgets decoded clips and the last read; objects that were found stay."""
-        self._kept.forget(lambda kept: isinstance(kept, Clip))
+    def forget_frames(self, but: Clip | None = None) -> None:
+        """Forgets decoded clips, but this one, and the last read; objects that were found stay."""
+        self._kept.forget(lambda kept: isinstance(kept, Clip) and kept is not but)
         self._prefill = None
 
     def get(self, key: Hashable) -> Any:

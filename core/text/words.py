@@ -2,6 +2,7 @@
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
+from html import escape
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -32,6 +33,18 @@ def writable(text: str) -> str:
     'a\ufffdb'
     """
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+_MARKS = re.compile(r"[\\`*_\[\]|~$]")
+
+
+def in_markdown(text: str) -> str:
+    r"""A foreign text as Markdown, within a line or a table: it makes no link, picture or tag.
+
+    >>> in_markdown("<b> & [x](y) a|b *c*")
+    '&lt;b&gt; &amp; \\[x\\](y) a\\|b \\*c\\*'
+    """
+    return _MARKS.sub(r"\\\g<0>", escape(visible(text), quote=False))
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")

@@ -71,7 +71,8 @@ def _collect(arguments: Sequence[str]) -> int:
 
     def tell() -> None:
         site = Site(options.language, folders=example_folders(options.examples))
-        found, chapters = collecting.collect(Path(options.folder), site.edition()), site.chapters()
+        chapters = site.chapters()
+        found = collecting.collect(Path(options.folder), site.edition(), site.questions())
         if options.picture is not None:
             options.picture.write_text(picture(found, chapters), encoding="utf-8")
         print(collecting.report(found, chapters, site.tasks()), end="")

@@ -1,10 +1,11 @@
 """`python -m macd_ui.learn collect FOLDER`: what a class predicted, from the files it saved.
 
 Each `.json` file in FOLDER is one that *Save as JSON* wrote on the results page. Nothing in it is
-trusted: its size, its form and its edition of the course are checked, and a file that fails is
-named and left out. Told are counts of the class, question by question: what was predicted, how
-often that was right, and how many answers show a misconception. A pupil may have typed a name: it
-is told with `--names` alone. Names of files are not kept.
+trusted: its size, its form, its edition of the course are checked, and that the course asks these
+questions with these options; a file that fails is named and left out. The course says what is
+right. Told are counts of the class, question by question: what was predicted, how often that was
+right, and how many answers show a misconception. A pupil may have typed a name: it is told with
+`--names` alone. Names of files are not kept.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 
 from macd_studio.core.description import Exactly
 from macd_studio.core.errors import OptionError
-from macd_studio.core.text.words import count, visible
-from macd_studio.core.validation import Flag, Number, Text
+from macd_studio.core.text.words import count, in_markdown, visible
+from macd_studio.core.validation import Number, Text
 from macd_studio.macd_ui.learn.chapters import Chapter
 from macd_studio.macd_ui.learn.markup import plain
 
@@ -31,14 +32,23 @@ HANDS = Number(0, 999, whole=True)
 NAME = Text(60)
 """What a pupil may type as a name; the page's field takes as much."""
 _ID = re.compile(r"[a-z0-9-]{1,60}(/[0-9]{1,3})?")
-_CHOICE = Number(0, 99, whole=True)
 _OBJECTS = Exactly(Number(0, 2**31 - 1, whole=True), 0, 64)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What can be answered. options: how many there are; right: the index of the right one, None
+    where it is not told, as in a quiz."""
+
+    options: int
+    right: int | None = None
 
 
 @dataclass
 class Asked:
-    """One question: who chose what. options: their counts; people: who answered; sure: the sum of
-    their confidences, of those who gave one."""
+    """The answers to one question: who chose what. options: their counts; people: who answered;
+    sure: the sum of their confidences, of those who gave one.
+    """
 
     options: Counter[int] = field(default_factory=Counter)
     people: int = 0
@@ -68,10 +78,11 @@ class Class:
     refused: list[str] = field(default_factory=list)
 
 
-def collect(folder: Path, edition: str) -> Class:
+def collect(folder: Path, edition: str, questions: Mapping[str, Question]) -> Class:
     """The saved answers of a folder. Raises OptionError where it holds none, or too many.
 
-    edition: of the course; answers to another one are about other questions.
+    edition: of the course; answers to another one are about other questions. questions: of the
+    course, by id.
     """
     if not folder.is_dir():
         raise OptionError(f"{visible(str(folder))[:200]} is no folder", "Give one of saved answers")
@@ -84,13 +95,13 @@ def collect(folder: Path, edition: str) -> Class:
     found = Class()
     for file in files:
         try:
-            _add(found, read_saved(file, edition))
+            _add(found, read_saved(file, edition, questions), questions)
         except OptionError as error:
-            found.refused.append(f"{visible(file.name)[:80]}: {error.cause}")
+            found.refused.append(f"{file.name[:80]}: {error.cause}")
     return found
 
 
-def read_saved(file: Path, edition: str) -> dict[str, Any]:
+def read_saved(file: Path, edition: str, questions: Mapping[str, Question]) -> dict[str, Any]:
     """One saved file, checked. Raises OptionError that says what is wrong with it."""
     remedy = "Save the results again"
     if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
@@ -113,27 +124,28 @@ def read_saved(file: Path, edition: str) -> dict[str, Any]:
         if not all(_ID.fullmatch(key) for key in part):
             raise OptionError(f"{name_of}: a name that no question has", remedy)
     for key, answer in parts["answers"].items():
-        _check_answer(answer, key)
+        if key not in questions:
+            raise OptionError(f"answers: the course has no question {key!r}", remedy)
+        _check_answer(answer, key, questions[key].options)
     for key, objects in parts["chosen"].items():
         _OBJECTS.read(objects, key)
     return {"name": name, **parts}
 
 
-def _check_answer(answer: Any, where: str) -> None:
+def _check_answer(answer: Any, where: str, options: int) -> None:
     if not isinstance(answer, dict):
         raise OptionError(f"{where}: no answer", "Save the results again")
-    _CHOICE.read(answer.get("choice"), f"{where}: choice")
+    Number(0, options - 1, whole=True).read(answer.get("choice"), f"{where}: choice")
     Number(0.0, 1.0).read(answer.get("confidence"), f"{where}: confidence")
-    Flag().read(answer.get("right"), f"{where}: right")
     if "counts" in answer:
-        hands = Exactly(HANDS, 1, 10).read(answer["counts"], f"{where}: counts")
+        hands = Exactly(HANDS, options, options).read(answer["counts"], f"{where}: counts")
         if not any(hands):
             raise OptionError(f"{where}: counts are all 0", "Save the results again")
 
 
-def _add(found: Class, saved: Mapping[str, Any]) -> None:
+def _add(found: Class, saved: Mapping[str, Any], questions: Mapping[str, Question]) -> None:
     found.files += 1
-    found.pupils.append(_pupil(saved))
+    found.pupils.append(_pupil(saved, questions))
     for key, answer in saved["answers"].items():
         asked = found.asked.setdefault(key, Asked())
         if hands := answer.get("counts"):  # a class that answered together
@@ -148,10 +160,11 @@ def _add(found: Class, saved: Mapping[str, Any]) -> None:
         found.chosen.setdefault(key, Counter())[tuple(sorted(set(objects)))] += 1
 
 
-def _pupil(saved: Mapping[str, Any]) -> Pupil:
-    own = [a for key, a in saved["answers"].items() if "/" not in key]
-    sure = sum(a["confidence"] for a in own) / len(own) if own else float("nan")
-    return Pupil(saved["name"], len(own), sum(a["right"] for a in own), sure)
+def _pupil(saved: Mapping[str, Any], questions: Mapping[str, Question]) -> Pupil:
+    told = {key: a for key, a in saved["answers"].items() if questions[key].right is not None}
+    sure = sum(a["confidence"] for a in told.values()) / len(told) if told else float("nan")
+    right = sum(a["choice"] == questions[key].right for key, a in told.items())
+    return Pupil(saved["name"], len(told), right, sure)
 
 
 def names(found: Class) -> str:
@@ -163,12 +176,12 @@ def names(found: Class) -> str:
         "|---|---|---|---|",
     ]
     for p in sorted(found.pupils, key=lambda p: (p.name == "", p.name.casefold())):
-        name = visible(p.name).replace("\\", "\\\\").replace("|", "\\|") or "no name"
+        name = in_markdown(p.name) or "no name"
         sure = f"{p.confidence:.0%}" if p.predictions else "–"
         lines.append(f"| {name} | {p.predictions} | {p.right} | {sure} |")
     twice = [n for n, k in Counter(p.name for p in found.pupils if p.name).items() if k > 1]
     if twice:
-        lines += ["", f"More than one file: {', '.join(visible(n) for n in sorted(twice))}."]
+        lines += ["", f"More than one file: {', '.join(in_markdown(n) for n in sorted(twice))}."]
     return "\n".join(lines) + "\n"
 
 
@@ -190,7 +203,7 @@ def report(found: Class, chapters: Sequence[Chapter], subsets: Mapping[str, Task
     lines += [f"{name.capitalize()} the course: {told}" for name, told in quizzes if told]
     if found.refused:
         lines += ["", f"{count(len(found.refused), 'file')} left out:", ""]
-        lines += [f"- {why}" for why in found.refused]
+        lines += [f"- {in_markdown(why)}" for why in found.refused]
     return "\n".join(lines).rstrip() + "\n"
 
 

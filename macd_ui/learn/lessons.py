@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -110,6 +110,8 @@ def fade_values() -> dict[str, Value]:
     }
 
 
+OPTIONS = 3
+"""Of a question of a quiz whose options are words: helped, nothing changed, harmed; or the like."""
 QUIZ = {
     "gradient": ("levels", "frames"),
     "levels": ("frames", "small"),
@@ -133,6 +135,12 @@ def quiz() -> dict[str, list[dict[str, Any]]]:
         if item is not None:
             sets["after"].append(item)
     return sets
+
+
+def options_of(item: Mapping[str, Any]) -> int:
+    """How many options a question of a quiz has; js/quiz.js draws them."""
+    listed = {"gradient": "objects", "levels": "options"}.get(item["kind"])
+    return len(item[listed]) if listed else OPTIONS
 
 
 def _item(kind: str, candidate: tuple[str, Example]) -> dict[str, Any] | None:

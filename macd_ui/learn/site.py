@@ -38,9 +38,9 @@ from macd_studio.macd_ui.learn.chapters import (
     read_glossary,
     read_strings,
 )
-from macd_studio.macd_ui.learn.collect import Task
+from macd_studio.macd_ui.learn.collect import Question, Task
 from macd_studio.macd_ui.learn.figures import figures
-from macd_studio.macd_ui.learn.lessons import all_values, lesson, quiz
+from macd_studio.macd_ui.learn.lessons import all_values, lesson, options_of, quiz
 from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.worksheet import worksheet
 from macd_studio.macd_ui.settings import ServerSettings
@@ -201,6 +201,14 @@ class Site:
 
     def _edition(self, chapters: list[dict[str, Any]]) -> str:
         return hashlib.sha256(as_text({"": [chapters, quiz()]}).encode()).hexdigest()[:16]
+
+    def questions(self) -> dict[str, Question]:
+        """What is asked, by the id that a saved answer has: chapters by name, then both quizzes."""
+        asked = ((c.name, c.prediction) for c in self.chapters())
+        own = {name: Question(len(p.options), p.answer) for name, p in asked if p is not None}
+        clips = {f"{name}/{i}": Question(options_of(item)) for name, items in quiz().items()
+                 for i, item in enumerate(items)}  # fmt: skip
+        return own | clips
 
     def tasks(self) -> dict[str, Task]:
         """The tasks in which objects are chosen, by their place in the course."""

@@ -214,11 +214,11 @@ def test_what_is_enough_is_looked_for_and_other_sets_are_read(page):
         for kind in ("input[type=number]", "select")
     ]
     assert borders[0] == borders[1]  # not a browser's own
-    panel.get_by_text("at most 256 views").wait_for()
+    panel.get_by_text("at most 32 views").wait_for()
     panel.get_by_role("button", name="Look for it").click()
     panel.get_by_text("certified: no smaller set does it").first.wait_for()
     page.wait_for_function("() => !document.querySelector('.mv-enough input').disabled")
-    assert "at most 256 views, about" in panel.inner_text()  # it was timed
+    assert "at most 32 views, about" in panel.inner_text()  # it was timed
     panel.get_by_role("button", name="All", exact=True).click()
     panel.locator("td input").first.click()
     panel.get_by_role("button", name="Read these alone").click()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core import door
-from macd_studio.core.errors import NotApplicable, VideoError
+from macd_studio.core.errors import BackboneNotFound, NotApplicable, OptionError, VideoError
 from macd_studio.core.methods import METHODS, find_method, find_methods
 from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
 from macd_studio.core.run.context import MethodContext, Partner
@@ -68,6 +68,35 @@ def test_a_partner_of_another_length_does_not_apply(toyworld, clip, other):
     made.partner = replace(made.partner, frames=short)
     with pytest.raises(NotApplicable, match="8 frames of 96×96 of this clip and 4 frames"):
         find_view("pair")(made)
+
+
+def test_a_partner_seen_at_other_times_does_not_apply(toyworld, clip, other):
+    made = context(toyworld, clip, other)
+    own = made.encoded.frames.times
+    for factor, applies in ((1.0, True), (1.05, True), (6.0, False)):
+        made.partner = replace(
+            made.partner, frames=replace(made.partner.frames, times=factor * own)
+        )
+        if applies:
+            made.partner_video()
+            continue
+        with pytest.raises(
+            NotApplicable, match=r"frame 8 of this clip .* a range that lies in both"
+        ):
+            made.partner_video()
+
+
+def test_a_longer_counterpart_is_refused_before_a_model_is_loaded(make_video):
+    own, longer, slower = (
+        make_video(f"{n}.mp4", frames=n, fps=fps) for n, fps in ((24, 12), (144, 12), (12, 6))
+    )
+    ask = {"backbone": "no/where", "detector": "grid"}
+    with pytest.raises(OptionError, match=r"frame 8 .* 1\.833 s, that of its partner at 11"):
+        door.run_video(own, QUESTION, RunOptions(), counterpart=longer, **ask)
+    for options, other in (({"end": 2.0}, longer), ({}, slower)):
+        video = VideoOptions(**options)
+        with pytest.raises(BackboneNotFound):  # it was accepted
+            door.run_video(own, QUESTION, RunOptions(video=video), counterpart=other, **ask)
 
 
 def test_it_is_named_pair_and_no_part_of_all():

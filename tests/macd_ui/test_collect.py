@@ -9,6 +9,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.truth import is_right
 from macd_studio.macd_ui.learn.__main__ import main
 from macd_studio.macd_ui.learn.collect import MOST_BYTES, collect, read_saved, report
+from macd_studio.macd_ui.learn.lessons import quiz
 from macd_studio.macd_ui.learn.picture import BAR, BELIEF, OTHER, RIGHT, picture
 from macd_studio.macd_ui.learn.site import Site
 
@@ -55,7 +56,7 @@ def test_a_class_is_counted_by_option_and_misconception(site, task, tmp_path):
         saved(site, {LEAN: answer(1, 0.6, counts=[1, 20, 4])}),
         {"course": "other"},
     )
-    found = collect(folder, site.edition())
+    found = collect(folder, site.edition(), site.questions())
     assert (found.files, len(found.refused)) == (3, 1)
     told = report(found, site.chapters(), site.tasks())
     assert "- 20 of 27: 0.6 to 0.85" in told
@@ -92,9 +93,13 @@ def test_the_task_knows_what_repairs_the_answer(site, task):
     ({"answers": {LEAN: answer(-1)}}, "choice"),
     ({"answers": {LEAN: answer(1.5)}}, "choice"),
     ({"answers": {LEAN: answer(0, 2)}}, "confidence"),
-    ({"answers": {LEAN: answer(0, right=1)}}, "right"),
-    ({"answers": {LEAN: answer(0, counts=[0, 0])}}, "all 0"),
-    ({"answers": {LEAN: answer(0, counts=[1000])}}, "counts"),
+    ({"answers": {LEAN: answer(3)}}, "choice"),
+    ({"answers": {"made-up": answer(0)}}, "no question 'made-up'"),
+    ({"answers": {"before/99": answer(0)}}, "no question"),
+    ({"answers": {"before/0": answer(3)}}, "choice"),
+    ({"answers": {LEAN: answer(0, counts=[1, 2, 3, 4])}}, "counts"),
+    ({"answers": {LEAN: answer(0, counts=[0, 0, 0])}}, "all 0"),
+    ({"answers": {LEAN: answer(0, counts=[1000, 0, 0])}}, "counts"),
     ({"answers": {LEAN: answer(0, counts="ab")}}, "counts"),
     ({"answers": {f"q-{n}": answer(0) for n in range(201)}}, "at most 200"),
     ({"chosen": {f"{LEAN}/3": [-1]}}, LEAN),
@@ -103,8 +108,8 @@ def test_the_task_knows_what_repairs_the_answer(site, task):
 def test_what_nobody_saved_is_refused(site, tmp_path, change, why):
     (folder,) = [write(tmp_path, saved(site, {LEAN: answer(0)}) | change)]
     with pytest.raises(OptionError, match=why):
-        read_saved(folder / "0.json", site.edition())
-    assert len(collect(folder, site.edition()).refused) == 1
+        read_saved(folder / "0.json", site.edition(), site.questions())
+    assert len(collect(folder, site.edition(), site.questions()).refused) == 1
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"x" * (MOST_BYTES + 1), b""])
@@ -112,7 +117,7 @@ def test_no_file_of_a_folder_ends_the_others(site, tmp_path, content):
     write(tmp_path, saved(site, {LEAN: answer(0)}))
     (tmp_path / "bad.json").write_bytes(content)
     (tmp_path / "away.json").symlink_to(tmp_path / "0.json")
-    found = collect(tmp_path, site.edition())
+    found = collect(tmp_path, site.edition(), site.questions())
     assert (found.files, len(found.refused)) == (1, 2)
 
 
@@ -127,11 +132,13 @@ def test_the_command_tells_and_refuses(site, tmp_path, capsys):
 
 
 def test_names_are_told_when_asked_for_and_nowhere_else(site, tmp_path, capsys):
+    right = site.questions()[LEAN].right
+    wrong = (right + 1) % 3
     folder = write(
         tmp_path / "class",
-        saved(site, {LEAN: answer(0, 0.5, right=True), "before/0": answer(1)}, name=" Zoë  B "),
+        saved(site, {LEAN: answer(right, 0.5), "before/0": answer(1)}, name=" Zoë  B "),
         saved(site, {}, name="a|b\x1b[2J"),
-        saved(site, {LEAN: answer(1, 0.9)}, name="Zoë B"),
+        saved(site, {LEAN: answer(wrong, 0.9, right=True)}, name="Zoë B"),
         saved(site, {LEAN: answer(1)}),
     )
     drawn = tmp_path / "class.svg"
@@ -141,15 +148,53 @@ def test_names_are_told_when_asked_for_and_nowhere_else(site, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "| Zoë B | 1 | 1 | 50% |" in told
     assert "| Zoë B | 1 | 0 | 90% |" in told
-    assert "| a\\|b\\\\x1b[2J | 0 | 0 | – |" in told
+    assert "| a\\|b\\\\x1b\\[2J | 0 | 0 | – |" in told
     assert told.rstrip().splitlines()[-3].startswith("| no name | 1 ")
     assert "More than one file: Zoë B." in told
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"),
+    ("[x](y)", "\\[x\\](y)"),
+    ("![](http://a/b.png)", "!\\[\\](http://a/b.png)"),
+    ("&lt; *a* `b` _c_", "&amp;lt; \\*a\\* \\`b\\` \\_c\\_"),
+])  # fmt: skip
+def test_a_name_is_text_in_the_table_and_below_it(site, tmp_path, capsys, name, told):
+    folder = write(tmp_path / "class", *(saved(site, {}, name=name) for _ in range(2)))
+    (folder / "[a](b).json").write_text("no")
+    assert main(["collect", str(folder), "--names"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(f"| {told} | 0 | 0 | – |") == 2
+    assert f"More than one file: {told}." in out
+    assert "- \\[a\\](b).json: not JSON" in out
+
+
+def test_the_course_knows_how_many_options_each_question_has(site):
+    asked = site.questions()
+    for chapter in site.chapters():
+        if chapter.prediction is not None:
+            p = chapter.prediction
+            assert (asked[chapter.name].options, asked[chapter.name].right) == (
+                len(p.options),
+                p.answer,
+            )
+    kinds = {f"{name}/{i}": item for name, items in quiz().items() for i, item in enumerate(items)}
+    assert set(asked) - set(kinds) == {c.name for c in site.chapters() if c.prediction}
+    assert {item["kind"] for item in kinds.values()} == {
+        "contrast",
+        "gradient",
+        "levels",
+        "controls",
+    }
+    for key, item in kinds.items():
+        rights = {"contrast": 2}.get(item["kind"], item.get("right"))
+        assert rights < asked[key].options >= 2
 
 
 def test_the_picture_has_a_bar_for_every_answer_as_long_as_its_share(site, tmp_path):
     answers = [answer(2), answer(2), answer(2), answer(1)]
     folder = write(tmp_path / "class", *(saved(site, {LEAN: a}) for a in answers))
-    found = collect(folder, site.edition())
+    found = collect(folder, site.edition(), site.questions())
     (chapter,) = (c for c in site.chapters() if c.name == LEAN)
     root = ElementTree.fromstring(picture(found, site.chapters()))
     space = "{http://www.w3.org/2000/svg}"
@@ -166,7 +211,7 @@ def test_the_picture_has_a_bar_for_every_answer_as_long_as_its_share(site, tmp_p
 
 
 def test_a_folder_without_predictions_has_a_picture_too(site, tmp_path):
-    found = collect(write(tmp_path / "class", saved(site, {})), site.edition())
+    found = collect(write(tmp_path / "class", saved(site, {})), site.edition(), site.questions())
     assert "No file holds a prediction" in picture(found, site.chapters())
 
 

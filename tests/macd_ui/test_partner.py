@@ -86,6 +86,9 @@ def test_a_partner_that_means_nothing_is_refused_before_the_device(
     assert "answers about drawn clips only" in error_of(handlers, real)
     other = real | {"backbone": "a/model", "counterpart": str(picture)}
     assert "4 frames of this clip stand against 1 of its partner" in error_of(handlers, other)
+    longer = str(make_video("longer.mp4", frames=144))
+    error = error_of(handlers, other | {"counterpart": longer})
+    assert "frame 4 of this clip is seen at 1.75 s, that of its partner at 10.5 s" in error
 
 
 @pytest.mark.parametrize("leave", ["cleared", "replaced"])
@@ -118,3 +121,31 @@ def test_a_shared_gpu_is_given_the_partner_too(toy_spec):
     job = zerogpu.RunJob(clip, None, counterpart=replace(clip, name="b.mp4"))
     assert job.partner()().name == "b.mp4"
     assert zerogpu.RunJob(clip, None).partner() is None
+
+
+def test_a_clip_that_is_its_own_partner_stays_when_the_partner_goes(handlers, store, partner):
+    """Gradio keeps equal uploads in one file."""
+    held = store.uploads._held
+    values = asked(handlers, partner, DRAWN, counterpart=partner)
+    handlers.form.edit_form(values, "me")
+    handlers.form.edit_form(values | {"counterpart": None}, "me")
+    assert held[Path(partner).resolve()] == {"me"}
+    handlers.form.edit_form(values, "me")
+    list(handlers.form.upload(None, "me"))
+    assert Path(partner).resolve() not in held
+
+
+def test_a_clip_that_was_opened_as_a_trace_stays(handlers, store, partner):
+    asked(handlers, partner, DRAWN)
+    *_, last = handlers.form.open_trace(partner, "me")
+    assert last["viewer"]["status"]["error"]
+    assert Path(partner).resolve() in store.uploads._held
+
+
+def test_no_former_partner_stays_in_memory(handlers, store, make_video):
+    values = asked(handlers, make_video(), REAL)
+    others = [str(make_video(f"other{i}.mp4")) for i in range(3)]
+    for other in others:
+        list(handlers.runs.run(values | {"counterpart": other}, "me"))
+        kept = {clip.name for clip in store.sessions.open("me").cache.frames()}
+        assert kept == {Path(values["video"]).name, Path(other).name}

@@ -51,12 +51,12 @@ export function showResults({ root, course, quiz, store, say, restart }) {
       },
     },
   }, say("again"));
-  const name = el("input", { type: "text", maxlength: LONGEST_NAME, autocomplete: "off", value: store.state.name });
-  name.addEventListener("input", () => store.call(name.value));
+  const name = el("input", { type: "text", maxlength: LONGEST_NAME, autocomplete: "off", value: store.name });
+  name.addEventListener("input", () => { store.name = name.value; });
   root.append(
     el("div", { class: "ln-name ln-no-print" }, el("label", {}, say("name"), name), el("p", { class: "ln-note" }, say("name_note"))),
     el("div", { class: "ln-buttons ln-no-print" },
-    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile(fileName(store.state.name), blob(store, all)) } }, say("save_json")),
+    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile(fileName(store.name), blob(store, all)) } }, say("save_json")),
     el("button", { type: "button", class: "ln-button", on: { click: () => print() } }, say("print")), again));
 }
 
@@ -115,13 +115,14 @@ function list(course, answers, say) {
 }
 
 /**
- * A class puts its files into one folder, where two of one name cannot lie.
+ * A class puts its files into one folder, where two of one name cannot lie: each ends at random.
  *
- * @param {string} name of the reader, "" for none
+ * @param {string} name of the reader, in any script; "" for none
  */
 function fileName(name) {
-  const plain = name.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").toLowerCase();
-  return plain ? `macd-learn-${plain}.json` : "macd-learn.json";
+  const plain = name.normalize("NFKC").replace(/[^\p{L}\p{M}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").toLowerCase();
+  const end = [...crypto.getRandomValues(new Uint8Array(3))].map((n) => n.toString(16).padStart(2, "0")).join("");
+  return ["macd-learn", plain, end].filter(Boolean).join("-") + ".json";
 }
 
 /**
@@ -129,6 +130,6 @@ function fileName(name) {
  * @param {[string, Locked][]} answers
  */
 function blob(store, answers) {
-  const content = { course: "macd-learn", edition: store.state.edition, name: store.state.name, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
+  const content = { course: "macd-learn", edition: store.state.edition, name: store.name, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
   return new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" });
 }

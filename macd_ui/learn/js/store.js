@@ -9,12 +9,18 @@ export class Store {
   /** @param {string} edition of the course: answers to another one do not count here */
   constructor(edition) {
     this.works = true;
+    /** What the reader typed as a name. Not kept: the next one at this computer is another person. */
+    this.name = "";
     /** @type {Kept} */
     this.state = fresh(edition);
     try {
       const text = localStorage.getItem(KEY);
       const read = text ? JSON.parse(text) : null;
-      if (isKept(read) && read.edition === edition) this.state = { ...this.state, ...read };
+      if (isKept(read) && read.edition === edition) {
+        const { name, ...kept } = read; // former versions kept one
+        this.state = { ...this.state, ...kept };
+        if (name !== undefined) this.save();
+      }
     } catch {
       this.works = false;
     }
@@ -54,12 +60,6 @@ export class Store {
     this.save();
   }
 
-  /** What the reader calls themselves in a saved file; "" for nothing. @param {string} name */
-  call(name) {
-    this.state.name = name;
-    this.save();
-  }
-
   /** @param {string} id */
   finish(id) {
     this.state.done[id] = true;
@@ -73,6 +73,7 @@ export class Store {
   }
 
   clear() {
+    this.name = "";
     this.state = { ...fresh(this.state.edition), hands: this.state.hands };
     this.save();
   }
@@ -83,7 +84,7 @@ export class Store {
  * @returns {Kept}
  */
 function fresh(edition) {
-  return { edition, answers: {}, done: {}, chosen: {}, hands: false, at: "", name: "" };
+  return { edition, answers: {}, done: {}, chosen: {}, hands: false, at: "" };
 }
 
 /**
@@ -93,7 +94,7 @@ function fresh(edition) {
  */
 function isKept(value) {
   const isTable = (/** @type {any} */ x) => Boolean(x) && typeof x === "object" && !Array.isArray(x);
-  return isTable(value) && typeof value.edition === "string" && typeof value.at === "string" && (value.name === undefined || typeof value.name === "string")
+  return isTable(value) && typeof value.edition === "string" && typeof value.at === "string"
     && isTable(value.done) && (value.chosen === undefined || isTable(value.chosen)) && isTable(value.answers) && Object.values(value.answers).every((a) =>
     isTable(a) && Number.isInteger(a.choice) && typeof a.right === "boolean"
       && a.confidence >= 0 && a.confidence <= 1);

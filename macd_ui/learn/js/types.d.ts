@@ -76,8 +76,6 @@ export interface Kept {
   chosen: Record<string, number[]>;
   /** Whether a class answers by a show of hands. */
   hands: boolean;
-  /** What the reader typed as a name, for the saved file alone; "" for nothing. */
-  name: string;
 }
 
 /** What a widget gets. */
