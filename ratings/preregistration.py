@@ -22,7 +22,7 @@ SLIPS, APART, FAR, ALARM = 0.1, 2, 0.22, 0.01
 points or more apart; a rater is named where what is seen has a lower probability than ALARM. FAR is
 the share of careful raters whose noise has an SD of 0.9 points (`ratings.alarms`)."""
 DISPUTED = {"ratings": 3, "pairs": 2}
-"""Points between two ratings of a mask by raters without a mark, from which an item is disputed."""
+"""Points between ratings of a mask by raters who were not named, from which an item is disputed."""
 LEAST_SEEN = 6
 """Ratings, items, or screens with a difference, below which a rule says nothing."""
 
@@ -57,13 +57,15 @@ PLAN = {
     " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
     f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
     " screens with a difference",
-    "adjudication": "items are disputed where raters without a mark are"
+    "adjudication": "items are disputed where raters who were not named are"
     f" {DISPUTED['ratings']} points or more apart on a mask. An adjudicator may rate them once more"
     " without seeing a rating. The primary analysis is over the raters' own ratings all the same;"
-    " it is repeated with the adjudicator's in their place, and both are stated side by side",
+    " it is repeated with the adjudicator's in the place of all raters' on every item of which the"
+    " adjudicator rated all masks, and both are stated side by side. Revoked adjudicators do not"
+    " count, and of several the first who was appointed does",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
-    f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
-    " page shows the width, not the difference",
+    f" is within ± {TARGETS['ratings']}, of at least three raters who were not named; the"
+    " organiser's page shows the width, not the difference",
 }
 
 PLAN_OF_PAIRS = PLAN | {
@@ -82,8 +84,8 @@ PLAN_OF_PAIRS = PLAN | {
         "decide so many screens that they saw twice the opposite way",
     ),
     "adjudication": PLAN["adjudication"].replace(
-        f"raters without a mark are {DISPUTED['ratings']} points or more apart on a mask",
-        "one rater without a mark prefers one mask, and another one the other",
+        f"raters who were not named are {DISPUTED['ratings']} points or more apart on a mask",
+        "one rater who was not named prefers one mask, and another one the other of the same two",
     ),
     "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
 }  # fmt: skip

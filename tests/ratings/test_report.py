@@ -155,7 +155,7 @@ def test_one_rater_and_one_clip_give_no_interval_that_is_none(tmp_path):
     assert d["power"] is None
     text = markdown(one)
     assert "no interval" in text
-    assert "not told before three raters without a mark" in text
+    assert "not told before three raters who were not named" in text
     assert one["agreement"]["alpha"]["value"] is None
     assert "NaN" not in json.dumps(one)
 
