@@ -1,7 +1,8 @@
 """Items on which raters disagree, rated once more by an adjudicator who sees no other rating.
 
 A rater's own ratings never change. The report gives the primary outcome as it was preregistered,
-and beside it the same with the adjudicator's ratings in the place of all raters' on these items.
+and beside it the same with an adjudicator's ratings in the place of all raters' on these items. An
+item is replaced only as a whole.
 """
 
 from __future__ import annotations
@@ -22,51 +23,57 @@ from macd_studio.ratings.answers import (
 )
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.inference import paired_difference
-from macd_studio.ratings.plan import ADJUDICATED, Task
+from macd_studio.ratings.plan import ADJUDICATED, MAIN, PAIRS, Task
 from macd_studio.ratings.preregistration import DISPUTED
 from macd_studio.ratings.quality import judge_raters
 from macd_studio.ratings.roster import CLOSED, Rater
 from macd_studio.ratings.secret import new_code
 from macd_studio.ratings.store import Study
 
-Unit = tuple[int, frozenset[str]]
-"""A clip with the arms that one screen shows of it."""
+Unit = tuple[int, tuple[str, ...]]
+"""A clip with the arms that one screen shows of it, sorted."""
 
 
 @dataclass(frozen=True)
 class Dispute:
     """An item with a mask whose ratings are `apart` points apart, which is the threshold or more.
 
-    raters: of whom at least two rated that mask.
+    raters: of whom at least two rated that mask. beside: in a study of pairs the arm that it was
+    compared with, else "".
     """
 
     item: int
     arm: str
     apart: int
     raters: int
+    beside: str = ""
 
 
-def units(main: Iterable[Answer]) -> dict[str, Unit]:
-    """By screen, what it shows."""
+def units(answers: Iterable[Answer]) -> dict[str, Unit]:
+    """By screen, what it shows. answers: of `answers.read_answers`, also those without a rating."""
     arms: dict[str, tuple[int, set[str]]] = {}
-    for a in main:
+    for a in answers:
         arms.setdefault(a.task, (a.clip, set()))[1].add(a.arm)
-    return {task: (clip, frozenset(names)) for task, (clip, names) in arms.items()}
+    return {task: (clip, tuple(sorted(names))) for task, (clip, names) in arms.items()}
 
 
 def disputes(main: Sequence[Answer], named: Sequence[int], scale: str) -> list[Dispute]:
-    """By item, the mask on which raters without a mark disagree most, where that is enough.
+    """By item, the mask on which raters who were not named disagree most, where that is enough.
 
-    main: `answers.main_answers`. named: raters with a mark. In a study of pairs a preference for
-    one mask and one for the other are 2 points apart.
+    main: `answers.main_answers`. named: raters whom a rule names. In a study of pairs a preference
+    for one mask and one for the other are 2 points apart, and what a mask got is compared among
+    screens that show it beside the same other mask.
     """
-    given: dict[tuple[int, str], list[int]] = {}
+    # a preference rates both masks, so that the rated answers of a screen are all of them
+    shown = units(main) if scale == PAIRS else {}
+    given: dict[tuple[int, str, str], list[int]] = {}
     for a in main:
         if a.rater not in named and a.rating is not None:
-            given.setdefault((a.clip, a.arm), []).append(a.rating)
+            beside = " ".join(arm for arm in shown[a.task][1] if arm != a.arm) if shown else ""
+            given.setdefault((a.clip, a.arm, beside), []).append(a.rating)
     worst: dict[int, Dispute] = {}
-    for (clip, arm), ratings in sorted(given.items()):
-        found = Dispute(clip, arm, max(ratings) - min(ratings), len(ratings))
+    for (clip, arm, beside), ratings in sorted(given.items()):
+        found = Dispute(clip, arm, max(ratings) - min(ratings), len(ratings), beside)
         if found.apart >= DISPUTED[scale] and found.apart > worst.get(clip, _NOTHING).apart:
             worst[clip] = found
     return [worst[clip] for clip in sorted(worst)]
@@ -89,8 +96,9 @@ def open_disputes(study: Study) -> tuple[list[Dispute], list[Dispute]]:
 def appoint(study: Study) -> tuple[str, list[Dispute]]:
     """The code of a new adjudicator, and the disputed items that they will rate.
 
-    They see each once with the arms that raters saw together, in an order and on sides of their
-    own. Raises Refused where no item is left, or the study is closed.
+    They see each with the arms that stand together on raters' screens, every such screen once, in
+    an order and on sides of their own. Raises Refused where no item is left, or the study is
+    closed.
     """
     if study.state == CLOSED:
         raise Refused("the study is closed, and takes no rating", "Open it at /organise")
@@ -98,9 +106,9 @@ def appoint(study: Study) -> tuple[str, list[Dispute]]:
     if not left:
         what = "all disputed items have an adjudicator" if found else "no item is disputed"
         raise Refused(what, f"Raters must be {DISPUTED[study.scale]} points apart on a mask")
-    main = main_answers(read_answers(study), read_screens(study))
     items = {d.item for d in left}
-    shown = sorted({(c, tuple(sorted(arms))) for c, arms in units(main).values() if c in items})
+    main = [a for a in read_answers(study) if a.part == MAIN and a.clip in items]
+    shown = sorted(set(units(main).values()))
     number = {(r["clip"], r["arm"]): r["id"] for r in study.rows("SELECT * FROM sides")}
     code, rng = new_code(), np.random.default_rng()
     tasks = []
@@ -112,19 +120,42 @@ def appoint(study: Study) -> tuple[str, list[Dispute]]:
     return code, left
 
 
-def with_adjudicated(
-    main: Sequence[Answer], answers: Sequence[Answer], screens: Sequence[Screen]
-) -> list[Answer]:
-    """The main answers, with the adjudicator's in the place of all on what they rated."""
+def adjudicated_by(
+    answers: Sequence[Answer], screens: Sequence[Screen], raters: Sequence[Rater]
+) -> dict[int, int]:
+    """By item, the adjudicator whose ratings of it count.
+
+    It is one whose link still opens, and who rated every mask that they were given of the item;
+    where several did, the first who was appointed.
+    """
     skipped = {s.task for s in screens if s.skipped}
-    own = [
-        a
+    missing = {
+        (a.rater, a.clip)
         for a in answers
-        if a.part == ADJUDICATED and a.rating is not None and a.task not in skipped
-    ]
-    seen = units(own)
-    new = {(seen[a.task], a.arm): a.rating for a in own}
-    shown = units(main)
+        if a.part == ADJUDICATED and (a.rating is None or a.task in skipped)
+    }
+    found: dict[int, int] = {}
+    for judge in sorted(raters, key=lambda r: (r.created, r.code)):
+        own = {s.clip for s in screens if s.part == ADJUDICATED and s.rater == judge.id}
+        for clip in own if not judge.revoked else ():
+            if (judge.id, clip) not in missing:
+                found.setdefault(clip, judge.id)
+    return found
+
+
+def with_adjudicated(
+    main: Sequence[Answer], answers: Sequence[Answer], judges: Mapping[int, int]
+) -> list[Answer]:
+    """The main answers, with the adjudicator's in the place of all on the items that they rated.
+
+    answers: of `answers.read_answers`. judges: of `adjudicated_by`.
+    """
+    shown = units(answers)
+    new = {
+        (shown[a.task], a.arm): a.rating
+        for a in answers
+        if a.part == ADJUDICATED and judges.get(a.clip) == a.rater
+    }
     return [replace(a, rating=new.get((shown[a.task], a.arm), a.rating)) for a in main]
 
 
@@ -140,15 +171,17 @@ def adjudication_figures(
     """What the report says of disputed items: plain values.
 
     differences: by the other arm, the primary outcome with adjudicated values; {} without any.
+    revoked: adjudicators whose link no longer opens, of whom nothing else here speaks.
     """
     found = disputes(main, named, scale)
-    own = [s for s in screens if s.part == ADJUDICATED]
-    changed = with_adjudicated(main, answers, screens)
-    given = {a.task for a in answers if a.part == ADJUDICATED and a.rating is not None}
-    rated = {s.clip for s in own if s.task in given and not s.skipped}
+    gone = {r.id for r in raters if r.revoked}
+    judged = [s for s in screens if s.part == ADJUDICATED]
+    own = [s for s in judged if s.rater not in gone]
+    judges = adjudicated_by(answers, screens, raters)
+    changed = with_adjudicated(main, answers, judges)
     differences = {}
     places = sorted({a.rater for a in main}), sorted({a.clip for a in main})
-    for other in arms[1:] if rated else ():
+    for other in arms[1:] if judges else ():
         values = paired_values(changed, arms[0], other, *places, scale)
         e = paired_difference(values).primary
         differences[other] = {
@@ -160,11 +193,13 @@ def adjudication_figures(
         "threshold": DISPUTED[scale],
         "rated": len({a.clip for a in main}),
         "disputed": [
-            {"item": d.item, "arm": d.arm, "apart": d.apart, "raters": d.raters} for d in found
+            {"item": d.item, "arm": d.arm, "beside": d.beside, "apart": d.apart, "raters": d.raters}
+            for d in found
         ],
         "adjudicators": sorted({names[s.rater] for s in own}),
+        "revoked": sorted({names[s.rater] for s in judged if s.rater in gone}),
         "given": sorted({s.clip for s in own}),
-        "adjudicated": sorted(rated),
+        "adjudicated": sorted(judges),
         "cannot": sorted({s.clip for s in own if s.skipped}),
         "differences": differences,
     }

@@ -14,22 +14,29 @@ def adjudication_blocks(report: dict[str, Any]) -> list[Block]:
     a = report["adjudication"]
     text = (
         f"{count(len(a['disputed']), 'item')} of {a['rated']} rated ones"
-        f" {'is' if len(a['disputed']) == 1 else 'are'} disputed: raters without a mark are"
-        f" {a['threshold']} points or more apart on a mask."
+        f" {'is' if len(a['disputed']) == 1 else 'are'} disputed: raters who were"
+        f" not named are {a['threshold']} points or more apart on a mask."
     )
     out = [Block("p", text)]
     if a["disputed"]:
         items: list[tuple[str, ...]] = [("item", "mask", "points apart", "ratings")]
         for d in a["disputed"]:
-            items.append((str(d["item"]), d["arm"], str(d["apart"]), str(d["raters"])))
+            mask = f"{d['arm']} beside {d['beside']}" if d["beside"] else d["arm"]
+            items.append((str(d["item"]), mask, str(d["apart"]), str(d["raters"])))
         out.append(Block("table", rows=tuple(items)))
+    if a["revoked"]:
+        verb = "was" if len(a["revoked"]) == 1 else "were"
+        text = f"Nothing here is of {', '.join(a['revoked'])}, who {verb} revoked."
+        out.append(Block("p", text))
     if not a["adjudicators"]:
         return out
     text = (
-        f"{', '.join(a['adjudicators'])} rated {len(a['adjudicated'])} of"
+        f"{', '.join(a['adjudicators'])} rated all masks of {len(a['adjudicated'])} of"
         f" {count(len(a['given']), 'item')} that were disputed when they were asked, without seeing"
         " any other rating."
     )
+    if len(a["adjudicators"]) > 1:
+        text += " Where several rated an item, the first who was appointed counts."
     if a["cannot"]:
         text += f" {count(len(a['cannot']), 'item')} had a screen that they could not judge."
     out.append(Block("p", text))
@@ -44,8 +51,9 @@ def adjudication_blocks(report: dict[str, Any]) -> list[Block]:
             Block(
                 "p",
                 "On the right the adjudicator's ratings stand for those of all raters on these"
-                " items, and for no other. Raters cannot differ there any more, so that its"
-                " interval does not tell how sure the result is.",
+                " items, and for no other. Raters cannot differ there any more. The interval may be"
+                " narrower or wider than the primary one, and does not tell how sure the result"
+                " is.",
             )
         )
     return out

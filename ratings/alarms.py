@@ -5,7 +5,7 @@ Studies of three careful raters and one of the tried kind are drawn and judged b
 arms' difference, the clip's part (SD 0.5), the mask's (SD 0.5), the rater's (SD 0.3) and noise,
 rounded and kept within 1 to 5; known masks are 4.5 and 1.5 without the first four. In a study of
 pairs the mask with the higher of these is preferred, and neither where they are equal. Prints the
-table of docs/rating.md.
+table of docs/rating.md, and the shares that `preregistration.FAR` rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 from macd_studio.commands import parser as command_line
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.events import HIGH, LOW
-from macd_studio.ratings.plan import GOLD, PAIRS, RATINGS, Shown, plan_tasks
+from macd_studio.ratings.plan import GOLD, PAIRS, RATINGS, SCALES, Shown, plan_tasks
+from macd_studio.ratings.preregistration import APART, FAR
 from macd_studio.ratings.quality import RULES, judge_rater
 
 STUDIES = 2000
@@ -30,6 +31,8 @@ MIDDLE, EFFECT, CLIP_SD, MASK_SD, RATER_SD = 2.75, 0.7, 0.5, 0.5, 0.3
 KNOWN = ((4, 5), (1, 2))
 SECONDS, SECONDS_RATER, SECONDS_ITEM = 9.0, 0.4, 0.5
 """Median seconds on an item, and how its logarithm varies over raters and items."""
+NOISIEST, NOISIEST_CLIPS = 0.9, 100
+"""SD of a careful rater's rating of one mask, and items, of which `turned` tells."""
 KINDS = ("careful", "any rating", "the left one", "without looking")
 """The rater who is tried. any rating: 1 to 5 at random; the left one: as careful ones do, and a
 point more for the left mask; without looking: as careful ones do, in a sixth of the time."""
@@ -106,6 +109,21 @@ def named(at: Setting, kind: str, studies: int, seed: int = 0) -> dict[str, floa
     return {rule: counts[rule] / studies for rule in (*RULES, "any")}
 
 
+def turned(scale: str, studies: int, seed: int = 0) -> float:
+    """The share of masks seen twice, in pairs of screens, that careful raters rate APART or more
+    apart; they have no lean. Noise of NOISIEST, NOISIEST_CLIPS items, of which 3 in 10 come twice.
+    """
+    rng, seen = np.random.default_rng(seed), [0, 0]
+    for _ in range(studies):
+        answers, _ = drawn(rng, Setting(NOISIEST, NOISIEST_CLIPS, 0, 0.3, scale), KINDS[0])
+        first = {(a.task, a.arm): a.rating or 0 for a in answers}
+        for a in answers:
+            if a.repeats and (scale == RATINGS or a.side == 0):
+                seen[0] += abs((a.rating or 0) - first[a.repeats, a.arm]) >= APART
+                seen[1] += 1
+    return seen[0] / seen[1]
+
+
 def table(studies: int) -> Iterator[str]:
     """The lines of the table."""
     yield f"| scale | rater | noise | items | known | repeated | {' | '.join(RULES)} | any |"
@@ -129,6 +147,11 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for line in table(args.studies):
         print(line, flush=True)
+    print()
+    for scale in SCALES:
+        share = turned(scale, args.studies)
+        print(f"{scale}: careful raters turn {share:.3f} of what they see twice; the rule's share"
+              f" is {FAR[scale]:g}", flush=True)  # fmt: skip
     return 0
 
 

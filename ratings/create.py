@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from macd_studio.ratings.arms import (
 )
 from macd_studio.ratings.chain import stamp_after
 from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.items import Item, Pictures, prepare, sizes
+from macd_studio.ratings.items import Item, Pictures, prepare, sizes, unwritable
 from macd_studio.ratings.plan import (
     GOLD,
     MAIN,
@@ -112,7 +113,8 @@ def create_study(
 
     sources: read one after the other; none is kept when the next one is asked for. failed: clips
     that gave no source, which may be added while sources are read; they stand among what was left
-    out. Raises OptionError where the file exists, an arm is not known, or no item stays.
+    out. Raises OptionError where the file exists or cannot be written, an arm is not known, or no
+    item stays.
     """
     check_plan(plan)
     beside = preregistration_path(path)
@@ -132,12 +134,12 @@ def create_study(
             made = [*items, *known, *proposed]
             text = _write(scratch, made, pictures, left_out, plan, organiser, salt)
             _flush(scratch)
-            scratch.rename(path)
             beside.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OptionError(
-                f"the study cannot be written ({error.strerror or error})", "Choose another place"
-            ) from error
+            scratch.rename(path)
+        except (OSError, sqlite3.OperationalError) as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise unwritable(error) from error
         finally:
             scratch.unlink(missing_ok=True)
     overlaps = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ class Pictures:
             new_private_file(self.path)
             self._file = self.path.open("r+b")
         except OSError as error:
-            raise _unwritable(error) from error
+            raise unwritable(error) from error
         return self
 
     def __exit__(
@@ -65,7 +66,7 @@ class Pictures:
             self._file.seek(slot.start)
             self._file.write(content)
         except OSError as error:
-            raise _unwritable(error) from error
+            raise unwritable(error) from error
         self._end += slot.length
         return slot
 
@@ -80,9 +81,11 @@ class Pictures:
         return self._file.read(slot.length) + secrets.token_bytes(size - slot.length)
 
 
-def _unwritable(error: OSError) -> OptionError:
+def unwritable(error: OSError | sqlite3.OperationalError) -> OptionError:
+    """What to raise where the new study, or what it is made from, does not go on the disk."""
+    told = getattr(error, "strerror", None) or error
     return OptionError(
-        f"the study cannot be written ({error.strerror or error})", "Choose another place"
+        f"the study cannot be written ({told})", "Free space on the disk, or choose another place"
     )
 
 

@@ -113,7 +113,7 @@ def plan(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise OptionError(
-                f"{flag} is nothing of a study of {args.scale}",
+                f"{flag} does not apply to a study of {args.scale}",
                 f"Leave it out, or give --scale {RATINGS if is_pairs else PAIRS}",
             )
     counts = [

@@ -32,6 +32,8 @@ SEED = 0
 MOST_RATERS = 50
 MOST_CELLS = 2_000_000
 """Pairs of one drawn study at most."""
+MOST_DRAWN = 2_000_000_000
+"""Pairs of all drawn studies of a plan at most."""
 MOST_WITHIN = 0.95
 """Of the variance of z that raters and clips may take."""
 
@@ -84,9 +86,13 @@ def latent(at: Setting, clip_share: float) -> Latent:
 
 
 def drawn(rng: np.random.Generator, at: Latent, raters: int, clips: int) -> NDArray[np.float64]:
-    """A study (raters, clips): 1 for the first arm, 0 for the other one, 0.5 for neither."""
-    z = at.rater * rng.standard_normal((raters, 1)) + at.clip * rng.standard_normal(clips)
-    z = z + at.rest * rng.standard_normal((raters, clips))
+    """A study (raters, clips): 1 for the first arm, 0 for the other one, 0.5 for neither.
+
+    From generators in the same state a study of fewer raters is the first rows of one of more.
+    """
+    clip = at.clip * rng.standard_normal(clips)
+    own = rng.standard_normal((raters, 1 + clips))
+    z = at.rater * own[:, :1] + clip + at.rest * own[:, 1:]
     return np.asarray(((z > at.above) + 0.5 * ((z <= at.above) & (z >= at.below))), np.float64)
 
 
@@ -96,11 +102,12 @@ def tried(at: Setting, clip_share: float, raters: int, clips: int, studies: int 
     """Mean half width of the interval for other raters, and how often it lies above or below 0.5
     on the side of the true share.
 
-    A study in which all pairs are alike has no interval, and finds nothing.
+    A study in which all pairs are alike has no interval, and finds nothing. Studies of other
+    numbers of raters have the same random numbers, so that their chances can be compared.
     """
-    parts, rng = latent(at, clip_share), np.random.default_rng([SEED, raters, clips])
-    widths, found = [], 0
-    for _ in range(studies):
+    parts, widths, found = latent(at, clip_share), [], 0
+    for study in range(studies):
+        rng = np.random.default_rng([SEED, clips, study])
         e = paired_difference(drawn(rng, parts, raters, clips)).others
         widths.append(e.half_width)
         found += e.low > 0.5 if at.share > 0.5 else e.high < 0.5
@@ -109,7 +116,10 @@ def tried(at: Setting, clip_share: float, raters: int, clips: int, studies: int 
 
 
 def first_enough(at: Setting, clip_share: float, clips: int, power: float) -> int | None:
-    """The fewest raters whose chance is `power`, by halving; None where MOST_RATERS are not."""
+    """About the fewest raters whose chance is `power`; None where MOST_RATERS are not enough.
+
+    By halving, as if the chance rose with every rater; that of drawn studies nearly does.
+    """
     low, high = 1, MOST_RATERS + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -133,6 +143,14 @@ def table(
             f"a study of {max(clips)} clips and {max(raters)} raters is too large to be drawn",
             f"Give at most {MOST_CELLS} pairs",
         )
+    halvings = int(np.ceil(np.log2(MOST_RATERS + 1)))
+    each = sum(clips) * (sum(raters) + halvings * MOST_RATERS)
+    if (pairs := each * len(at) * STUDIES) > MOST_DRAWN:
+        raise OptionError(
+            f"the plan would draw up to {pairs / 1e6:,.0f} million pairs",
+            f"Give fewer or smaller --clips and --raters, for at most {MOST_DRAWN / 1e6:,.0f}"
+            " million",
+        )
     for setting in at:
         latent(setting, clip_share)
     yield f"Share preferring the first arm {at[0].share:g}, ties half; {at[0].ties:.0%} ties; SD of"
@@ -149,4 +167,5 @@ def table(
         enough = [first_enough(s, clip_share, c, power) for s in at]
         words = [f"more than {MOST_RATERS}" if n is None else str(n) for n in enough]
         told = " to ".join(dict.fromkeys(words))
+        told = told if all(n is None for n in enough) else f"about {told}"
         yield f"{c} clips: {told} raters for a chance of {power:.0%}."

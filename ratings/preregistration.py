@@ -17,12 +17,14 @@ TARGETS = {"ratings": 0.15, "pairs": 0.05}
 the share that prefers the first arm."""
 SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.3, 2.0, 0.0
 """Below these a rater is named in the report; see PLAN."""
-SLIPS, APART, FAR, ALARM = 0.1, 2, 0.22, 0.01
+SLIPS, APART, ALARM = 0.1, 2, 0.01
+FAR = {"ratings": 0.22, "pairs": 0.17}
 """A careful rater misses SLIPS of the known ratings, and rates FAR of the masks seen twice APART
 points or more apart; a rater is named where what is seen has a lower probability than ALARM. FAR is
-the share of careful raters whose noise has an SD of 0.9 points (`ratings.alarms`)."""
+the share of masks, in a study of pairs of screens, of careful raters whose noise has an SD of 0.9
+points (`ratings.alarms`)."""
 DISPUTED = {"ratings": 3, "pairs": 2}
-"""Points between two ratings of a mask by raters without a mark, from which an item is disputed."""
+"""Points between ratings of a mask by raters who were not named, from which an item is disputed."""
 LEAST_SEEN = 6
 """Ratings, items, or screens with a difference, below which a rule says nothing."""
 
@@ -50,20 +52,22 @@ PLAN = {
     "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
     f" miss so many known ratings, or rate so many masks that they saw twice {APART} points or more"
     " apart, their lean to a side taken out (the mean of what a mask got more on the left, in whole"
-    f" points), as a rater who does so with {SLIPS:.0%} and {FAR:.0%} of them would with a"
-    f" probability below {ALARM:.0%}; who give one side the higher rating more often than chance"
+    f" points), as a rater who does so with {SLIPS:.0%} and {FAR['ratings']:.0%} of them would with"
+    f" a probability below {ALARM:.0%}; who give one side the higher rating more often than chance"
     f" does with that probability (two-sided binomial test); whose ratings have a standard"
     f" deviation below {SPREAD_LEAST}; who take less than {SECONDS_LEAST:g} s an item (median); or"
     " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
     f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
     " screens with a difference",
-    "adjudication": "items are disputed where raters without a mark are"
+    "adjudication": "items are disputed where raters who were not named are"
     f" {DISPUTED['ratings']} points or more apart on a mask. An adjudicator may rate them once more"
     " without seeing a rating. The primary analysis is over the raters' own ratings all the same;"
-    " it is repeated with the adjudicator's in their place, and both are stated side by side",
+    " it is repeated with the adjudicator's in the place of all raters' on every item of which the"
+    " adjudicator rated all masks, and both are stated side by side. Revoked adjudicators do not"
+    " count, and of several the first who was appointed does",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
-    f" is within ± {TARGETS['ratings']}, of at least three raters without a mark; the organiser's"
-    " page shows the width, not the difference",
+    f" is within ± {TARGETS['ratings']}, of at least three raters who were not named; the"
+    " organiser's page shows the width, not the difference",
 }
 
 PLAN_OF_PAIRS = PLAN | {
@@ -80,10 +84,16 @@ PLAN_OF_PAIRS = PLAN | {
     "exclusions": PLAN["exclusions"].replace(
         f"rate so many masks that they saw twice {APART} points or more apart",
         "decide so many screens that they saw twice the opposite way",
-    ),
+    )
+    .replace(
+        "(the mean of what a mask got more on the left, in whole points)",
+        "(decisions that turn to the left count as often as those that turn to the right, as often"
+        " as the rarer ones; a change from or to no difference does not count)",
+    )
+    .replace(f"{FAR['ratings']:.0%} of them", f"{FAR['pairs']:.0%} of them"),
     "adjudication": PLAN["adjudication"].replace(
-        f"raters without a mark are {DISPUTED['ratings']} points or more apart on a mask",
-        "one rater without a mark prefers one mask, and another one the other",
+        f"raters who were not named are {DISPUTED['ratings']} points or more apart on a mask",
+        "one rater who was not named prefers one mask, and another one the other of the same two",
     ),
     "stopping": PLAN["stopping"].replace(str(TARGETS["ratings"]), str(TARGETS["pairs"])),
 }  # fmt: skip

@@ -29,7 +29,8 @@ class Quality:
 
     done: share of the screens they went through. gold: share of known ratings met. repeat_same,
     repeat_apart, repeat_far: of `repeated` masks seen twice, the share of equal ratings, the mean
-    distance, and the share two points or more apart once the rater's lean to a side is taken out.
+    distance, and the share two points or more apart once the rater's lean to a side is taken out
+    (`_far`).
     left: of `decided` screens, the share on which the left mask got the higher rating. spread:
     standard deviation of the main ratings. others: correlation with the mean of the other raters
     over the same masks, of which there are `compared`. seconds: median on an item, of `timed`.
@@ -106,7 +107,7 @@ def judge_rater(
         gold_count=len(met),
         repeat_same=_mean([float(z == 0) for z in apart]),
         repeat_apart=_mean([float(z) for z in apart]),
-        repeat_far=_mean([float(z >= APART) for z in _without_lean(pairs)]),
+        repeat_far=_far(pairs, scale),
         repeated=len(pairs),
         left=left / decided if decided else float("nan"),
         decided=decided,
@@ -138,7 +139,7 @@ def _reasons(q: Quality, scale: str) -> dict[str, str]:
             f"meets {q.gold:.0%} of the known ratings",
         ),
         "repeats": (
-            _is_unlikely(far, q.repeated, FAR),
+            _is_unlikely(far, q.repeated, FAR[scale]),
             f"{twice}, their lean to a side taken out",
         ),
         "sides": (
@@ -184,6 +185,20 @@ def _repeated(rater: int, answers: Sequence[Answer]) -> list[tuple[Answer, Answe
             if before is not None:
                 pairs.append((before, a))
     return pairs
+
+
+def _far(pairs: Sequence[tuple[Answer, Answer]], scale: str) -> float:
+    """The share of masks seen twice whose ratings are APART or more apart, the lean taken out.
+
+    In a study of pairs these are screens on which first one mask was preferred and then the other.
+    A lean to a side turns preferences to that side only, and noise to both alike. So the ones to
+    the side with fewer of them count, and as many to the other side; the rest is the lean.
+    """
+    if scale != PAIRS or not pairs:
+        return _mean([float(z >= APART) for z in _without_lean(pairs)])
+    turned = [((b.rating or 0) - (a.rating or 0)) * (a.side - b.side) for a, b in pairs]
+    left, right = (sum(sign * t >= APART for t in turned) for sign in (1, -1))
+    return 2 * min(left, right) / len(pairs)
 
 
 def _without_lean(pairs: Sequence[tuple[Answer, Answer]]) -> list[float]:

@@ -59,8 +59,8 @@ LIKE_THE_PAPER = {"random-mask", "random-place"}
 """Arms of which the paper's random mask may be one; `random-elsewhere` is another quantity."""
 SEED = 0
 LEAST_TO_STOP = 3
-"""Raters without a mark, below which nothing is said of when to stop."""
-TOO_FEW = "When to stop is not told before three raters without a mark have rated."
+"""Raters who were not named, below which nothing is said of when to stop."""
+TOO_FEW = "When to stop is not told before three raters who were not named have rated."
 LEAST_CONTRAST = 0.05
 """Spread over arms of the share hidden of an object, below which ratings say nothing of it."""
 
@@ -205,15 +205,15 @@ def _differences(
     names: dict[int, str],
     named: Sequence[int],
 ) -> dict[str, Any]:
-    """By the other arm. named: raters with a mark, who do not count for when to stop."""
+    """By the other arm. named: raters whom a rule names, who do not count for when to stop."""
     out = {}
     places = _places(main)
-    unmarked = [i for i, rater in enumerate(places[0]) if rater not in named]
+    unnamed = [i for i, rater in enumerate(places[0]) if rater not in named]
     for other in arms[1:]:
         values = paired_values(main, arms[0], other, *places, scale)
         found = paired_difference(values)
-        enough = np.isfinite(values[unmarked]).any(1).sum() >= LEAST_TO_STOP
-        meter = power(values[unmarked], TARGETS[scale]) if enough and found.spread else None
+        enough = np.isfinite(values[unnamed]).any(1).sum() >= LEAST_TO_STOP
+        meter = power(values[unnamed], TARGETS[scale]) if enough and found.spread else None
         out[other] = {
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),

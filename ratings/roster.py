@@ -49,7 +49,7 @@ MOST_ADMITTED = 5000
 @dataclass(frozen=True)
 class Rater:
     """Somebody with a code. name: what the organiser reads; code: its hash, by which other servers
-    know the rater; simulated: by which program, or "".
+    know the rater; simulated: by which program, or ""; created: when, s since 1970.
     """
 
     id: int
@@ -57,6 +57,7 @@ class Rater:
     code: str
     simulated: str = ""
     revoked: bool = False
+    created: float = 0.0
 
 
 class Roster(StudyFile):
@@ -291,7 +292,8 @@ class Roster(StudyFile):
 
 def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:
     code = row["code_sha256"]
-    return Rater(row["id"], row["name"], code, row["simulated"] or "", code in revoked)
+    simulated, created = row["simulated"] or "", row["created"]
+    return Rater(row["id"], row["name"], code, simulated, code in revoked, created)
 
 
 def last_stamp(db: sqlite3.Connection) -> int:

@@ -1,9 +1,17 @@
 """Disputed items: which they are, who rates them once more, and both results side by side."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from macd_studio.ratings.adjudication import appoint, disputes, open_disputes
+from macd_studio.ratings.adjudication import (
+    adjudicated_by,
+    appoint,
+    disputes,
+    open_disputes,
+    with_adjudicated,
+)
 from macd_studio.ratings.answers import Answer, main_answers, read_answers, read_screens
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
@@ -105,13 +113,96 @@ def test_both_results_stand_side_by_side_and_nothing_else_changes(study):
     )
     text = markdown(after)
     assert "| as raters rated (primary) | with adjudicated values |" in text
-    assert "A01 rated 2 of 2 items" in text
+    assert "A01 rated all masks of 2 of 2 items" in text
     assert "Disputed items" in html_page(after)
     exported = [r for r in rows(study) if r["part"] == "adjudication"]
     assert exported
     assert not any(r["analysed"] for r in exported)
     shown = {r["rater"]: r for r in progress(study)["raters"]}
     assert (shown["A01"]["screens"], shown["A01"]["done"]) == (2, 2)
+
+
+def by_hand_with(given):
+    """The primary outcome of `study` where these items have these differences."""
+    values = np.array([[MACD[c][k] - (2, 3, 2)[k] for c in range(1, 7)] for k in range(3)], float)
+    for clip, difference in given.items():
+        values[:, clip - 1] = difference
+    return values.mean()
+
+
+def test_an_item_counts_only_once_all_its_masks_are_rated(study):
+    code, _ = appoint(study)
+    judge = study.rater_of(code)
+    own = {s.clip: s.task for s in read_screens(study) if s.rater == judge.id}
+    study.append(judge, [event("rate", own[2], side=0, new=5), event("next", own[2])])
+    a = figures(study, 100)["adjudication"]
+    assert (a["given"], a["adjudicated"], a["differences"]) == (DISPUTED, [], {})
+    rate_all(study, judge, lambda clip, arm: 5 if arm == "macd" else 1)
+    study.append(judge, [event("undo", own[2], side=1, old=1, new=None)])
+    a = figures(study, 100)["adjudication"]
+    assert a["adjudicated"] == [3]
+    assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(by_hand_with({3: 4}))
+
+
+def test_a_screen_of_which_a_rater_rated_one_mask_is_shown_and_replaced_whole(tmp_path):
+    with Study(copy_study(tmp_path, 3)) as study:
+        for k in range(3):
+            _, rater = rater_in(study)
+            for screen in read_screens(study):
+                if screen.rater == rater.id:
+                    side = [t.arm for t in truth_of(study, screen.task)].index("macd")
+                    events = [event("rate", screen.task, side=side, new=(5, 1, 3)[k])]
+                    if k == 2 or screen.clip != 2:  # of item 2 two raters rate MACD's mask only
+                        events.append(event("rate", screen.task, side=1 - side, new=2))
+                    study.append(rater, events)
+        code, left = appoint(study)
+        assert [d.item for d in left] == [1, 2, 3]
+        judge = study.rater_of(code)
+        own = [s for s in read_screens(study) if s.rater == judge.id]
+        assert sorted(s.clip for s in own) == [1, 2, 3]
+        assert all(len(truth_of(study, s.task)) == 2 for s in own)
+        rate_all(study, judge, lambda clip, arm: 4 if arm == "macd" else 2)
+        answers, screens = read_answers(study), read_screens(study)
+        rated = main_answers(answers, screens)
+        judges = adjudicated_by(answers, screens, study.raters())
+        given = {a.rating for a in with_adjudicated(rated, answers, judges) if a.arm == "macd"}
+        assert given == {4}
+
+
+def test_a_revoked_adjudicator_counts_no_longer(study):
+    judge, _ = adjudicate(study, lambda clip, arm: 5 if arm == "macd" else 1)
+    study.revoke(judge.name)
+    result = figures(study, 100)
+    a = result["adjudication"]
+    assert (a["adjudicators"], a["given"], a["adjudicated"]) == ([], [], [])
+    assert (a["differences"], a["revoked"]) == ({}, ["A01"])
+    assert "Nothing here is of A01, who was revoked." in markdown(result)
+    study.revoke(judge.name, restore=True)
+    assert figures(study, 100)["adjudication"]["adjudicated"] == DISPUTED
+
+
+def test_of_two_adjudicators_of_an_item_the_first_who_was_appointed_counts(study):
+    first, _ = adjudicate(study, lambda clip, arm: 5 if arm == "macd" else 1)
+    study.revoke("A01")
+    second, _ = adjudicate(study, lambda clip, arm: 2)
+    assert second.name == "A02"
+    value = figures(study, 100)["adjudication"]["differences"][OTHER]["difference"]["value"]
+    assert value == pytest.approx(by_hand_with({2: 0, 3: 0}))
+    study.revoke("A01", restore=True)
+    (task,) = [s.task for s in read_screens(study) if (s.rater, s.clip) == (first.id, 2)]
+    study.append(first, [event("skip", task)])  # so that of item 2 the second one's count
+    result = figures(study, 100)
+    a = result["adjudication"]
+    assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(
+        by_hand_with({2: 0, 3: 4})
+    )
+    assert (a["adjudicators"], a["adjudicated"]) == (["A01", "A02"], DISPUTED)
+    assert "Where several rated an item, the first who was appointed counts" in markdown(result)
+    answers, screens, raters = read_answers(study), read_screens(study), study.raters()
+    # numbers are of one file: a merge may give the first one the higher number
+    late = [replace(r, created=r.created + 9 * (r.id == first.id)) for r in raters]
+    assert adjudicated_by(answers, screens, raters) == {2: second.id, 3: first.id}
+    assert adjudicated_by(answers, screens, late[::-1]) == {2: second.id, 3: second.id}
 
 
 def test_what_the_adjudicator_cannot_judge_stays_as_raters_rated(study):
@@ -164,6 +255,60 @@ def test_preferences_for_either_mask_are_a_dispute(tmp_path):
         assert result["differences"][OTHER]["difference"]["value"] == pytest.approx(5 / 6)
         a = result["adjudication"]
         assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(1)
+
+
+def test_preferences_over_different_masks_are_no_dispute(tmp_path):
+    """Everybody prefers MACD's to one mask, and another one to MACD's."""
+    arms = ("macd", "random-place", "mask-all")
+    better = {"mask-all": 0, "macd": 1, "random-place": 2}
+    with Study(copy_study(tmp_path, 3, scale="pairs", arms=arms)) as study:
+        shown = []
+        for _ in range(4):
+            _, rater = rater_in(study)
+            for screen in read_screens(study):
+                if screen.rater == rater.id:
+                    own = [t.arm for t in truth_of(study, screen.task)]
+                    at = own.index(min(own, key=better.__getitem__))
+                    study.append(rater, [event("prefer", screen.task, new=(LEFT, RIGHT)[at])])
+                    shown.append((rater, screen, own, at))
+        assert {arm for _, s, own, _ in shown for arm in own if s.clip == 2} == set(arms)
+        assert open_disputes(study) == ([], [])
+        rater, screen, own, at = next(z for z in shown if z[1].clip == 2)
+        new = event("prefer", screen.task, old=(LEFT, RIGHT)[at], new=(RIGHT, LEFT)[at])
+        study.append(rater, [new])
+        (found,) = open_disputes(study)[0]
+        assert (found.item, found.apart, found.raters) == (2, 2, 2)
+        assert {found.arm, found.beside} == set(own)
+        assert f"| 2 | {found.arm} beside {found.beside} | 2 | 2 |" in markdown(figures(study, 100))
+
+
+def test_screens_of_one_mask_count_only_together(tmp_path):
+    with Study(copy_study(tmp_path, 2, design="single")) as study:
+        for k in range(2):
+            _, rater = rater_in(study)
+            rate_all(study, rater, lambda c, arm, k=k: 1 + 4 * k if arm == "macd" else 3)
+        judge = study.rater_of(appoint(study)[0])
+        (task,) = [
+            s.task
+            for s in read_screens(study)
+            if (s.rater, s.clip) == (judge.id, 2) and truth_of(study, s.task)[0].arm == "macd"
+        ]
+        rate(study, judge, task, [5])
+        a = figures(study, 100)["adjudication"]
+        assert (a["given"], a["adjudicated"], a["differences"]) == ([1, 2], [], {})
+
+
+def test_the_adjudicator_rates_screens_that_raters_have_still_before_them(tmp_path):
+    with Study(copy_study(tmp_path, 1, design="single")) as study:
+        for k in range(2):
+            _, rater = rater_in(study)
+            for screen in read_screens(study):
+                own = truth_of(study, screen.task)[0].arm
+                if screen.rater == rater.id and own == "macd":
+                    rate(study, rater, screen.task, [1 + 4 * k])
+        judge, _ = adjudicate(study, lambda clip, arm: 4)
+        own = [s.task for s in read_screens(study) if s.rater == judge.id]
+        assert sorted(truth_of(study, t)[0].arm for t in own) == ["macd", OTHER]
 
 
 def test_screens_of_one_mask_are_adjudicated_with_those_of_the_other(tmp_path):

@@ -297,6 +297,32 @@ def test_pictures_lie_in_a_private_file_until_the_study_is_written(tmp_path):
         pass
 
 
+def test_a_full_disk_is_told_as_one_and_leaves_nothing(tmp_path, monkeypatch):
+    def small(db):
+        made(db)
+        db.execute("PRAGMA max_page_count = 40")
+
+    made = create.create_tables
+    monkeypatch.setattr(create, "create_tables", small)
+    with pytest.raises(
+        OptionError, match=r"cannot be written \(database or disk is full\)"
+    ) as told:
+        create_study(tmp_path / "s.db", [source(1)], StudyPlan(seed=1))
+    assert "Free space" in told.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_preregistration_that_cannot_be_written_leaves_no_study(tmp_path, monkeypatch):
+    def full(path, *args, **how):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OptionError, match="No space left"):
+        create_study(tmp_path / "s.db", [source(1)], StudyPlan(seed=1))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_known_item_is_read_again_when_its_pictures_are_made(tmp_path):
     (item, *_) = read_gold(HERE / "examples_gold.json", assets() / "examples")
     assert not item.source.frames.any()

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from macd_studio.ratings.export import content_of
 from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.planning import (
     CLIP_SHARE,
+    CLIPS,
     EFFECT,
     N_RATERS,
     POWER,
@@ -152,7 +153,7 @@ def test_a_plan_says_what_drawn_studies_find():
 
 def test_the_guide_s_plan_is_the_one_of_the_command():
     text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
-    for line in table(EFFECT, (20, 50, 200), N_RATERS):
+    for line in table(EFFECT, CLIPS, N_RATERS):
         if line.startswith("|") or "for a chance" in line:
             assert line in text
 
@@ -198,6 +199,26 @@ def test_the_guide_s_plan_of_pairs_is_the_one_of_the_command():
     rows = [line for line in islice(lines, 7) if line.startswith("|")]  # without the search
     assert len(rows) == 4
     assert all(row in text for row in rows)
+    told = text[text.index("chance to find the preference") :]
+    for clips, raters in product(CLIPS, N_RATERS):
+        assert f"| {clips} | {raters} | {clips * raters} |" in told
+    assert all(f"\n{clips} clips: " in told for clips in CLIPS)
+
+
+def test_studies_of_fewer_raters_are_part_of_those_of_more():
+    """So that chances differ by what another rater adds, and not by the draw."""
+    parts = latent(PAIRS_PLAN, 0.28)
+    few, more = (drawn(np.random.default_rng(5), parts, raters, 30) for raters in (4, 9))
+    assert np.array_equal(few, more[:4])
+
+
+def test_a_plan_of_pairs_that_would_draw_too_much_is_refused_before_its_first_row(capsys):
+    words = ["plan", "--scale", "pairs", "--clips", "9000,8000,7000", "--raters", "200"]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "would draw up to 9,600 million pairs" in told.err
+    assert "at most 2,000 million" in told.err
 
 
 def test_a_plan_of_pairs_is_printed_with_raters_enough(capsys):
@@ -205,7 +226,7 @@ def test_a_plan_of_pairs_is_printed_with_raters_enough(capsys):
     assert main([*words, "--ties", "0", "--rater-sd", "0.02"]) == 0
     told = capsys.readouterr().out
     assert "| 12 | 4 | 48 | " in told
-    (enough,) = re.findall(r"12 clips: (\d+) raters for a chance of 80%", told)
+    (enough,) = re.findall(r"12 clips: about (\d+) raters for a chance of 80%", told)
     at = Setting(0.9, 0.0, 0.02)
     assert tried(at, CLIP_SHARE, int(enough), 12)[1] >= POWER
     assert tried(at, CLIP_SHARE, int(enough) - 1, 12)[1] < POWER
@@ -214,6 +235,7 @@ def test_a_plan_of_pairs_is_printed_with_raters_enough(capsys):
 @pytest.mark.parametrize("bad", [
     ["--effect", "1"], ["--paired-sd", "1"], ["--share", "0.5"], ["--share", "0.95"],
     ["--ties", "0.8"], ["--rater-sd", "0.05,0.4"], ["--clips", "9000", "--raters", "9000"],
+    ["--clips", "7000", "--raters", "200"],
 ])  # fmt: skip
 def test_what_no_study_of_pairs_can_be(bad, capsys):
     assert main(["plan", "--scale", "pairs", *bad]) == 2

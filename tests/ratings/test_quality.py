@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from macd_studio.ratings.alarms import CAREFUL, Setting, drawn, named, table
+from macd_studio.ratings.alarms import CAREFUL, Setting, drawn, named, table, turned
 from macd_studio.ratings.answers import Answer, Screen, main_answers
 from macd_studio.ratings.plan import SCALES
-from macd_studio.ratings.preregistration import ALARM
+from macd_studio.ratings.preregistration import ALARM, FAR, PLAN, PLAN_OF_PAIRS
 from macd_studio.ratings.quality import RULES, judge_rater
 
 
@@ -67,6 +67,54 @@ def test_a_lean_to_a_side_is_no_disagreement_with_oneself(lean):
     against = twice([3] * 20, [5, 5, 1, 1] * 5)  # on either side as often, which no lean explains
     assert against.repeat_far == 1
     assert "repeats" in against.rules
+
+
+def preferred(first, second):
+    """Screens of two masks that come again with the sides exchanged. first, second: what mask "a"
+    got; it is on the left first on every other one.
+    """
+    answers = []
+    for i, (before, after) in enumerate(zip(first, second, strict=True)):
+        sides = "ab" if i % 2 == 0 else "ba"
+        for task, part, order, got in ((f"m{i}", "main", sides, before),
+                                       (f"r{i}", "repeat", sides[::-1], after)):  # fmt: skip
+            for place, arm in enumerate(order):
+                rating = got if arm == "a" else 2 - got
+                again = f"m{i}" if part == "repeat" else None
+                answers.append(answer(task, place, rating, arm, part, i, again=again))
+    return judge_rater(1, answers, [], main_answers(answers, []), "pairs")
+
+
+def test_a_change_to_no_difference_is_no_opposite_decision():
+    """Also of a rater who leans to the left, whom that moves by one step on every screen."""
+    leaning = [2, 1] * 10, [1, 2] * 10  # 2 on the left, no difference on the right
+    assert preferred(*leaning).repeat_far == 0
+    # four times one step the other way, two steps from what a lean of one would give
+    first, second = leaning[0][:16] + [1] * 4, leaning[1][:16] + [2, 0] * 2
+    assert preferred(first, second).repeat_far == 0
+    assert preferred([2] * 20, [1] * 20).repeat_far == 0
+
+
+def test_the_left_one_is_no_opposite_decision_and_either_side_is():
+    left = [2, 0] * 10, [0, 2] * 10  # whichever mask is on the left
+    assert preferred(*left).repeat_far == 0
+    against = preferred([2] * 20, [0] * 20)  # to the left as often as to the right
+    assert (against.repeated, against.repeat_far) == (20, 1)
+    assert "repeats" in against.rules
+    assert any("100% of the screens seen twice the opposite way" in r for r in against.reasons)
+
+
+@pytest.mark.parametrize("turned_back", [2, 4, 5, 6, 8])
+def test_opposite_decisions_have_a_share_of_their_own(turned_back):
+    found = preferred([2] * 20, [0] * 2 * turned_back + [2] * (20 - 2 * turned_back))
+    assert found.repeat_far == pytest.approx(turned_back / 10)
+    assert ("repeats" in found.rules) is (at_least(2 * turned_back, 20, 0.17) < 0.01)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_careful_raters_rate_apart_is_what_drawn_ones_do(scale):
+    """Of 600 screens seen twice; the standard error is below .017."""
+    assert abs(turned(scale, 5, seed=3) - FAR[scale]) < 0.05
 
 
 def test_screens_of_one_mask_have_no_lean():
@@ -136,6 +184,16 @@ def test_the_guide_s_shares_are_those_of_drawn_studies():
     told = dict(zip((*RULES, "any"), map(float, row.split("|")), strict=True))
     found = named(Setting(0.9, 30, 12, 0.1), "careful", 300, seed=7)
     assert all(abs(found[rule] - share) < 0.04 for rule, share in told.items())
+
+
+def test_the_plan_of_pairs_states_its_own_rule():
+    told = PLAN_OF_PAIRS["exclusions"]
+    assert "with 10% and 17% of them" in told
+    assert "decide so many screens that they saw twice the opposite way" in told
+    assert "change from or to no difference does not count" in told
+    assert "points or more apart" not in told
+    assert "with 10% and 22% of them" in PLAN["exclusions"]
+    assert "the other of the same two" in PLAN_OF_PAIRS["adjudication"]
 
 
 def test_careful_raters_of_the_guide_s_table_are_named_no_oftener_than_the_rule_says():

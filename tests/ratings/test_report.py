@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.preregistration import plan_of
 from macd_studio.ratings.render import html_page, markdown, power_line
 from macd_studio.ratings.report import figures, paired_matrix, progress
 from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
@@ -155,7 +156,7 @@ def test_one_rater_and_one_clip_give_no_interval_that_is_none(tmp_path):
     assert d["power"] is None
     text = markdown(one)
     assert "no interval" in text
-    assert "not told before three raters without a mark" in text
+    assert "not told before three raters who were not named" in text
     assert one["agreement"]["alpha"]["value"] is None
     assert "NaN" not in json.dumps(one)
 
@@ -239,3 +240,5 @@ def test_the_committed_example_is_what_the_report_makes_of_its_figures():
     assert (docs / "rating-example.md").read_text() == markdown(result)
     assert result["study"]["simulated_raters"] == result["study"]["raters_invited"] == 6
     assert "SIMULATED" in (docs / "rating-example.md").read_text().split("\n\n")[1]
+    assert result["study"]["plan"] == plan_of(result["study"]["scale"])
+    assert result["study"]["changed"] == []

@@ -301,7 +301,7 @@ def test_the_organiser_sees_progress_but_not_which_arm_is_ahead(client, study, o
     state = answer.json()
     assert [r["done"] for r in state["raters"]] == [r["screens"] for r in state["raters"]]
     assert state["power"] is None  # who rates all alike is marked
-    assert "three raters without a mark" in state["too_few_to_stop"]
+    assert "three raters who were not named" in state["too_few_to_stop"]
     assert state["agreement"]["alpha"]["value"] is not None
     assert {"gold", "repeat_same", "seconds"} <= set(state["raters"][0])
     assert not {"differences", "arms"} & set(state)
