@@ -455,9 +455,12 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
         raise RuntimeError("the weights are read")
 
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl"}))
-    for name in ("_Source._check_weight_files", "AutoProcessor.from_pretrained", "needed_gb",
-                 "check_memory", "media_part", "check_template"):  # fmt: skip
-        monkeypatch.setattr(f"macd_studio.core.backbones.load.{name}", lambda *_, **__: None)
+    for name in (
+        "load._Source._check_weight_files", "load.needed_gb", "load.check_memory",
+        "processor_files.AutoProcessor.from_pretrained", "processor_files.media_part",
+        "processor_files.check_template",
+    ):  # fmt: skip
+        monkeypatch.setattr(f"macd_studio.core.backbones.{name}", lambda *_, **__: None)
     monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)
     with pytest.raises(UnsupportedBackbone, match="are read"):  # a model may have no such file
         load_backbone(str(tmp_path))
