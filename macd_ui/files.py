@@ -85,9 +85,14 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
             None if example is None or example.trace is None else StoredTrace(load(example.trace))
         )
 
-    def is_over(token: str) -> bool:
-        """Whether nobody waits for a session's file any more."""
-        return store.closing or (token != EXAMPLE and store.sessions.find_by_token(token) is None)
+    def is_over(token: str, kind: str) -> bool:
+        """Whether nobody waits for a session's file any more.
+
+        A server that ends makes no more exports; the traces themselves are what it still waits for.
+        """
+        if store.closing and kind != "macd":
+            return True
+        return token != EXAMPLE and store.sessions.find_by_token(token) is None
 
     def answer(request: Request) -> Response:
         stem, dot, kind = request.path_params["name"].rpartition(".")
@@ -96,7 +101,7 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         cookie = read_cookie(request.headers.get("cookie"))
         run = request.query_params.get("run")
         visitor = request.scope.get(Framework.VISITOR, "")
-        ended = partial(is_over, request.path_params["token"])
+        ended = partial(is_over, request.path_params["token"], kind)
         if ended():
             return PlainTextResponse(GONE, 404)
         try:

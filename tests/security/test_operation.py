@@ -93,7 +93,8 @@ def test_health_for_everybody_and_figures_for_this_machine(store):
 
 def test_a_server_that_stops_says_so_and_takes_nobody():
     with serving() as server:
-        thread, got = held_run(server, Visitor(server.url))
+        visitor = Visitor(server.url)
+        thread, got = held_run(server, visitor)
         drained = threading.Thread(target=server.drain, args=(900,))
         drained.start()
         wait_for(lambda: server.closing)
@@ -105,6 +106,11 @@ def test_a_server_that_stops_says_so_and_takes_nobody():
         drained.join()
         # who had a run is told how far it came before the server goes
         assert "This run was stopped" in words(got)
+        # their page keeps the trace, to show it after a restart; nothing else is made any more
+        (session,) = server.sessions.all()
+        address = f"/files/{session.token}/clip"
+        assert visitor.http.get(f"{address}.macd").content[:2] == b"PK"
+        assert visitor.http.get(f"{address}.html").status_code == 404
 
 
 SECRET = "my grandmother's kitchen"
