@@ -1,35 +1,67 @@
-"""Detection frame by frame as boxes are shown, over ultralytics' own batched predict."""
+"""Detection frame by frame as boxes are shown, over ultralytics' own batched predict.
+
+ultralytics computes with one thread less than there are cores, for the whole process; it is held
+against as it comes, and with as many threads as we use.
+"""
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 from bench.page import REAL
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.detect import BATCH, Yolo, load_detector
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.types import Pixels
+from macd_studio.core.types import Detections, Pixels
 from macd_studio.toyworld.clips import write_mp4
 from macd_studio.toyworld.world import sample
 
+ONNX = REAL / "detector" / "yolo11n.onnx"
+
 
 def measure(runs: int = 5) -> dict[str, float]:
-    """Median ratio of runs taken in turn, on the same frames at the same size of input."""
+    """Median ratios of runs taken in turn, on the same frames at the same size of input."""
     frames, detector = _subject()
-    pairs = []
+    ours, threads = torch.get_num_threads(), max(1, (os.cpu_count() or 1) - 1)
+    exported = load_detector(str(ONNX)) if REAL.is_dir() else None
+    ratios: dict[str, list[float]] = {}
     for _ in range(runs + 1):
-        began = time.perf_counter()
-        n_streamed = [len(d.boxes) for d in detector.detect(frames, DetectOptions())]
-        middle = time.perf_counter()
-        n_predicted = _predict(detector, frames)
-        pairs.append((middle - began) / (time.perf_counter() - middle))
-        assert n_streamed == n_predicted, "not the same boxes"
-    return {"detect_over_ultralytics": round(statistics.median(pairs[1:]), 3)}
+        streamed, boxes = timed(lambda: list(detector.detect(frames, DetectOptions())))
+        torch.set_num_threads(ours)
+        even, same = timed(lambda: _predict(detector, frames))
+        torch.set_num_threads(threads)
+        own, _ = timed(lambda: _predict(detector, frames))
+        torch.set_num_threads(ours)
+        _check(boxes, same)
+        ratios.setdefault("detect_over_ultralytics", []).append(streamed / own)
+        ratios.setdefault("detect_over_ultralytics_same_threads", []).append(streamed / even)
+        if exported is not None:
+            by_file, _ = timed(lambda: list(exported.detect(frames, DetectOptions())))
+            ratios.setdefault("detect_onnx_over_ultralytics", []).append(by_file / own)
+    return {name: round(statistics.median(values[1:]), 3) for name, values in ratios.items()}
+
+
+def timed(work: Callable[[], list[Any]]) -> tuple[float, list[Any]]:
+    """Seconds, and what it gave."""
+    began = time.perf_counter()
+    found = work()
+    return time.perf_counter() - began, found
+
+
+def _check(ours: Sequence[Detections], theirs: Sequence[Any]) -> None:
+    for mine, result in zip(ours, theirs, strict=True):
+        boxes = result.boxes.xyxyn.numpy().clip(0, 1)
+        assert boxes.shape == mine.boxes.shape, "not the same number of boxes"
+        assert np.abs(boxes - mine.boxes).max(initial=0) < 1e-3, "not the same boxes"
 
 
 def _subject() -> tuple[Pixels, Yolo]:
@@ -47,10 +79,10 @@ def _subject() -> tuple[Pixels, Yolo]:
     return clip.dense_frames, detector
 
 
-def _predict(detector: Yolo, frames: Pixels) -> list[int]:
-    options, n_boxes = DetectOptions(), []
+def _predict(detector: Yolo, frames: Pixels) -> list[Any]:
+    options, results = DetectOptions(), []
     for at in range(0, len(frames), BATCH):
-        results = detector._model.predict(
+        results += detector._model.predict(
             [np.ascontiguousarray(f[..., ::-1]) for f in frames[at : at + BATCH]],
             imgsz=detector.input_size(frames, options),
             conf=options.floor,
@@ -58,5 +90,4 @@ def _predict(detector: Yolo, frames: Pixels) -> list[int]:
             device=detector.device,
             verbose=False,
         )
-        n_boxes += [len(r.boxes) for r in results]
-    return n_boxes
+    return results

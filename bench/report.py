@@ -154,6 +154,8 @@ TABLES: dict[str, Rows] = {
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
         "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
+        "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
+        "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
     },
     "Changes that headless Chromium computes by WebAssembly; WebGPU was not tried": {
         "loaded by the first change, compressed, MB": "browser_download_mb",

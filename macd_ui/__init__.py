@@ -3,8 +3,11 @@
 import os
 import sys
 
+from macd_studio.macd_ui.gradio_stubs import skip_stubs
+
 # before Gradio is first imported, whichever way the server was started
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+skip_stubs()
 
 
 def main() -> None:

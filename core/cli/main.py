@@ -202,19 +202,29 @@ def _add_plan(commands: Any) -> None:
         help="share of questions with a token that a contrast could change, 0 to 1: what a lazy run"
         " takes on average",
     )  # fmt: skip
+    plan.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), default="float32",
+        help="how a run on the CPU holds its numbers (default: float32)",
+    )  # fmt: skip
     plan.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _plan(args: argparse.Namespace) -> None:
     # raises before torch is imported
     PlanOptions(args.frames, args.frame_size, args.steps, args.open_share)
+    from macd_studio.core.planning.on_cpu import describe_on_cpu, on_cpu, tflops_a_second
     from macd_studio.core.planning.plan import describe, lazy_cost, plan
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
     if args.json:
-        print(json.dumps({**estimate, "lazy_tflops": lazy_cost(estimate, args.open_share)}))
+        more = {
+            "lazy_tflops": lazy_cost(estimate, args.open_share),
+            "cpu_gb": on_cpu(estimate, args.dtype),
+        }
+        print(json.dumps({**estimate, **more}))
     else:
         print(describe(estimate, args.open_share))
+        print(f"\n{describe_on_cpu(estimate, tflops_a_second(args.dtype), args.dtype)}")
 
 
 _READ = [one.title for one in FORMATS.values()]

@@ -188,15 +188,16 @@ def lazy_cost(estimate: Plan, open_share: float | None = None) -> LazyCost:
 def describe(estimate: Plan, open_share: float | None = None) -> str:
     """A plan for people, in lines. open_share: see `lazy_cost`."""
     height, width = estimate["frame_size"]
+    by_reading = estimate["prefill_tflops"] * (2 + estimate["reads"] * estimate["steps"])
     lines = [
-        f"{estimate['backbone']}: {estimate['parameters'] / 1e9:.2f} B parameters,"
-        f" {estimate['weights_gb']:.1f} GB of weights",
+        f"{estimate['backbone']}: {_short(estimate['parameters'] / 1e9)} B parameters,"
+        f" {_short(estimate['weights_gb'])} GB of weights",
         f"{estimate['frames']} frames of {width} × {height}, {estimate['prompt_tokens']} tokens,"
-        f" {estimate['prefill_tflops']:.2f} TFLOPs to read them;"
-        f" MACD with {estimate['steps']} ascent step(s) {estimate['macd_tflops']:.2f} TFLOPs",
+        f" {_short(estimate['prefill_tflops'])} TFLOPs to read them;"
+        f" MACD with {estimate['steps']} ascent step(s) {_short(estimate['macd_tflops'])} TFLOPs",
         f"by reading alone (--gradient difference): {estimate['reads']} readings a step with"
         f" {len(sample_tracks(1))} objects, {READS_AN_OBJECT} more for each further one; about"
-        f" {estimate['prefill_tflops'] * (2 + estimate['reads'] * estimate['steps']):.2f} TFLOPs",
+        f" {_short(by_reading)} TFLOPs",
         _lazy_line(lazy_cost(estimate, open_share)),
     ]
     for weights, one in (("as-is", estimate), *estimate["held"].items()):
@@ -212,15 +213,24 @@ def describe(estimate: Plan, open_share: float | None = None) -> str:
 def _lazy_line(cost: LazyCost) -> str:
     least, most = cost["nothing_open"], cost["everything_open"]
     line = (
-        f"lazy: {least:.2f} TFLOPs where no token is open to contrast, {most:.2f} where one is"
-        f"{f' ({most / least:.2f}×)' if least else ''}"
+        f"lazy: {_short(least)} TFLOPs where no token is open to contrast, {_short(most)} where one"
+        f" is{f' ({most / least:.2f}×)' if least else ''}"
     )
     if cost["expected"] is None or cost["open_share"] is None:
         return f"{line}; --open-share gives the mean"
     return (
         f"{line}; with {100 * cost['open_share']:g} % of the questions open"
-        f" {cost['expected']:.2f} ({cost['expected'] / least:.2f}×) on average"
+        f" {_short(cost['expected'])} ({cost['expected'] / least:.2f}×) on average"
     )
+
+
+def _short(value: float) -> str:
+    """Two decimals, of small figures two digits.
+
+    >>> _short(8.287), _short(0.00734)
+    ('8.29', '0.0073')
+    """
+    return f"{value:.2f}" if value >= 0.1 or not value else f"{value:.2g}"
 
 
 # how it is counted
@@ -275,7 +285,7 @@ def _weigh(make: Callable[[], HfVideoLM | UniversalVLM], clip: Clip, steps: int)
             device.watch = meter.see
             try:
                 with _inputs_kept(matrices.values()) as inputs:
-                    _run(kind, lm, clip, steps)
+                    read_once(kind, lm, clip, steps)
             finally:
                 device.watch = None
             counts |= {f"{kind} bytes": meter.alive.peak, f"{kind} flops": meter.flops}
@@ -304,7 +314,7 @@ def _inputs_kept(matrices: Iterable[nn.Module]) -> Iterator[list[int]]:
             handle.remove()
 
 
-def _run(kind: str, lm: LocalLM, clip: Clip, steps: int) -> None:
+def read_once(kind: str, lm: LocalLM, clip: Clip, steps: int) -> None:
     """Reads one clip as a kind of run does, up to the first token's logits."""
     options = RunOptions(
         ascent=AscentOptions(steps=steps, memory="low" if kind == "macd_low_memory" else "normal")
