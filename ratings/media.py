@@ -62,14 +62,3 @@ def pack(pictures: Sequence[bytes]) -> bytes:
     """WebP pictures as a packed clip without padding."""
     lengths = struct.pack(f"<{len(pictures)}I", *map(len, pictures))
     return MAGIC + struct.pack("<I", len(pictures)) + lengths + b"".join(pictures)
-
-
-def decode_clip(content: bytes) -> list[bytes]:
-    """The WebP pictures of a packed clip."""
-    (count,) = struct.unpack_from("<I", content, len(MAGIC))
-    lengths = struct.unpack_from(f"<{count}I", content, len(MAGIC) + 4)
-    start, pictures = len(MAGIC) + 4 + 4 * count, []
-    for length in lengths:
-        pictures.append(content[start : start + length])
-        start += length
-    return pictures

@@ -9,7 +9,7 @@ code gives a rater the assignment.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -147,13 +147,3 @@ def _known(part: str, shown: Shown, design: Design, rng: np.random.Generator) ->
     if design == "pair" and len(sides) == 2:
         return [Task(part, shown.clip, sides[0], sides[1])]
     return [Task(part, shown.clip, side) for side in sides]
-
-
-def left_shares(tasks: Sequence[Task], arm_of: Mapping[int, str]) -> dict[str, float]:
-    """By arm, how often it stands left on the main screens with two sides: for the check."""
-    counts: dict[str, list[int]] = {}
-    for task in tasks:
-        if task.part == MAIN and task.right is not None:
-            counts.setdefault(arm_of[task.left], []).append(1)
-            counts.setdefault(arm_of[task.right], []).append(0)
-    return {arm: sum(z) / len(z) for arm, z in counts.items()}

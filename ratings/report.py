@@ -36,7 +36,6 @@ from macd_studio.ratings.roster import Rater
 from macd_studio.ratings.stats import (
     GOOD,
     Estimate,
-    Matrix,
     alpha_interval,
     interval,
     mean_interval,
@@ -377,11 +376,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def paired_matrix(study: Study) -> Matrix:
-    """(raters, clips) of the primary difference, NaN where a rater did not rate both arms."""
-    answers, screens = read_answers(study), read_screens(study)
-    main = main_answers(answers, screens)
-    arms, places = study.preregistration["arms"], _places(main)
-    return paired_values(main, arms[0], arms[1], *places, study.scale)

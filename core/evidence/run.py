@@ -219,17 +219,6 @@ def _candidate(
     return tokens[0]
 
 
-def measure_evidence(case: EvidenceCase) -> Evidence:
-    """Everything that the case's options ask for."""
-    steps = measure_steps(case)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            measured: Evidence = end.value
-            return measured
-
-
 def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
     """What is measured next, in words, before each piece of it; returns the whole."""
     maps: list[EvidenceMap] = []

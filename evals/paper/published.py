@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from pathlib import Path
@@ -199,8 +199,3 @@ def _agree(a: PublishedRow, b: PublishedRow, metric: str) -> bool:
         places = decimals(row.figures[metric]) - move
         reach = max(reach, Decimal(1).scaleb(-places) / 2)
     return abs(values[0] - values[1]) <= reach
-
-
-def with_counts(row: PublishedRow, n: int, positives: int) -> PublishedRow:
-    """The row as one about so many questions."""
-    return replace(row, n=n, positives=positives)

@@ -7,14 +7,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from types import TracebackType
 
 import uvicorn.config
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MOST, MINUTE_S = 30, 60.0
 """Records of one kind in so many seconds."""
-_Info = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 class WithoutContent(logging.Formatter):

@@ -17,8 +17,8 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.clips import Job, Motion, jobs_of, read_motion, trace_clips
 from macd_studio.ratings.create import StudyPlan, create_study
-from macd_studio.ratings.media import decode_clip
 from macd_studio.ratings.store import Study
+from tests.ratings.packed import decode_clip
 from tests.ratings.studies import make_study, rater_in, source
 
 EXAMPLES = assets() / "examples"

@@ -21,11 +21,12 @@ from macd_studio.ratings.create_command import HERE
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.gold import read_gold
 from macd_studio.ratings.items import Pictures
-from macd_studio.ratings.media import composite, decode_clip, encode_clip
+from macd_studio.ratings.media import composite, encode_clip
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.schema import FROZEN, SEALED
 from macd_studio.ratings.source import SIDE, read_source
 from macd_studio.ratings.store import Study
+from tests.ratings.packed import decode_clip
 from tests.ratings.studies import HEIGHT, WIDTH, known, make_study, source, track
 
 WIDE = (-0.3, -0.3, 1.3, 1.3)

@@ -5,12 +5,22 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from macd_studio.ratings.plan import GOLD, MAIN, REPEAT, TRAINING, Shown, left_shares, plan_tasks
+from macd_studio.ratings.plan import GOLD, MAIN, REPEAT, TRAINING, Shown, plan_tasks
 
 CLIPS = [Shown(c, (2 * c, 2 * c + 1)) for c in range(9)]
 TRAIN = [Shown(100, (200, 201))]
 KNOWN = [Shown(101, (202, 203)), Shown(102, (204, 205))]
 KEY = "a" * 64
+
+
+def left_shares(tasks, arm_of):
+    """By arm, how often it stands left on the main screens with two sides."""
+    counts = {}
+    for task in tasks:
+        if task.part == MAIN and task.right is not None:
+            counts.setdefault(arm_of[task.left], []).append(1)
+            counts.setdefault(arm_of[task.right], []).append(0)
+    return {arm: sum(z) / len(z) for arm, z in counts.items()}
 
 
 def plan(rater, design="pair", main=CLIPS, repeat=0.0, key=KEY, training=(), gold=()):
