@@ -15,6 +15,7 @@ from macd_studio.core.types import Progress
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import BackboneInfo, Encoded, Reader
+    from macd_studio.core.backbones.load import load_backbone
     from macd_studio.core.backbones.local import DecodeState, LocalLM
 
 __all__ = [
@@ -33,23 +34,8 @@ _PLACES = {
     "Encoded": "base",
     "LocalLM": "local",
     "Reader": "base",
+    "load_backbone": "load",
 }
-
-
-def load_backbone(
-    name: str = "toyworld",
-    device: str = "auto",
-    progress: Progress | None = None,
-    weights: Weights = "as-is",
-    offload: bool = False,
-    question: str = "",
-    hash_weights: bool = False,
-    dtype: Dtype = "auto",
-) -> LocalLM:
-    """See `core.backbones.load.load_backbone`."""
-    from macd_studio.core.backbones.load import load_backbone as load
-
-    return load(name, device, progress, weights, offload, question, hash_weights, dtype)
 
 
 def open_backbone(
@@ -69,6 +55,8 @@ def open_backbone(
     business then: raises OptionError for `weights`, `offload`, `hash_weights` and `dtype`.
     """
     if not is_remote(name):
+        from macd_studio.core.backbones.load import load_backbone
+
         return load_backbone(
             name, device, progress, weights, offload, question, hash_weights, dtype
         )

@@ -13,22 +13,11 @@ from macd_studio.macd_ui.forms import form_values
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.session_view import TOY_WORLD
-from macd_studio.macd_ui.store import Store
 from macd_studio.toyworld.example_draws import searched_case
-from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_form import FORM
 
 COUNTS = {"clips": 4000, "errs": 400, "repairs": 3, "watched": 90, "spoils": 2, "any_mask": 1,
           "seed": 2026, "numbers": [7, 8, 3001]}  # fmt: skip
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
 
 
 ROW = {"search": "search.json", "draws": {"random-place": [34, 200]}}

@@ -58,13 +58,10 @@ class NarrowLM(ByteLM):
 
 
 @pytest.fixture
-def store(monkeypatch):
-    store = Store()
+def store(store, monkeypatch):
     monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
-    yield store
-    store.close()
+    return store
 
 
 @pytest.fixture

@@ -5,30 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.runs import Runs
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
-from tests.fakes import BoxDetector, ByteLM
+from tests.fakes import BoxDetector
 from tests.macd_ui.test_form import NarrowLM
 from tests.macd_ui.test_jobs import until, values
 from tests.macd_ui.test_shown import SHORT
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def handlers(store):
-    return make_handlers(store, examples())
 
 
 def level_edit(shown):

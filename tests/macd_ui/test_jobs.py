@@ -24,23 +24,9 @@ from macd_studio.macd_ui.queues import JobQueue
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
-from tests.fakes import BoxDetector, ByteLM
+from tests.fakes import BoxDetector
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 from tests.small_trace import small_trace
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def handlers(store):
-    return make_handlers(store, examples())
 
 
 def values(clip, **changes):

@@ -2,34 +2,15 @@
 
 from dataclasses import replace
 
-import pytest
-
 from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
 from macd_studio.macd_ui import session as sessions
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
-from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_going_on import level_edit
 from tests.macd_ui.test_jobs import values
 from tests.macd_ui.test_page_parts import BROWSER, get
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def handlers(store):
-    return make_handlers(store, examples())
 
 
 def act(handlers, action, key="me"):

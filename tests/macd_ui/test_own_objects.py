@@ -11,21 +11,16 @@ import pytest
 
 from macd_studio.core.objects.reading import PUBLIC_SERVER
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.store import Store
-from tests.fakes import BoxDetector
 from tests.fuzz.drawn_tracks import cocovid, draw
 from tests.macd_ui.test_form import FORM, NarrowLM
 from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
-def store(monkeypatch):
-    store = Store()
+def store(store, monkeypatch):
     monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
-    yield store
-    store.close()
+    return store
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from macd_studio.macd_ui.session_view import plot
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.core.test_bundle import make_trace
-from tests.fakes import BoxDetector, ByteLM
 
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
@@ -41,15 +40,6 @@ HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     return make_trace(tmp_path_factory.mktemp("t"))
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
 
 
 BROWSER = {COOKIE: new_cookie()}

@@ -8,9 +8,7 @@ from PIL import Image
 
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.store import Store
 from macd_studio.toyworld.clips import drawn_clip
-from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_form import FORM
 
 DRAWN = FORM | {"backbone": "toyworld", "frames": 4}
@@ -18,13 +16,9 @@ REAL = FORM | {"backbone": "a/model", "detector": "grid", "frames": 4}
 
 
 @pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda *_: BoxDetector())
+def store(store, monkeypatch):
     monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
-    yield store
-    store.close()
+    return store
 
 
 @pytest.fixture

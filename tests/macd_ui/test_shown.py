@@ -3,39 +3,19 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from macd_studio.core.records import Edit
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import save
-from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
-from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
-from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import values
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 
 KINDS = [row["kind"] for row in json.loads((assets() / "examples" / "index.json").read_text())]
 SHORT, LEVELS = KINDS.index("background"), KINDS.index("levels")
 """Examples with one step, as the form begins, and with ten."""
-
-
-@pytest.fixture
-def store(monkeypatch):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def handlers(store):
-    return make_handlers(store, examples())
 
 
 def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, tmp_path):
