@@ -27,6 +27,7 @@ from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.text.phrases import noun_phrases, unfound
+from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import device_of, memory_of, weights_of
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
@@ -36,6 +37,9 @@ from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.choices import choices_payload, views_to_map
 from macd_studio.viewer.constants import constants
 from macd_studio.viewer.evidence import evidence_payload
+
+MOST_WORDS, MOST_OF_A_WORD = 3, 30
+"""Unknown words that stand beside the question, and characters of each."""
 
 
 def status(
@@ -208,7 +212,15 @@ def _pictures(frames: Pixels, check: Check) -> list[str]:
 def _badge(trace: Trace) -> str:
     """What must be seen before anything is believed; empty where there is nothing of the kind."""
     only = "masks only, no answer" if trace.options.masks_only else ""
-    return " · ".join(filter(None, (OUTSIDE if trace.outside_domain else "", only)))
+    return " · ".join(filter(None, (OUTSIDE if trace.outside_domain else _unknown(trace), only)))
+
+
+def _unknown(trace: Trace) -> str:
+    """That the question holds words which the model does not know, and the first of them."""
+    notes = (w.removeprefix(UNKNOWN_WORDS) for w in trace.warnings if w.startswith(UNKNOWN_WORDS))
+    words = next(notes, "").split(", ")
+    shown = [f"“{word[:MOST_OF_A_WORD]}”" for word in words[:MOST_WORDS] if word]
+    return f"the model does not know {', '.join(shown)}" if shown else ""
 
 
 def _constant(trace: Trace, answer: Answer) -> str:

@@ -11,7 +11,7 @@ from transformers.video_utils import VideoMetadata
 from macd_studio.core.backbones.generation import end_tokens
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
-from macd_studio.core.text.question import control_strings, refuse_special
+from macd_studio.core.text.question import UNKNOWN_WORDS, control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 
@@ -332,4 +332,4 @@ def unknown_words(tokenizer: Any, query: list[int], question: str) -> tuple[str,
         for i, (a, b) in zip(spans["input_ids"], spans["offset_mapping"], strict=True)
         if i == unknown
     ]
-    return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)
+    return (f"{UNKNOWN_WORDS}{', '.join(dict.fromkeys(words))}",)

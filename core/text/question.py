@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from macd_studio.core.errors import NotApplicable, QuestionError
 
+UNKNOWN_WORDS = "the backbone does not know these words: "
+"""How the note about a question's unknown words begins; the words follow."""
+
 MAX_LENGTH = 2000
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 

@@ -10,8 +10,10 @@ import pytest
 from macd_studio.core import types
 from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions, ContrastOptions
 from macd_studio.core.run.state import STAGES
+from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
@@ -225,3 +227,17 @@ def test_a_trace_without_more_is_sent_too():
     shown = payload(trace)["trace"]
     fields, optional = declared()["Trace"]
     assert fields - optional <= set(shown) <= fields
+
+
+def test_words_that_the_model_does_not_know_stand_beside_the_question():
+    long = "x" * 40
+    for words, badge in (
+        ("colour", "the model does not know “colour”"),
+        (f"a, {long}, c, d", f"the model does not know “a”, “{'x' * 30}”, “c”"),
+    ):
+        trace = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}{words}",))
+        assert not trace.outside_domain
+        assert payload(trace)["trace"]["badge"] == badge
+        demo = replace(trace, backbone=replace(trace.backbone, domain="drawn clips"))
+        assert payload(demo)["trace"]["badge"] == OUTSIDE
+    assert payload(replace(trace, warnings=("something else",)))["trace"]["badge"] == ""
