@@ -21,7 +21,7 @@ from macd_studio.core.text.words import visible
 from macd_studio.core.validation import shown
 from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
 from macd_studio.evals.studies.first_token import VIDEO
-from macd_studio.evals.studies.headroom_tables import CONSTANT
+from macd_studio.evals.studies.headroom_tables import ACCURATE, CONSTANT
 
 Reports = dict[str, dict[str, Any]]
 """Name → a report of `evals.studies.headroom`, all of the same regimes and methods; with parts
@@ -43,8 +43,8 @@ DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired
 def merge(named: Sequence[str]) -> Reports:
     """The reports of arguments NAME=FOLDER, without the paths of this machine.
 
-    Regimes that a report lacks are left out of all. Raises OptionError where a folder has no
-    report, reports have no regime in common, or are of different questions.
+    Regimes and methods that a report lacks are left out of all. Raises OptionError where a folder
+    has no report, reports have no regime in common, or are of different questions.
     """
     reports: Reports = {}
     for argument in named:
@@ -59,6 +59,7 @@ def merge(named: Sequence[str]) -> Reports:
         parts = {part: path.with_name(f"{part}.json") for part in BESIDE}
         reports[name] |= {part: _read(file) for part, file in parts.items() if file.is_file()}
     first = next(iter(reports.values()))
+    shared = [m for m in first["methods"] if all(m in r["methods"] for r in reports.values())]
     common = [r for r in first["regimes"] if all(r in one["regimes"] for one in reports.values())]
     if not common:
         raise OptionError(
@@ -67,12 +68,12 @@ def merge(named: Sequence[str]) -> Reports:
         )
     for report in reports.values():
         report["regimes"] = {regime: report["regimes"][regime] for regime in common}
+        report["methods"] = shared
     for name, report in reports.items():
         if _questions(report) != _questions(first):
             raise OptionError(
                 f"{name} was asked other questions than the first one",
-                "Run evals.studies.headroom for all with the same --regimes, --methods, --n and"
-                " --split",
+                "Run evals.studies.headroom for all with the same --regimes, --n and --split",
             )
     return reports
 
@@ -83,8 +84,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _questions(report: dict[str, Any]) -> tuple[Any, ...]:
-    counts = {name: part["n"] for name, part in report["regimes"].items()}
-    return report["benchmark"], report["boxes"], report["split"], report["methods"], counts
+    counts = {name: (part["n"], part["tuned_on"]) for name, part in report["regimes"].items()}
+    return report["benchmark"], report["boxes"], counts
 
 
 def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
@@ -101,12 +102,14 @@ def spread_table(reports: Reports, *, deviation: bool = False) -> str:
     first = next(iter(reports.values()))
     rows = []
     for regime in first["regimes"]:
-        for method in (VIDEO, CONSTANT, *first["methods"]):
+        told = first["regimes"][regime]["methods"]
+        constants = [c for c in (CONSTANT, ACCURATE) if c in told]
+        for method in (VIDEO, *constants, *first["methods"]):
             ends = [_interval(report, regime, method) for report in reports.values()]
             cells = [(percent if method == VIDEO else change)(one) for one in ends]
             if deviation:
                 cells.append(points(statistics.stdev(one[0] for one in ends)))
-            rows.append([regime, title("yes-bias" if method == CONSTANT else method), *cells])
+            rows.append([regime, title(method), *cells])
     return table(["regime", "method", *reports, *(["SD"] if deviation else [])], rows)
 
 

@@ -19,9 +19,8 @@ def report(right, gain, n=300):
         "backbone": "/home/me/runs/seed",
         "boxes": "detector",
         "fill": "mean",
-        "split": 200,
         "methods": ["macd"],
-        "regimes": {"one two": {"n": n, "clips": n, "methods": figures}},
+        "regimes": {"one two": {"n": n, "tuned_on": 200, "methods": figures}},
     }
 
 
@@ -39,7 +38,7 @@ def test_values_and_their_deviation_stand_in_a_row(folders):
     assert lines[2] == (
         "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] | 5.0 |"
     )
-    assert lines[3].startswith("| one two | Tuned constant | +0.0 ")
+    assert lines[3].startswith("| one two | Constant for each option, the likeliest | +0.0 ")
     assert lines[4].startswith("| one two | MACD | +1.0 [−1.0, 3.0] | −2.0 [−4.0, 0.0] |")
     assert lines[4].endswith("| 3.0 |")
 
