@@ -25,13 +25,14 @@ SMALL, LLAVA, LARGE = (
 )
 CASES: tuple[tuple[str, str, CpuDtype], ...] = (
     *((SMALL, kind, "float32") for kind in ("baseline", "macd", "macd_low_memory")),
+    (SMALL, "macd", "bfloat16"),
     (LLAVA, "macd_low_memory", "float32"),
     (LARGE, "macd_low_memory", "bfloat16"),
 )
 
 
 def measure(cases: Sequence[tuple[str, str, CpuDtype]] = CASES) -> dict[str, float]:
-    """GB by model and kind, and over what is planned."""
+    """GB by model and kind, and over what is planned; seconds of bfloat16 over float32's."""
     from macd_studio.core.planning.on_cpu import on_cpu
     from macd_studio.core.planning.plan import plan
 
@@ -45,6 +46,9 @@ def measure(cases: Sequence[tuple[str, str, CpuDtype]] = CASES) -> dict[str, flo
             f"{key}_over_planned": round(found["gb"] / planned, 3),
             f"{key}_s": round(found["seconds"], 1),
         }
+        whole = out.get(f"{key}_s".replace("bfloat16", "float32"))
+        if dtype == "bfloat16" and whole:
+            out[f"{key}_over_float32"] = round(found["seconds"] / whole, 3)
     return out
 
 
