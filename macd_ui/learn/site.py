@@ -155,7 +155,7 @@ class Site:
     def _index(self) -> str:
         strings, chapters = read_strings(self.language), self.chapters()
         links = [(self.home, "home", ' id="home"')] if self.home else []
-        minutes = sum(chapter.minutes for chapter in chapters)
+        minutes = 5 * round(sum(chapter.minutes for chapter in chapters) / 5)  # an estimate
         items = "".join(f"<li>{escape(c.title)}</li>" for c in chapters)
         linked = " · ".join(
             f'<a href="{escape(address)}"{mark}>{escape(strings[name])}</a>'
