@@ -18,7 +18,16 @@ from macd_studio.core.system.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench, read_edit
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
-from macd_studio.macd_ui.engine import EngineError, make, run_file
+from macd_studio.macd_ui.engine import (
+    ABOUT,
+    FETCHED,
+    NOTICE,
+    SCRIPTS,
+    Engine,
+    EngineError,
+    make,
+    run_file,
+)
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import Site, write_site
 from macd_studio.macd_ui.learn.site import Site as Course
@@ -317,17 +326,15 @@ self.ort = { env: { wasm: {} }, InferenceSession: {
   create() { throw new RangeError("Array buffer allocation failed"); } } };
 """
 CASES = {
-    "disk": "This page was opened from disk",
     "no WebAssembly": "This browser cannot run the model",
     "no connection": "The model could not be loaded. Check the connection",
     "no memory": "There is not enough memory for the model.",
 }
 
 
-@pytest.mark.parametrize("case", sampled(CASES, ["disk"]))
-def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(
-    browser, site, folder, case
-):
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(browser, site, case):
     address, name = site
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
@@ -339,10 +346,9 @@ def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(
         context.route("**/ort.js", lambda route: route.fulfill(**script))
     elif case == "no connection":
         context.route("**/weights.bin*", lambda route: route.abort())
-    start = folder.as_uri() + "/" if case == "disk" else address
-    page.goto(f"{start}t/{name}.html")
+    page.goto(f"{address}t/{name}.html")
     page.locator(".mv-whatif summary").click()
-    if case in ("disk", "no WebAssembly"):
+    if case == "no WebAssembly":
         assert CASES[case] in page.locator(".mv-where").inner_text()
         assert page.locator(".mv-whatif button:visible").count() == 0
     else:
@@ -352,6 +358,27 @@ def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(
             page.locator(".mv-edit-object button[aria-pressed=false]:enabled").first.click()
             page.get_by_text(CASES[case]).wait_for()
             assert page.locator(".mv-edits li").count() == 0
+    assert page.locator(".mv-token").count() > 1
+    context.close()
+
+
+def test_a_page_on_disk_says_that_no_model_runs_there(browser, tmp_path):
+    """Nothing of the model is read there, so that empty files stand for it."""
+    model, out = tmp_path / "model", tmp_path / "out"
+    model.mkdir()
+    for name in (*SCRIPTS, *FETCHED, NOTICE):
+        (model / name).touch()
+    listed = [{"name": name, "bytes": 0} for name in FETCHED]
+    (model / ABOUT).write_text(json.dumps({"files": listed}))
+    gallery = Site([SHIPPED / f"{EXAMPLE}.macd"], engine=Engine(model))
+    assert write_site(gallery, out) == []
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{out.as_uri()}/t/{gallery.runs[0].name}.html")
+    page.locator(".mv-whatif summary").click()
+    assert "This page was opened from disk" in page.locator(".mv-where").inner_text()
+    assert page.locator(".mv-whatif button:visible").count() == 0
     assert page.locator(".mv-token").count() > 1
     context.close()
 
