@@ -43,7 +43,15 @@ from macd_studio.evals.studies.pilot import markdown as pilot_table
 from macd_studio.evals.studies.registered import markdown as registered_table
 from macd_studio.evals.studies.selection import JUDGED, PLAIN
 from macd_studio.evals.studies.selection import markdown as selection_table
-from macd_studio.evals.studies.trainings import bars_table, spread, spread_table
+from macd_studio.evals.studies.trainings import BESIDE as ALONGSIDE
+from macd_studio.evals.studies.trainings import (
+    aligned,
+    bars_table,
+    of_folder,
+    registered_rows,
+    spread,
+    spread_table,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "docs" / "toyworld-results"
@@ -206,7 +214,12 @@ KINDS: dict[str, Callable[..., str]] = {
     "detectors-table": lambda r: detectors_table(r["detectors"]),
     "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
     "seeds-bars": lambda r: bars_table(r["seeds"]),
+    "seeds-registered": lambda r: registered_rows(r["seeds"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
+    "seed": lambda r, seed, regime, method: gain_text(_crossed(r["seeds"], seed, regime, method)),
+    "seed-over": lambda r, seed, regime, method, other: gain_text(
+        _crossed(r["seeds"], seed, regime, method)["over"][other]
+    ),
 }
 """Kind of figure → how it is taken from a report and the rest of the marker's name."""
 
@@ -265,7 +278,10 @@ SECTIONS = {
     "detectors-table": "detectors",
     "seeds-table": "seeds",
     "seeds-bars": "seeds",
+    "seeds-registered": "seeds",
     "seeds": "seeds",
+    "seed": "seeds",
+    "seed-over": "seeds",
 }
 """Kind of figure → the part of a report that it is from, where a report may lack it."""
 METHOD_AT = {
@@ -279,6 +295,8 @@ METHOD_AT = {
 }
 """Kind of figure → position of its method in the rest of the name."""
 NOT_MEASURED = "not measured"
+SHIPPED_SEED = "123"
+"""The seed of the training that ships."""
 
 
 def rendered(text: str, report: Report) -> str:
@@ -324,13 +342,15 @@ BESIDE = {
     "former_redrawn": "redrawn-former.json",
     "draws": "draws.json",
     "detectors": "detectors.json",
-    "seeds": "seeds.json",
 }
 """Part of a report → the file beside it that holds it, where there is one."""
 
 
 def with_files(report: Report, folder: Path) -> Report:
-    """The report with what other commands stored in its folder: see BESIDE."""
+    """The report with what other commands stored in its folder: see BESIDE.
+
+    seeds: of the shipped training, and of those whose figures lie in folders `seed-NUMBER`.
+    """
     parts = {name: folder / file for name, file in BESIDE.items()}
     read = {
         name: json.loads(path.read_text(encoding="utf-8"))
@@ -339,7 +359,12 @@ def with_files(report: Report, folder: Path) -> Report:
     }
     fills = {path.stem: json.loads(path.read_text()) for path in folder.glob("fills/*.json")}
     named = {fill: fills[fill] for fill in get_args(Fill) if fill in fills}
-    return report | read | ({"fills": named} if named else {})
+    others = {path.name.removeprefix("seed-"): of_folder(path) for path in folder.glob("seed-*")}
+    seeds = {}
+    if others and "crossed" in read:
+        shipped = read["crossed"] | {part: read[part] for part in ALONGSIDE if part in read}
+        seeds = {"seeds": aligned({SHIPPED_SEED: shipped} | others)}
+    return report | read | ({"fills": named} if named else {}) | seeds
 
 
 def main(argv: list[str] | None = None) -> int:

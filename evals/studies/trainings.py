@@ -2,7 +2,8 @@
 
 `python -m evals.studies.trainings NAME=FOLDER … --out FILE` merges reports of
 `evals.studies.headroom` into one JSON file, the key NAME for each, with what
-`evals.studies.redrawn` and `evals.studies.habits` wrote beside them (`redrawn.json`, `draws.json`).
+`evals.studies.redrawn`, `evals.studies.habits` and `evals.studies.registered` wrote beside them
+(`redrawn.json`, `draws.json`, `registered.json`).
 Tables of such files are written into pages by `evals.printing.render`.
 """
 
@@ -22,11 +23,12 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
 from macd_studio.evals.studies.first_token import VIDEO
 from macd_studio.evals.studies.headroom_tables import ACCURATE, CONSTANT
+from macd_studio.evals.studies.one_mask import TITLES
 
 Reports = dict[str, dict[str, Any]]
 """Name → a report of `evals.studies.headroom`, all of the same regimes and methods; with parts
 BESIDE."""
-BESIDE = ("redrawn", "draws")
+BESIDE = ("redrawn", "draws", "registered")
 """Reports of other commands that a folder may hold, and their key in a training's report."""
 VIEWS = {
     "as it is": "companion in view",
@@ -41,41 +43,54 @@ DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired
 
 
 def merge(named: Sequence[str]) -> Reports:
-    """The reports of arguments NAME=FOLDER, without the paths of this machine.
+    """The reports of arguments NAME=FOLDER, see `aligned`, without the paths of this machine.
 
-    Regimes and methods that a report lacks are left out of all. Raises OptionError where a folder
-    has no report, reports have no regime in common, or are of different questions.
+    Raises OptionError where a folder has no report.
     """
     reports: Reports = {}
     for argument in named:
         name, equals, folder = argument.partition("=")
-        path = Path(folder) / "report.json"
-        if not name or not equals or not path.is_file():
+        if not name or not equals or not (Path(folder) / "report.json").is_file():
             raise OptionError(
                 f"no report is at {shown(argument)}",
                 "Give NAME=FOLDER, a folder that evals.studies.headroom wrote",
             )
-        reports[name] = _read(path) | {"backbone": name}
-        parts = {part: path.with_name(f"{part}.json") for part in BESIDE}
-        reports[name] |= {part: _read(file) for part, file in parts.items() if file.is_file()}
+        reports[name] = of_folder(Path(folder)) | {"backbone": name}
+    return aligned(reports)
+
+
+def of_folder(folder: Path) -> dict[str, Any]:
+    """A folder's report, and what lies beside it."""
+    parts = {part: folder / f"{part}.json" for part in BESIDE}
+    beside = {part: _read(file) for part, file in parts.items() if file.is_file()}
+    return _read(folder / "report.json") | beside
+
+
+def aligned(reports: Reports) -> Reports:
+    """Reports with the regimes and methods that all of them have.
+
+    Raises OptionError where they have no regime in common, or are of different questions.
+    """
     first = next(iter(reports.values()))
-    shared = [m for m in first["methods"] if all(m in r["methods"] for r in reports.values())]
+    methods = [m for m in first["methods"] if all(m in r["methods"] for r in reports.values())]
     common = [r for r in first["regimes"] if all(r in one["regimes"] for one in reports.values())]
     if not common:
         raise OptionError(
             "the reports have no regime in common",
             "Run evals.studies.headroom for all with the same --regimes",
         )
-    for report in reports.values():
-        report["regimes"] = {regime: report["regimes"][regime] for regime in common}
-        report["methods"] = shared
-    for name, report in reports.items():
-        if _questions(report) != _questions(first):
+    out = {
+        name: report
+        | {"methods": methods, "regimes": {regime: report["regimes"][regime] for regime in common}}
+        for name, report in reports.items()
+    }
+    for name, report in out.items():
+        if _questions(report) != _questions(next(iter(out.values()))):
             raise OptionError(
                 f"{name} was asked other questions than the first one",
                 "Run evals.studies.headroom for all with the same --regimes, --n and --split",
             )
-    return reports
+    return out
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -127,6 +142,20 @@ def bars_table(reports: Reports) -> str:
         rows.append(row('the same: false "yes", %', "redrawn", "views", view, "false_yes"))
     rows += [row(f"random draws: {words}, %", "draws", "shares", k) for k, words in DRAWS.items()]
     return table(["", *reports], rows)
+
+
+def registered_rows(reports: Reports) -> str:
+    """The rows of `evals.studies.registered` down, reports across: MACD over each control."""
+    told = [report["registered"] for report in reports.values()]
+    rows = []
+    for same in zip(*(one["rows"] for one in told), strict=True):
+        pair, over = same[0]["pair"], same[0]["over"]
+        said = [change(list(row["delta"])) for row in same]
+        if same[0]["registered"]:
+            said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
+        kind = "registered" if same[0]["registered"] else "secondary"
+        rows.append([kind, "{:g}, {:g}".format(*pair), f"MACD over {TITLES[over]}", *said])
+    return table(["row", "α, β", "comparison", *reports], rows)
 
 
 def spread(reports: Reports, regime: str, method: str) -> str:

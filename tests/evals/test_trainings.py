@@ -5,7 +5,15 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.studies.trainings import bars_table, main, merge, spread, spread_table
+from macd_studio.evals.printing.render import with_files
+from macd_studio.evals.studies.trainings import (
+    bars_table,
+    main,
+    merge,
+    registered_rows,
+    spread,
+    spread_table,
+)
 
 
 def report(right, gain, n=300):
@@ -96,3 +104,38 @@ def test_what_other_commands_measured_of_a_training_stands_beside(folders):
     assert "| random draws: wrong, % | – | 45.0 [40.0, 50.0] |" in lines
     assert "| random draws: spoilt by MACD, % | – | 4.0 [2.0, 6.0] |" in lines
     assert "| masked, blur, logits | – | – |" in lines
+
+
+def rows_of(first, second):
+    """Two rows as `evals.studies.registered` writes them, the first of them registered."""
+    rows = [
+        {"pair": [5.0, 0.01], "over": "random-objects", "registered": True, "delta": first,
+         "verdict": "not decided"},
+        {"pair": [1.0, 0.1], "over": "random-place", "registered": False, "delta": second},
+    ]  # fmt: skip
+    return {"n": 9, "rows": rows}
+
+
+def test_registered_rows_of_trainings_stand_beside_each_other():
+    lines = registered_rows({
+        "a": {"registered": rows_of((0.01, -0.01, 0.03), (0.0, -0.02, 0.02))},
+        "b": {"registered": rows_of((-0.02, -0.04, 0.0), (0.05, 0.03, 0.07))},
+    }).splitlines()  # fmt: skip
+    assert lines[0] == "| row | α, β | comparison | a | b |"
+    assert lines[2].startswith("| registered | 5, 0.01 | MACD over mean outcome of all orders")
+    assert lines[2].endswith("| +1.0 [−1.0, 3.0], not decided | −2.0 [−4.0, 0.0], not decided |")
+    assert lines[3].startswith("| secondary | 1, 0.1 | MACD over mean outcome of")
+    assert lines[3].endswith("| +0.0 [−2.0, 2.0] | +5.0 [3.0, 7.0] |")
+
+
+def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
+    (tmp_path / "crossed.json").write_text(json.dumps(report(0.8, 0.01)))
+    (tmp_path / "registered.json").write_text(json.dumps(rows_of((0, 0, 0), (0, 0, 0))))
+    assert "seeds" not in with_files({}, tmp_path)
+    other = tmp_path / "seed-7"
+    other.mkdir()
+    (other / "report.json").write_text(json.dumps(report(0.7, 0.03)))
+    seeds = with_files({}, tmp_path)["seeds"]
+    assert [*seeds] == ["123", "7"]
+    assert "registered" in seeds["123"]
+    assert spread(seeds, "one two", "macd") == "+1.0 to +3.0"
