@@ -38,9 +38,9 @@ from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import Answer, Clip, TokenStep, Track
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.printing.table import right
 from macd_studio.evals.running.answer import item_seed, open_tokens
 from macd_studio.evals.running.rows import code_fingerprint
+from macd_studio.evals.statistics.table import right
 from macd_studio.toyworld.clips import write_mp4
 
 EACH = int(os.environ.get("LAZY_QUESTIONS", "50"))

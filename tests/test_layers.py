@@ -401,13 +401,21 @@ def test_no_test_is_in_a_hurry():
             assert not found, f"{path}: {found}"
 
 
+def told_of(house):
+    """Package → what it imports of the others: rows of docs/architecture.md, in their order."""
+    pattern = rf"^\| `{house}\.(\w+)` \| [^|]+ \| ([^|]+) \|$"
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(pattern, text, re.M)
+    return {name: set(listed.split(", ")) - {"—"} for name, listed in rows}
+
+
+def packages_of(house):
+    return {p.parent.name for p in (ROOT / house).glob("*/__init__.py")}
+
+
 def test_the_page_of_the_architecture_says_what_is_imported():
     """docs/architecture.md has a row for each package of core: what it imports of the others."""
-    pattern = r"^\| `core\.(\w+)` \| [^|]+ \| ([^|]+) \|$"
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    told = {
-        name: set(listed.split(", ")) - {"—"} for name, listed in re.findall(pattern, text, re.M)
-    }
+    told = told_of("core")
     found = {name: set() for name in told}
     for path in sources("core"):
         own = path.relative_to(ROOT / "core").with_suffix("").parts[0]
@@ -417,5 +425,20 @@ def test_the_page_of_the_architecture_says_what_is_imported():
             if own in told and other in told and other != own:
                 found[own].add(other)
     assert told == found
-    packages = {p.parent.name for p in (ROOT / "core").glob("*/__init__.py")}
-    assert packages <= set(told)
+    assert packages_of("core") <= set(told)
+
+
+def test_packages_of_evals_import_one_way():
+    """In the order of the rows of docs/architecture.md, inside functions and for types too."""
+    told = told_of("evals")
+    assert set(told) == packages_of("evals")
+    above = set()
+    for package, listed in told.items():
+        found = set()
+        for path in sources(f"evals/{package}"):
+            others = {n.split(".")[1] for n in imports(path) if n.startswith("evals.")} - {package}
+            late = others - above
+            assert not late, f"{path.relative_to(ROOT)} imports {late}, which stand below it"
+            found |= others
+        assert found == listed, package
+        above.add(package)

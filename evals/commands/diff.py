@@ -10,7 +10,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import FILES, open_files
-from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.running.output import check_folder, say
 from macd_studio.evals.scoring.over import OVER
 
 RERUN = "rerun"

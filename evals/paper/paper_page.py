@@ -19,9 +19,9 @@ from macd_studio.evals.paper.published import (
     disagreements,
     read_table,
 )
+from macd_studio.evals.paper.query_types import markdown as agreement
+from macd_studio.evals.paper.query_types import read as read_labels
 from macd_studio.evals.printing.figures import document, table
-from macd_studio.evals.studies.query_types import markdown as agreement
-from macd_studio.evals.studies.query_types import read as read_labels
 
 CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
     ("unmatched as no, rounded", "no", "rounded"),
@@ -103,7 +103,7 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         " were sorted. Here a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct"
         " questions of EventHallusion and POPE, a seeded draw from each source, from the question"
         " alone and before the rule's labels were seen"
-        " ([query-types.csv](query-types.csv)); `python -m evals.studies.query_types`,"
+        " ([query-types.csv](query-types.csv)); `python -m evals.paper.query_types`,"
         " Cohen's kappa with its 95 % BCa bootstrap interval over questions:"
     )
     yield agreement(read_labels()[1])

@@ -120,7 +120,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def open_row(name: str, parts: Sequence[Mapping[str, float]], reads: str = "–") -> list[str]:
-    """A method's row for `open_section`; parts: `evals.printing.table.open_shares` of each
+    """A method's row for `open_section`; parts: `evals.statistics.table.open_shares` of each
     group, with n."""
     n = sum(part["n"] for part in parts)
     shares = [sum(p[key] * p["n"] for p in parts) / n for key in ("questions", "tokens")]

@@ -14,7 +14,7 @@ from macd_studio.evals.printing.report import SHOWN_BY_LEVEL, is_calibrated, mar
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from macd_studio.evals.commands.common import write_json
+    from macd_studio.evals.running.output import write_json
 
     write_json(out / "report.json", report)
     text = markdown(report)

@@ -48,7 +48,7 @@ def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
 
 
 def _drawn_parser(benchmark: str, name: str | None) -> Parser:
-    """The rule of drawn questions, as `evals.printing.table.right`; OptionError for another name.
+    """The rule of drawn questions, as `evals.statistics.table.right`; OptionError for another name.
 
     yes or no as the answer begins, words exactly, captions where they name nothing but what the
     true caption names. An answer that says nothing of the kind is not counted where only answered

@@ -10,8 +10,7 @@ from macd_studio.core.checkpoint.adapter import find_adapter
 from macd_studio.core.checkpoint.files import WHOLE, weight_files, weights_hash
 from macd_studio.core.errors import BackboneCorrupt, MacdError
 from macd_studio.evals.protocol.figure import Figure
-from macd_studio.evals.protocol.given import FILES, folder_hashes
-from macd_studio.evals.protocol.hashes import DIGITS
+from macd_studio.evals.running.given import DIGITS, FILES, folder_hashes
 
 WEIGHTS = "weights"
 

@@ -25,9 +25,9 @@ from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks import DRAWN
 from macd_studio.evals.benchmarks.base import Benchmark, Item
-from macd_studio.evals.commands.common import write_json
-from macd_studio.evals.protocol.given import FILES
 from macd_studio.evals.running.answer import ONE_VIEW, PendingAnswer
+from macd_studio.evals.running.given import FILES
+from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, read_setting, row_key
 from macd_studio.evals.running.run import complete
 from macd_studio.parts import ROOT

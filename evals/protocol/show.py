@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.text.words import count
-from macd_studio.evals.commands.common import finite, write_json
 from macd_studio.evals.printing.figures import as_cell, document, interval_text, page, table
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.split import Split
 from macd_studio.evals.protocol.stated import stated_rows
+from macd_studio.evals.running.output import finite, write_json
 from macd_studio.evals.scoring.over import WORDS
 
 Plain = dict[str, Any]

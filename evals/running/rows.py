@@ -52,7 +52,7 @@ class Row:
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
     rows of an earlier version. certified: tokens that are certified, see
     `core.decoding.certificate`; None where no server was asked. given: what it was computed from
-    (`evals.protocol.given`), of the baseline only; a packed row leaves it out, protocol.json holds
+    (`evals.running.given`), of the baseline only; a packed row leaves it out, protocol.json holds
     it.
     """
 

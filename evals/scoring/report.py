@@ -39,6 +39,7 @@ from macd_studio.evals.scoring.score import (
     notes_on,
 )
 from macd_studio.evals.scoring.show import markdown
+from macd_studio.evals.statistics.constant import constant_like
 from macd_studio.evals.statistics.metrics import (
     calibration,
     certified_tokens,
@@ -52,7 +53,6 @@ from macd_studio.evals.statistics.stats import (
     mean_difference,
     sign_flip,
 )
-from macd_studio.evals.studies.constant import constant_like
 
 if TYPE_CHECKING:
     from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
@@ -262,7 +262,7 @@ COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "righ
 
 def write(report: Report, out: Path) -> None:
     """Writes the folder, but for the traces."""
-    from macd_studio.evals.commands.common import write_json
+    from macd_studio.evals.running.output import write_json
 
     pictures = plots(report)
     write_json(out / "report.json", report)

@@ -28,9 +28,9 @@ from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.row_files import read_missing, rows_of
+from macd_studio.evals.running.output import check_folder, say
+from macd_studio.evals.studies.row_files import read_missing, rows_of
 
 DIGITS = 3
 """Decimals of the stored logits."""

@@ -29,8 +29,8 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.printing.figures import interval_text, percent, table
+from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson

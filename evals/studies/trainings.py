@@ -3,7 +3,7 @@
 `python -m evals.studies.trainings NAME=FOLDER … --out FILE` merges reports of
 `evals.studies.headroom` into one JSON file, the key NAME for each, with what
 `evals.studies.redrawn` and `evals.studies.habits` wrote beside them (`redrawn.json`, `draws.json`).
-Tables of such files are written into pages by `evals.printing.render`.
+Tables of such files are written into pages by `evals.commands.render`.
 """
 
 from __future__ import annotations

@@ -18,9 +18,18 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.system.machine import versions
 from macd_studio.core.types import Clip, ModelFrames
-from macd_studio.evals.protocol.hashes import DIGITS, digest
 
 Plain = dict[str, Any]
+
+DIGITS = 32
+"""Hexadecimal digits of a hash that are kept."""
+
+
+def digest(text: str) -> str:
+    """The kept digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
 FILES = {
     "processor": ("processor_config.json", "preprocessor_config.json",
                   "video_preprocessor_config.json"),
