@@ -28,6 +28,7 @@ OWNERS = {
         "bench/large.py",
     ],
     "gradio": ["macd_ui/", "app.py"],
+    "jinja2": ["core/pages/frame.py", "macd_ui/serving/upstream.py"],
     "spaces": ["macd_ui/zerogpu.py"],
     "ray": ["evals/running/ray_engine.py"],
     "plotly": ["core/figures/"],
@@ -89,6 +90,9 @@ WITHOUT_TORCH = {
     "recording.arrays",
     "recording.build",
     "media.kinds",
+    "pages",
+    "pages.blocks",
+    "pages.frame",
     "recording.model_check",
     "media.video",
     "media.webp",
@@ -381,6 +385,12 @@ def test_no_imports_go_in_a_circle():
         ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
         assert ready, f"in a circle, or above one: {sorted(waiting)}"
         waiting = {n: needs for n, needs in waiting.items() if n not in ready}
+
+
+def test_one_module_writes_the_head_of_a_page():
+    for path in [p for house in HOUSES for p in sources(house)]:
+        if path != ROOT / "core/pages/frame.py":
+            assert "<html lang" not in path.read_text(), path
 
 
 def test_app_is_short():
