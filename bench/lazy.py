@@ -104,7 +104,7 @@ def computed(benchmark: Any, missing: Sequence[Item], first: int) -> Iterator[Ro
 
 
 def in_turn(items: Sequence[Item]) -> Iterator[Item]:
-    """The items, one of every regime in turn, so that some of them tell of all."""
+    """The items, one of every regime in turn, so that a part of them represents all."""
     regimes: dict[str, list[Item]] = {}
     for item in items:
         regimes.setdefault(item.regime, []).append(item)

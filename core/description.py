@@ -44,7 +44,7 @@ def stored(rule: Rule, help: str = "", default: Any = MISSING, *, needed: bool =
     return field(default=default, metadata=metadata)
 
 
-def apart(help: str = "") -> Any:
+def described(help: str = "") -> Any:
     """A field without a default that the reader and the writer of files know by name."""
     return field(metadata={HELP: help})
 
@@ -61,23 +61,25 @@ class Stored:
 
 @dataclass(frozen=True)
 class Array:
-    """Numbers in an array of the file, by axes.
-
-    axes: each a size by its name, or "*" for any from 1 on; none for one number an object. T
-    sampled frames, K tracks, G frame groups, G? the same or 0 without a frame mask, C candidates of
-    a token, which lie end to end. whole: integers from 0 on. lost: may be NaN or infinite. digits:
-    after the point, where it is sent as text. kept: what it is in memory. least, most: its
-    range. longest: of an axis "*".
-    """
+    """Numbers in an array of the file, by axes."""
 
     axes: str = ""
+    """Names of the sizes of its axes, or "*" for any from 1 on; none for one number an object. T
+    sampled frames, K tracks, G frame groups, G? the same or 0 without a frame mask, C candidates of
+    a token, which lie end to end."""
     least: float = -LARGE
     most: float = LARGE
+    """`least` and `most`: the range of the values."""
     whole: bool = False
+    """Whether values are integers from 0 on."""
     lost: bool = False
+    """Whether values may be NaN or infinite."""
     digits: int | None = None
+    """Digits after the point, where it is sent as text."""
     kept: str = "f8"
+    """Type of the values in memory, as NumPy names it."""
     longest: int = 2**31
+    """Largest size of an axis "*"."""
 
     def read(self, value: Any, path: str) -> Any:
         """Refuses a value of the manifest: arrays are members of their own."""

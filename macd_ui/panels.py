@@ -266,7 +266,7 @@ def error_line(name: str) -> None:
 
 
 def progress_line(name: str) -> None:
-    """Where the page says how far a run is; hidden while none goes on.
+    """Where the page says how far a run is; hidden while none is under way.
 
     Screen readers hear the viewer's own message, so not this one too.
     """

@@ -395,6 +395,17 @@ def test_one_module_writes_the_head_of_a_page():
             assert "<html lang" not in path.read_text(), path
 
 
+def test_fields_are_described_below_them():
+    """Six fields or more of a class are not described in a paragraph of its docstring."""
+    for path in [p for house in HOUSES for p in sources(house)]:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                fields = {s.target.id for s in node.body if isinstance(s, ast.AnnAssign)}
+                told = re.findall(r"(?:^|\s)((?:\w+,\s+)*\w+):\s", ast.get_docstring(node) or "")
+                names = {n for part in told for n in re.split(r",\s+", part)} & fields
+                assert len(names) < 6, f"{path.relative_to(ROOT)}: {node.name} {sorted(names)}"
+
+
 def test_app_is_short():
     assert len((ROOT / "app.py").read_text().splitlines()) <= 60
 

@@ -81,11 +81,7 @@ class TcdOptions(Checked):
 
 @dataclass(frozen=True)
 class RuleOptions(Checked):
-    """What the score rules other than the linear one take, with their published defaults.
-
-    delta: of yes-bias, added to the logit of "yes". code_power: a of CODE. only_threshold: γ of
-    ONLY. m3id_decay: λ of M3ID. log_lambda: λ of log-linear. beta: cut of ONLY, M3ID, log-linear.
-    """
+    """What the score rules other than the linear one take, with their published defaults."""
 
     delta: float = number(1.0, -100, 100, "yes-bias: δ, added to the logit of yes")
     code_power: float = number(0.2, 0.01, 10, "CODE's exponent a")

@@ -103,7 +103,7 @@ def document(
 ) -> str:
     """A page to be read: a report, a guide. width: of its lines at most, in CSS.
 
-    style: further CSS. above: what stands before the main part, such as links.
+    style: further CSS. above: what comes before the main part, such as links.
     """
     return page(
         title,

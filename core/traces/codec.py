@@ -30,7 +30,7 @@ Made = dict[str, Any]
 
 @dataclass
 class Writer:
-    """Takes objects apart. arrays: filled. more: what a class writes that no rule describes."""
+    """Turns objects into plain values. arrays: filled. more: what no rule of a class describes."""
 
     arrays: Arrays
     more: Mapping[type, Callable[[Any, str], Made]] = field(default_factory=dict)

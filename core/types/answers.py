@@ -17,7 +17,7 @@ from macd_studio.core.description import (
     Row,
     Rows,
     Stored,
-    apart,
+    described,
     stored,
 )
 from macd_studio.core.options import ContrastOptions
@@ -86,9 +86,9 @@ class TokenStep(Stored):
 
     index: int
     token: int = stored(Array(whole=True), "id of the chosen token")
-    text: str = apart("its exact text")
+    text: str = described("its exact text")
     candidates: Ints = stored(Array("C", whole=True), "token ids, best base logit first")
-    texts: tuple[str, ...] = apart("their exact texts")
+    texts: tuple[str, ...] = described("their exact texts")
     base: Floats = stored(
         Array("C", -MAX_LOGIT, MAX_LOGIT, digits=5, kept="f4"), "the candidates' logits given V"
     )
@@ -126,7 +126,7 @@ class Answer(Stored):
 
     method: str = stored(Words(100, 1), "the method's name")
     text: str = stored(TEXT, "the answer")
-    tokens: tuple[TokenStep, ...] = apart("its tokens, the end token included")
+    tokens: tuple[TokenStep, ...] = described("its tokens, the end token included")
     finished: bool = stored(Flag(), "whether the model ended it itself")
     alpha: float = stored(_CONTRAST["alpha"], "α (0 in the baseline)", 0.0, needed=True)
     beta: float = stored(_CONTRAST["beta"], "β (0 in the baseline)", 0.0, needed=True)

@@ -35,18 +35,16 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Sampled frames for the backbone, and denser, smaller ones for the tracker.
-
-    frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
-    times: (T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0.
-    dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
-    numbers: (T,) among the file's frames, from 0; fps, count, full_size (w, h): all of the file.
-    """
+    """Sampled frames for the backbone, and denser, smaller ones for the tracker."""
 
     frames: Pixels
+    """(T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280."""
     times: NDArray[np.float64]
+    """(T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0."""
     dense_frames: Pixels
+    """(D, h, w, 3) RGB 0-255, upright, square pixels, long side ≤ 640."""
     dense_times: NDArray[np.float64]
+    """(D,) seconds from the start of the file, rising."""
     name: str
     sha256: str
     duration: float
@@ -54,9 +52,13 @@ class Clip:
     title: str = ""
     notes: tuple[str, ...] = ()
     numbers: Ints | None = None
+    """(T,) numbers of the frames among those of the file, from 0."""
     fps: float | None = None
+    """Frames per second of the file."""
     count: int | None = None
+    """Frames of the file."""
     full_size: tuple[int, int] | None = None
+    """(w, h) of the file's frames."""
 
     def __repr__(self) -> str:
         shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"

@@ -24,7 +24,7 @@ from macd_studio.core.description import (
     Row,
     Rows,
     Stored,
-    apart,
+    described,
     stored,
 )
 from macd_studio.core.evidence.choices import ChoiceMap
@@ -64,7 +64,7 @@ class Trace(Stored):
     """
 
     question: str = stored(Words(10_000), "the question as asked")
-    frames: Pixels = apart("the source frames in their true shape")
+    frames: Pixels = described("the source frames in their true shape")
     times: NDArray[np.float64] = stored(Array("T", digits=5), "seconds")
     groups: tuple[tuple[int, ...], ...] = stored(
         Exactly(Exactly(FRAME, 1)), "the frames of each temporal patch, G lists"

@@ -69,7 +69,7 @@ class Source:
 
 
 def read_sources(text: str) -> list[Source]:
-    """Sources as the command line names them, apart by commas. Raises OptionError.
+    """Sources as the command line names them, separated by commas. Raises OptionError.
 
     >>> [(s.name, s.confidence, s.boxes) for s in read_sources("toyworld:0.3,truth")]
     [('toyworld:0.3', 0.3, 'detector'), ('truth', None, 'truth')]

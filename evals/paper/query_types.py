@@ -148,7 +148,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table; with --data writes the rule's labels anew."""
+    """Prints the table; with --data writes the rule's labels again."""
     parser = command_line("evals.paper.query_types", __doc__)
     parser.add_argument("--data", type=Path, help="folder with eventhallusion/ and pope/")
     args: argparse.Namespace = parser.parse_args(argv)

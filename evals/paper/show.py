@@ -36,7 +36,7 @@ def same_backbone(published: str, own: str) -> bool:
 def as_data(
     table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """The table as plain data, ours and the paper's apart; with the labels of questions, if any."""
+    """The table as plain data, ours and the paper's by themselves, and labels of questions."""
     labels = {name: labels for o in computed for name, labels in o.labels.items()}
     return {
         "table": table.name,

@@ -1,7 +1,7 @@
 """What one answer was computed from: pictures, prompt, model and packages, as sizes and hashes.
 
 Kept with the baseline's row of a question, whoever computed it, so that answers of different
-machines and days stay told apart.
+machines and days can be distinguished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a benchmark; killed at any moment, it goes on where it was.
+"""Runs a benchmark; killed at any moment, it continues where it was.
 
 A row's key is a digest of its content, so a stored row is never computed again, whoever computed
 it. Only this process writes rows, whichever engine computes them.

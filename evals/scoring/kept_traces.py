@@ -1,4 +1,4 @@
-"""Traces of a run's answers, kept while the run goes on: all, wrong or changed ones."""
+"""Traces of a run's answers, kept during the run: all, wrong or changed ones."""
 
 from __future__ import annotations
 

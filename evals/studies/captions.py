@@ -6,7 +6,7 @@ Captions of the headline benchmark, word by word. A caption's errors are the obj
 and that are not there, and those that are there and that it does not name. α and β are tuned for
 each method on captions of the other split, by the fewest errors. The oracle hides the faint object
 and nothing else; "one object fewer" leaves out the last object that the baseline names, and reads
-no video. Killed, it goes on where it was.
+no video. After a kill it continues where it was.
 """
 
 from __future__ import annotations

@@ -38,22 +38,23 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class ChoiceDraws:
-    """One item with K objects and C options. labels: (K,) of the objects; level: (K,) MACD's.
-
-    video, own: (C,) logits under the video and behind MACD's own levels. bare, framed: (2^K, C)
-    behind each subset, without a frame mask and with MACD's; row n masks the objects whose bits are
-    set in n. framed is empty where MACD masks no frames. seed: of the drawing of the clips, as
-    `--seed` gives it.
-    """
+    """One item with K objects and C options."""
 
     item: str
     labels: list[str]
+    """(K,) labels of the objects."""
     level: list[float]
+    """(K,) MACD's levels."""
     video: list[float]
     own: list[float]
+    """`video` and `own`: (C,) logits under the video and behind MACD's own levels."""
     bare: list[list[float]]
     framed: list[list[float]]
+    """`bare` and `framed`: (2^K, C) logits behind each subset, without a frame mask and with
+    MACD's; row n masks the objects whose bits are set in n. framed is empty where MACD masks no
+    frames."""
     seed: int = 0
+    """Seed of the drawing of the clips, as `--seed` gives it."""
 
     @staticmethod
     def of(values: dict[str, Any]) -> ChoiceDraws:

@@ -56,19 +56,20 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """One clip at one α, β, its subsets numbered as in `ChoiceDraws`.
-
-    right: (2^K,) whether a subset's answer is right; height: (2^K,) how far the right option's
-    score leads the others'; base: whether the video alone is answered right; own: whether MACD's
-    own levels are; chosen: MACD's subset, or None; asked: the subset of the asked object alone.
-    """
+    """One clip at one α, β, its subsets numbered as in `ChoiceDraws`."""
 
     right: NDArray[np.int64]
+    """(2^K,) whether a subset's answer is right."""
     height: NDArray[np.float64]
+    """(2^K,) how far the right option's score leads the others'."""
     base: bool
+    """Whether the video alone is answered right."""
     own: bool
+    """Whether it is answered right behind MACD's own levels."""
     chosen: int | None
+    """The subset that MACD masks, or None."""
     asked: int
+    """The subset of the asked object alone."""
 
     @property
     def objects(self) -> int:

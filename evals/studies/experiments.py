@@ -168,7 +168,7 @@ def report_of(name: str) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Writes every file anew."""
+    """Writes every file again."""
     need_checkout("evals.studies.experiments")
     parser = command_line("evals.studies.experiments", __doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the files")

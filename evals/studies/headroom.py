@@ -296,7 +296,7 @@ def check_methods(names: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; killed, it goes on where it was."""
+    """Command line; after a kill it continues where it was."""
     args = _parser().parse_args(argv)
     try:
         report = run(args)

@@ -136,7 +136,7 @@ def tuned_interval(
 
     The interval of the per-clip gains knows nothing of how the pairs vary with the clips: its ends
     are moved out by the ratio of the spread of RESAMPLED bootstrap samples of clips, each tuned
-    anew, to that of the gains alone, at least 1.
+    again, to that of the gains alone, at least 1.
     """
     gain = second - first
     (gains,), pairs = cross_fitted(tuned, [gain], keys, rng)

@@ -73,7 +73,7 @@ def can_judge_selection(oracle: Interval, over_null: Interval) -> bool:
 
 
 def asked_in(question: str, labels: Sequence[str]) -> set[str]:
-    """Objects of a clip that a question speaks of: by class, or by kind where no class is named.
+    """Objects of a clip that a question names: by class, or by kind where no class is named.
 
     >>> sorted(asked_in("Which animal is in the video?", ["cat", "ball"]))
     ['cat']
