@@ -161,7 +161,7 @@ class Packed:
     ids: Tensor
     """Token ids."""
     segment: Tensor
-    """Number of the question that a token belongs to."""
+    """Number of the question that a token belongs to, -1 for padding."""
     position: Tensor
     """Place of a token, counted from the first one after the prefix."""
     predictor: Tensor
