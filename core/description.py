@@ -7,7 +7,7 @@ the TypeScript types (`viewer.types`). So a new field is one line in its class.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.validation import HELP, RULE, Maybe, Number, Rule, Words, rules_of, shown
+from macd_studio.core.validation import (
+    HELP,
+    RULE,
+    Number,
+    Rule,
+    Text,
+    listed,
+    rule_within,
+    rules_of,
+    shown,
+)
 
 NEEDED = "needed"
 """Under this key a field's metadata says whether a file must hold it."""
@@ -23,7 +33,8 @@ LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""
 MAX_NODES, MAX_DEPTH = 200_000, 8
 MAX_POINTS, MAX_RINGS = 400, 8
-NAME, LINE, TEXT, PATH = Words(200), Words(2000), Words(100_000), Words(4096)
+NAME, LINE = Text(200, clean=False), Text(2000, clean=False)
+TEXT, PATH = Text(100_000, clean=False), Text(4096, clean=False)
 MAX_LOGIT = 1e6
 MAX_FRAMES = 4096
 FRAME = Number(0, MAX_FRAMES - 1, whole=True)
@@ -119,29 +130,9 @@ class Rows:
         items = enumerate(self.items(value, path))
         return tuple(build(self.kind, v, f"{path}[{i}]") for i, v in items)
 
-    def items(self, value: Any, path: str) -> list[Any]:
+    def items(self, value: Any, path: str) -> Sequence[Any]:
         """The plain values of the objects."""
-        if not isinstance(value, list):
-            raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
-        if not self.least <= len(value) <= self.most:
-            raise OptionError(f"{path} holds {len(value)} values", "Give another list")
-        return value
-
-
-@dataclass(frozen=True)
-class Exactly:
-    """A tuple of values of one kind."""
-
-    each: Rule
-    least: int = 0
-    most: int = 4096
-
-    def read(self, value: Any, path: str) -> tuple[Any, ...]:
-        """A tuple of them."""
-        return tuple(
-            self.each.read(v, f"{path}[{i}]")
-            for i, v in enumerate(Rows(object, self.most, least=self.least).items(value, path))
-        )
+        return listed(value, path, self.least, self.most)
 
 
 @dataclass(frozen=True)
@@ -291,10 +282,3 @@ def as_row(value: Any, arrays: bool = False, without: Collection[str] = ()) -> d
         if name not in without and (arrays or not isinstance(rule, Array))
     }
     return row | dict(getattr(value, "extra", {}))
-
-
-def rule_within(rule: Rule) -> Rule:
-    """The rule of a value that may be null, or of the values of a list."""
-    while isinstance(rule, Maybe | Exactly):
-        rule = rule.rule if isinstance(rule, Maybe) else rule.each
-    return rule

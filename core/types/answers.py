@@ -24,7 +24,7 @@ from macd_studio.core.options import ContrastOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.types.clips import Floats, Ints, Pixels
-from macd_studio.core.validation import Flag, Maybe, Number, Words, rules_of
+from macd_studio.core.validation import Flag, Maybe, Number, Text, rules_of
 from macd_studio.core.view_records import AnyView, View
 
 _CONTRAST = rules_of(ContrastOptions)
@@ -124,7 +124,7 @@ class ShownView(Stored):
 class Answer(Stored):
     """One method's answer. tokens: the end token included."""
 
-    method: str = stored(Words(100, 1), "the method's name")
+    method: str = stored(Text(100, 1, clean=False), "the method's name")
     text: str = stored(TEXT, "the answer")
     tokens: tuple[TokenStep, ...] = described("its tokens, the end token included")
     finished: bool = stored(Flag(), "whether the model ended it itself")
@@ -135,7 +135,7 @@ class Answer(Stored):
         "probability", needed=True,
     )  # fmt: skip
     rule: str = stored(
-        Words(100, 1),
+        Text(100, 1, clean=False),
         "how the views were scored, a name in `core.rules`; α, β and head are those of `linear`",
         "linear", needed=True,
     )  # fmt: skip

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.description import Exactly, Stored, stored
-from macd_studio.core.validation import Number
+from macd_studio.core.description import Stored, stored
+from macd_studio.core.validation import Many, Number
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -87,7 +87,7 @@ class ModelFrames(Stored):
     times: NDArray[np.float64]
     duration: float = stored(Number(0.0, 1e9), "of the clip, seconds")
     content: tuple[int, int, int, int] = stored(
-        Exactly(Number(0, 2**16, whole=True), 4, 4),
+        Many(Number(0, 2**16, whole=True), 4, 4),
         "x0 y0 x1 y1, the pixels of a model frame that show the source frame; the rest is padding",
     )
     stretch: float = stored(

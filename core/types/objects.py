@@ -14,14 +14,13 @@ from macd_studio.core.description import (
     NAME,
     SHARE,
     Array,
-    Exactly,
     Line,
     Rows,
     Stored,
     stored,
 )
 from macd_studio.core.types.clips import Floats
-from macd_studio.core.validation import Flag, Maybe, Number
+from macd_studio.core.validation import Flag, Many, Maybe, Number
 
 Outline = tuple[Floats, ...]
 """Closed polygons (P, 2), one for each part that is seen."""
@@ -80,7 +79,7 @@ class Track(Stored):
         Rows(Stroke, 200), "what was drawn by hand on its mask, in order", ()
     )
     outlines: tuple[Outline | None, ...] = stored(
-        Exactly(Maybe(Exactly(Line(4), 0, MAX_RINGS))),
+        Many(Maybe(Many(Line(4), 0, MAX_RINGS))),
         "polygons of its parts on each frame in shares of the box, null where only the box is"
         " known; empty where it always is",
         (),

@@ -20,7 +20,6 @@ from macd_studio.core.description import (
     TEXT,
     Array,
     ByName,
-    Exactly,
     Row,
     Rows,
     Stored,
@@ -51,7 +50,7 @@ from macd_studio.core.records import (
 from macd_studio.core.types.answers import MAYBE_THOUGHT, Answer, AscentStep, Counterfactual
 from macd_studio.core.types.clips import ModelFrames, Pixels
 from macd_studio.core.types.objects import Track
-from macd_studio.core.validation import Maybe, Number, Part, Words, rules_of
+from macd_studio.core.validation import Many, Maybe, Number, Part, Text, rules_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +62,11 @@ class Trace(Stored):
     unknown_options: those of a newer version, which are kept by their part and name.
     """
 
-    question: str = stored(Words(10_000), "the question as asked")
+    question: str = stored(Text(10_000, clean=False), "the question as asked")
     frames: Pixels = described("the source frames in their true shape")
     times: NDArray[np.float64] = stored(Array("T", digits=5), "seconds")
     groups: tuple[tuple[int, ...], ...] = stored(
-        Exactly(Exactly(FRAME, 1)), "the frames of each temporal patch, G lists"
+        Many(Many(FRAME, 1)), "the frames of each temporal patch, G lists"
     )
     clip: ClipRecord = stored(RecordOf(ClipRecord), "the analysed file", NO_CLIP, needed=True)
     backbone: BackboneRecord = stored(
@@ -115,7 +114,7 @@ class Trace(Stored):
         needed=True,
     )  # fmt: skip
     warnings: tuple[str, ...] = stored(
-        Exactly(TEXT, 0, 1000), "what was repaired, left out, or must be known to read the result",
+        Many(TEXT, 0, 1000), "what was repaired, left out, or must be known to read the result",
         (), needed=True,
     )  # fmt: skip
     seed: int = stored(rules_of(RunOptions)["seed"], "the seed", 0, needed=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Maybe, Number
 
 if TYPE_CHECKING:
     from macd_studio.evals.running.engine import Engine
@@ -37,8 +37,8 @@ def add_engine_flags(parser: argparse.ArgumentParser) -> None:
 def check_engine_flags(args: argparse.Namespace) -> None:
     """Raises OptionError for flags that do not fit together; imports no torch."""
     Number(0, 1024, whole=True).read(args.workers, "workers")
-    Number(0, 64, optional=True).read(args.gpus_per_worker, "gpus-per-worker")
-    Number(1, 256, whole=True, optional=True).read(args.concurrency, "concurrency")
+    Maybe(Number(0, 64)).read(args.gpus_per_worker, "gpus-per-worker")
+    Maybe(Number(1, 256, whole=True)).read(args.concurrency, "concurrency")
     remote = is_remote(str(getattr(args, "backbone", "")))
     if args.concurrency and not remote:
         raise OptionError(

@@ -13,7 +13,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
 from macd_studio.core.text.words import count, visible
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, find_engine, for_reader
 from macd_studio.evals.running.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
@@ -84,7 +84,7 @@ def check(args: argparse.Namespace) -> None:
         ("limit", 1, 1e6, True), ("frames", 1, 256, True), ("sample_fps", 0.01, 60, False),
         ("frame_size", 28, 2048, True),
     ):  # fmt: skip
-        rule = Number(low, high, whole, optional=True)
+        rule = Maybe(Number(low, high, whole))
         rule.read(getattr(args, name), f"--{name.replace('_', '-')}")
     if args.frames is not None and args.sample_fps is not None:
         raise OptionError("--frames and --sample-fps exclude each other", "Give one of them")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from macd_studio.evals.running.given import DIGITS, FILES, folder_hashes
 WEIGHTS = "weights"
 
 
-def models_of(figure: Figure) -> list[dict[str, Any]]:
+def models_of(figure: Figure) -> Sequence[dict[str, Any]]:
     """Who answered, as the run recorded it; [] without a protocol."""
     return figure.protocol.models if figure.protocol else []
 

@@ -17,7 +17,7 @@ from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.core.system.shipped import TOYWORLD
-from macd_studio.core.validation import Number, shown
+from macd_studio.core.validation import Maybe, Number, Rule, shown
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 
@@ -191,8 +191,8 @@ def read_setting(values: Any) -> Setting:
     kinds = {"boxes": ("detector", "truth", "files"), "published": (True, False),
              "held": get_args(Weights), "dtype": get_args(Dtype),
              "offload": (True, False)}  # fmt: skip
-    numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
-               "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
+    numbers: dict[str, Rule] = {"fps": Maybe(Number(0.01, 60)), "seed": Number(0, 9999, whole=True),
+               "side": Maybe(Number(28, 2048, whole=True))}  # fmt: skip
     for name in names:
         value = values[name]
         if name in numbers:
