@@ -1,4 +1,4 @@
-"""What hostile files of tracks take of a server for strangers: peak memory, seconds, answer.
+"""What hostile files of tracks take of a public server: peak memory, seconds, answer.
 
     python -m bench.hostile_tracks --out bench/results/hostile-tracks.json
 

@@ -38,9 +38,9 @@ from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import Answer, Clip, TokenStep, Track
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.printing.table import right
 from macd_studio.evals.running.answer import item_seed, open_tokens
 from macd_studio.evals.running.rows import code_fingerprint
+from macd_studio.evals.statistics.table import right
 from macd_studio.toyworld.clips import write_mp4
 
 EACH = int(os.environ.get("LAZY_QUESTIONS", "50"))
@@ -104,7 +104,7 @@ def computed(benchmark: Any, missing: Sequence[Item], first: int) -> Iterator[Ro
 
 
 def in_turn(items: Sequence[Item]) -> Iterator[Item]:
-    """The items, one of every regime in turn, so that some of them tell of all."""
+    """The items, one of every regime in turn, so that a part of them represents all."""
     regimes: dict[str, list[Item]] = {}
     for item in items:
         regimes.setdefault(item.regime, []).append(item)

@@ -46,7 +46,7 @@ RESULTS = ROOT / "bench" / "results" / "vllm.json"
 EXACT, COMMON = {"log_p": 1e-5, "loss": 1e-5}, {"log_p": 0.05, "loss": 3e-3}
 """How far losses, and log-probabilities within HEAD of the best, may be off in either way, nats."""
 HEAD, TAIL = 3.0, 12.0
-"""Nats below the best: what a β of 0.05 lets through, and what is told of beside."""
+"""Nats below the best: what a β of 0.05 lets through, and what is reported beside."""
 SIGNS = {"exact": 0.99, "common": 0.95}
 """The least share of decided signs that equal the exact gradient's."""
 METHODS_TRIED = ("baseline", "macd", "mask-all", "vcd")

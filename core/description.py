@@ -7,7 +7,7 @@ the TypeScript types (`viewer.types`). So a new field is one line in its class.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.validation import HELP, RULE, Maybe, Number, Rule, Words, rules_of, shown
+from macd_studio.core.validation import (
+    HELP,
+    RULE,
+    Number,
+    Rule,
+    Text,
+    listed,
+    rule_within,
+    rules_of,
+    shown,
+)
 
 NEEDED = "needed"
 """Under this key a field's metadata says whether a file must hold it."""
@@ -23,7 +33,8 @@ LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""
 MAX_NODES, MAX_DEPTH = 200_000, 8
 MAX_POINTS, MAX_RINGS = 400, 8
-NAME, LINE, TEXT, PATH = Words(200), Words(2000), Words(100_000), Words(4096)
+NAME, LINE = Text(200, clean=False), Text(2000, clean=False)
+TEXT, PATH = Text(100_000, clean=False), Text(4096, clean=False)
 MAX_LOGIT = 1e6
 MAX_FRAMES = 4096
 FRAME = Number(0, MAX_FRAMES - 1, whole=True)
@@ -44,7 +55,7 @@ def stored(rule: Rule, help: str = "", default: Any = MISSING, *, needed: bool =
     return field(default=default, metadata=metadata)
 
 
-def apart(help: str = "") -> Any:
+def described(help: str = "") -> Any:
     """A field without a default that the reader and the writer of files know by name."""
     return field(metadata={HELP: help})
 
@@ -61,23 +72,25 @@ class Stored:
 
 @dataclass(frozen=True)
 class Array:
-    """Numbers in an array of the file, by axes.
-
-    axes: each a size by its name, or "*" for any from 1 on; none for one number an object. T
-    sampled frames, K tracks, G frame groups, G? the same or 0 without a frame mask, C candidates of
-    a token, which lie end to end. whole: integers from 0 on. lost: may be NaN or infinite. digits:
-    after the point, where it is sent as text. kept: what it is in memory. least, most: its
-    range. longest: of an axis "*".
-    """
+    """Numbers in an array of the file, by axes."""
 
     axes: str = ""
+    """Names of the sizes of its axes, or "*" for any from 1 on; none for one number an object. T
+    sampled frames, K tracks, G frame groups, G? the same or 0 without a frame mask, C candidates of
+    a token, which lie end to end."""
     least: float = -LARGE
     most: float = LARGE
+    """`least` and `most`: the range of the values."""
     whole: bool = False
+    """Whether values are integers from 0 on."""
     lost: bool = False
+    """Whether values may be NaN or infinite."""
     digits: int | None = None
+    """Digits after the point, where it is sent as text."""
     kept: str = "f8"
+    """Type of the values in memory, as NumPy names it."""
     longest: int = 2**31
+    """Largest size of an axis "*"."""
 
     def read(self, value: Any, path: str) -> Any:
         """Refuses a value of the manifest: arrays are members of their own."""
@@ -117,29 +130,9 @@ class Rows:
         items = enumerate(self.items(value, path))
         return tuple(build(self.kind, v, f"{path}[{i}]") for i, v in items)
 
-    def items(self, value: Any, path: str) -> list[Any]:
+    def items(self, value: Any, path: str) -> Sequence[Any]:
         """The plain values of the objects."""
-        if not isinstance(value, list):
-            raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
-        if not self.least <= len(value) <= self.most:
-            raise OptionError(f"{path} holds {len(value)} values", "Give another list")
-        return value
-
-
-@dataclass(frozen=True)
-class Exactly:
-    """A tuple of values of one kind."""
-
-    each: Rule
-    least: int = 0
-    most: int = 4096
-
-    def read(self, value: Any, path: str) -> tuple[Any, ...]:
-        """A tuple of them."""
-        return tuple(
-            self.each.read(v, f"{path}[{i}]")
-            for i, v in enumerate(Rows(object, self.most, least=self.least).items(value, path))
-        )
+        return listed(value, path, self.least, self.most)
 
 
 @dataclass(frozen=True)
@@ -289,10 +282,3 @@ def as_row(value: Any, arrays: bool = False, without: Collection[str] = ()) -> d
         if name not in without and (arrays or not isinstance(rule, Array))
     }
     return row | dict(getattr(value, "extra", {}))
-
-
-def rule_within(rule: Rule) -> Rule:
-    """The rule of a value that may be null, or of the values of a list."""
-    while isinstance(rule, Maybe | Exactly):
-        rule = rule.rule if isinstance(rule, Maybe) else rule.each
-    return rule

@@ -48,20 +48,23 @@ Values = TypeVar("Values", "Tensor", Float64Array)
 class MaskCompositor:
     """Everything V_d(r) needs but the strengths.
 
-    objects: (K, T, H, W); outside: (T, H, W), None when there is no frame mask; weight: (K,)
-    detector confidence; group_of: (T,) frame → frame group; fill: (T, 3, H, W) normalised.
-    uncovered: by object, the share of a plate that had to be inpainted; empty for other fills.
     Pixels are normalised, which is affine, so blending them equals blending the picture.
     """
 
     encoded: Encoded
     options: MaskOptions
     objects: Tensor
+    """(K, T, H, W) soft masks, [0, 1]."""
     outside: Tensor | None
+    """(T, H, W) what no object covers; None without a frame mask."""
     weight: Tensor
+    """(K,) confidence of the detector."""
     group_of: Tensor
+    """(T,) frame → frame group."""
     fill: Tensor
+    """(T, 3, H, W) what masked pixels become, normalised."""
     uncovered: tuple[float, ...] = ()
+    """Of each object the share of a plate that had to be inpainted; empty for other fills."""
 
     def mask(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
         """Equation 3: M = max(max_k r_k·m_k, r_f·m_f), (T, H, W) in [0, 1].
@@ -397,11 +400,11 @@ def decode_views(
 ) -> Iterator[Decoded | ViewsNeeded]:
     """The loop: one token of each hypothesis after the other, the same to all of its views.
 
-    It goes on from where the views stand. A hypothesis leaves the batch with its end token.
+    It continues where the views stand. A hypothesis leaves the batch with its end token.
     choose: the next token of the hypothesis with that number, for the greedy search that with the
     largest score; None ends it. indices: of the tokens, which also say how many there are at most.
     keep: how many candidates of each view a step holds at least. `ViewsNeeded` comes where a token
-    needs second views that were not handed over yet; the loop goes on with them.
+    needs second views that were not handed over yet; the loop continues with them.
     Raises NumericalError at a logit that is not finite, naming the token.
     """
     rows = list(range(views.rows))

@@ -122,7 +122,7 @@ def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> 
 
 
 def masked_answer(trace: Trace) -> str:
-    """The method whose masks are the trace's own: MACD's, or what stands in its place.
+    """The method whose masks are the trace's own: MACD's, or those that replace them.
 
     A model without gradient has levels by measured effects.
     """

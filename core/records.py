@@ -16,7 +16,6 @@ from macd_studio.core.description import (
     PATH,
     PLAIN,
     TEXT,
-    Exactly,
     Stored,
     as_object,
     stored,
@@ -271,7 +270,7 @@ class Thought(Stored):
 
     text: str = stored(TEXT, "the thought, without its marks")
     tokens: tuple[int, ...] = stored(
-        Exactly(Number(0, 2**31, whole=True), 1, MAX_THOUGHT),
+        Many(Number(0, 2**31, whole=True), 1, MAX_THOUGHT),
         "ids of its tokens, with the marks and the blanks that follow",
     )
     closed: bool = stored(

@@ -1,15 +1,16 @@
 """What a value from outside must be, declared once: a rule per field, and objects of fields.
 
-The option classes carry their rules as field metadata; traces hold theirs in tables. `read` gives
-the value as its field keeps it, or raises OptionError that names the value by its path. Imports
-nothing but errors.
+Options, traces and what programs send carry their rules as metadata of fields. `read` gives the
+value as its field keeps it, or raises OptionError that names the value by its path. The rules of
+plain values are here; `core.description` adds those of a trace file, such as arrays and rows of
+objects. Imports nothing but errors.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Protocol, get_args
 
@@ -18,7 +19,7 @@ from macd_studio.core.errors import OptionError
 RULE, HELP, UNIT = "rule", "help", "unit"
 """Under these keys a field's metadata holds its rule, what it does, and its unit."""
 MOST_VALUES = 4096
-"""Longest list of a `Many` that does not set its own limit."""
+"""Longest list of a `Many` without a limit of its own."""
 
 
 class Rule(Protocol):
@@ -51,12 +52,9 @@ class Number:
     low: float
     high: float
     whole: bool = False
-    optional: bool = False
 
-    def read(self, value: Any, path: str) -> float | int | None:
+    def read(self, value: Any, path: str) -> float | int:
         """An int where the number is whole, a float elsewhere."""
-        if value is None and self.optional:
-            return None
         fits = (
             isinstance(value, int | float)
             and not isinstance(value, bool)
@@ -99,68 +97,27 @@ class Choice:
 
 @dataclass(frozen=True)
 class Text:
-    """At most `longest` characters that can be written as UTF-8, without NUL."""
+    """A text of `least` to `longest` characters.
 
-    longest: int
-
-    def read(self, value: Any, path: str) -> str:
-        """The value."""
-        if not isinstance(value, str):
-            raise OptionError(f"{path} is {shown(value)}", "Give a text")
-        if len(value) > self.longest:
-            raise OptionError(
-                f"{path} has {len(value)} characters", f"Give at most {self.longest} characters"
-            )
-        if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-            raise OptionError(f"{path} holds a character that is not text", "Type it again")
-        return value
-
-
-@dataclass(frozen=True)
-class Texts:
-    """At most `most` texts."""
-
-    most: int
-    each: Text
-
-    def read(self, value: Any, path: str) -> tuple[str, ...]:
-        """A tuple of them."""
-        if not isinstance(value, list | tuple):
-            raise OptionError(f"{path} is {shown(value)}", "Give a list of texts")
-        if len(value) > self.most:
-            raise OptionError(f"{path} holds {len(value)} texts", f"Give at most {self.most}")
-        return tuple(self.each.read(v, f"{path}[{i}]") for i, v in enumerate(value))
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """At most `most` numbers."""
-
-    most: int
-    each: Number
-
-    def read(self, value: Any, path: str) -> tuple[float, ...]:
-        """A tuple of them."""
-        if not isinstance(value, list | tuple):
-            raise OptionError(f"{path} is {shown(value)}", "Give a list of numbers")
-        if len(value) > self.most:
-            raise OptionError(f"{path} holds {len(value)} numbers", f"Give at most {self.most}")
-        return tuple(float(self.each.read(v, f"{path}[{i}]") or 0) for i, v in enumerate(value))
-
-
-@dataclass(frozen=True)
-class Words:
-    """At most `longest` characters of any kind: readers show them as text."""
+    clean: without NUL, and such that it can be written as UTF-8. Without, characters are of any
+    kind: readers show them as text.
+    """
 
     longest: int
     least: int = 0
+    clean: bool = True
 
     def read(self, value: Any, path: str) -> str:
         """The value."""
         if not isinstance(value, str):
             raise OptionError(f"{path} is {shown(value)}, not a text", "Give a text")
         if not self.least <= len(value) <= self.longest:
-            raise OptionError(f"{path} has {len(value)} characters", "Give another text")
+            raise OptionError(
+                f"{path} has {len(value)} characters",
+                f"Give {_between(self.least, self.longest)} characters",
+            )
+        if self.clean and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
+            raise OptionError(f"{path} holds a character that is not text", "Type it again")
         return value
 
 
@@ -177,19 +134,36 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Many:
-    """A list of values of one kind."""
+    """A list of `least` to `most` values of one kind."""
 
     each: Rule
     least: int = 0
     most: int = MOST_VALUES
 
-    def read(self, value: Any, path: str) -> list[Any]:
-        """A list of them."""
-        if not isinstance(value, list | tuple):
-            raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
-        if not self.least <= len(value) <= self.most:
-            raise OptionError(f"{path} holds {len(value)} values", "Give another list")
-        return [self.each.read(v, f"{path}[{i}]") for i, v in enumerate(value)]
+    def read(self, value: Any, path: str) -> tuple[Any, ...]:
+        """A tuple of them."""
+        items = listed(value, path, self.least, self.most)
+        return tuple(self.each.read(v, f"{path}[{i}]") for i, v in enumerate(items))
+
+
+def listed(value: Any, path: str, least: int, most: int) -> Sequence[Any]:
+    """The value, which must be a list of so many values."""
+    if not isinstance(value, list | tuple):
+        raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
+    if not least <= len(value) <= most:
+        raise OptionError(f"{path} holds {len(value)} values", f"Give {_between(least, most)}")
+    return value
+
+
+def _between(least: int, most: int) -> str:
+    """How many of something are allowed.
+
+    >>> _between(0, 9), _between(2, 2), _between(1, 9)
+    ('at most 9', '2', '1 to 9')
+    """
+    if least == most:
+        return str(most)
+    return f"{least} to {most}" if least else f"at most {most}"
 
 
 @dataclass(frozen=True)
@@ -232,6 +206,13 @@ def rule_of(one: Field[Any]) -> Rule:
     return rule
 
 
+def rule_within(rule: Rule) -> Rule:
+    """The rule of a value that may be null, or of the values of a list."""
+    while isinstance(rule, Maybe | Many):
+        rule = rule.rule if isinstance(rule, Maybe) else rule.each
+    return rule
+
+
 def rules_of(kind: Any) -> dict[str, Rule]:
     """The rules of a dataclass by field, without the fields that have none."""
     return {one.name: rule_of(one) for one in fields(kind) if RULE in one.metadata}
@@ -252,13 +233,16 @@ class Checked:
 
 def number(default: float | None, low: float, high: float, help: str = "", unit: str = "") -> Any:
     """A field for a number in [low, high]; None is allowed where it is the default."""
-    rule = Number(float(low), float(high), optional=default is None)
-    return _field(default, rule, help, unit)
+    return _number(default, Number(float(low), float(high)), help, unit)
 
 
 def whole(default: int | None, low: int, high: int, help: str = "", unit: str = "") -> Any:
     """A field for a whole number in [low, high]; None is allowed where it is the default."""
-    return _field(default, Number(low, high, whole=True, optional=default is None), help, unit)
+    return _number(default, Number(low, high, whole=True), help, unit)
+
+
+def _number(default: float | None, rule: Number, help: str, unit: str) -> Any:
+    return _field(default, Maybe(rule) if default is None else rule, help, unit)
 
 
 def flag(default: bool, help: str = "") -> Any:
@@ -278,12 +262,12 @@ def text(default: str, longest: int, help: str = "") -> Any:
 
 def texts(most: int, longest: int, help: str = "") -> Any:
     """A field for texts, none by default."""
-    return _field((), Texts(most, Text(longest)), help)
+    return _field((), Many(Text(longest), 0, most), help)
 
 
 def numbers(most: int, low: float, high: float, help: str = "", unit: str = "") -> Any:
     """A field for numbers in [low, high], none by default."""
-    return _field((), Numbers(most, Number(float(low), float(high))), help, unit)
+    return _field((), Many(Number(float(low), float(high)), 0, most), help, unit)
 
 
 def part(default: Any) -> Any:

@@ -13,7 +13,6 @@ from macd_studio.core.description import (
     NAME,
     PLAIN,
     REAL,
-    Exactly,
     Table,
     as_object,
     build,
@@ -21,7 +20,7 @@ from macd_studio.core.description import (
 )
 from macd_studio.core.validation import Flag, Many, Maybe, Number, Rule, rules_of
 
-_REALS, _FRAMES = Exactly(REAL), Exactly(FRAME)
+_REALS, _FRAMES = Many(REAL), Many(FRAME)
 _PLACEMENT: dict[str, Rule] = {
     "control": NAME,
     "area_ratio": REAL,
@@ -65,7 +64,7 @@ class MaskedView(View):
     swept: bool = stored(Flag(), "whether boxes cover what lies between frames", False)
     frame_mask: str = stored(NAME, "where the frame mask lies", "outside")
     boxes: tuple[tuple[tuple[float, ...] | None, ...], ...] | None = stored(
-        Exactly(Exactly(Maybe(Exactly(REAL, 4, 4)))),
+        Many(Many(Maybe(Many(REAL, 4, 4)))),
         "(K, T) boxes or null where a track is lost, if they are not those of the tracks",
         None,
     )
@@ -102,7 +101,7 @@ class PrunedTokensView(View):
     layer: int = stored(COUNT, "from which on", 0)
     ratio: float = stored(REAL, "share of the vision tokens that stay", 1.0)
     grid: tuple[int, int, int] = stored(
-        Exactly(Number(1, 2**20, whole=True), 3, 3),
+        Many(Number(1, 2**20, whole=True), 3, 3),
         "vision tokens by temporal patch, row and column",
         (1, 1, 1),
     )

@@ -25,11 +25,8 @@ from macd_studio.evals.commands import score as score_command
 from macd_studio.evals.commands.common import (
     add_engine_flags,
     check_engine_flags,
-    check_folder,
     find_engine,
     for_reader,
-    machine,
-    say,
 )
 from macd_studio.evals.paper.doctor import (
     METRICS,
@@ -42,9 +39,10 @@ from macd_studio.evals.paper.doctor import (
 from macd_studio.evals.paper.published import diagnose, read_table
 from macd_studio.evals.printing.report import markdown
 from macd_studio.evals.printing.report_files import load, write
+from macd_studio.evals.running.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
 from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.running.output import check_folder, machine, say
 from macd_studio.evals.scoring.show import markdown as files_markdown
-from macd_studio.evals.studies.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
 
 DEFAULT_METHODS = (
     "baseline",
@@ -180,14 +178,15 @@ def _run(args: argparse.Namespace) -> int:
     engine = find_engine(args)
     # with torch: only what cannot be refused without it
     from macd_studio import __version__
-    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.answer import GRID
+    from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.rows import PACKED, Setting, code_fingerprint, pack, unpack
-    from macd_studio.evals.running.run import choose, complete, plan, summarise, ticking
+    from macd_studio.evals.running.run import choose, complete, plan, ticking
+    from macd_studio.evals.statistics.constant import DELTAS
     from macd_studio.evals.statistics.stats import RESAMPLES
-    from macd_studio.evals.studies.constant import DELTAS
+    from macd_studio.evals.statistics.summary import summarise
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
@@ -259,7 +258,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from macd_studio.evals.running.run import summarise_again
+            from macd_studio.evals.statistics.summary import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

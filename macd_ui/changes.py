@@ -175,7 +175,7 @@ class Changes:
         before: Trace,
         turn: DeviceTurn,
     ) -> Generator[Updates, None, Trace]:
-        """Shows a change as it goes on; gives the trace of its last event."""
+        """Shows the progress of a change; gives the trace of its last event."""
         last = before
         for event in events:
             last = event.trace or last

@@ -24,22 +24,25 @@ MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Search:
-    """clips: drawn; errs: of these the model's; repairs: of its errors MACD's; watched: right
-    answers that were tried; spoils: of these MACD's; any_mask: repairs that most random masks give.
-
-    seed, numbers: of the clips that MACD repairs where they are read from a file. masks: of the
-    example, by kind of random mask how many give its answer, and of how many.
-    """
+    """What a search for the opening example found."""
 
     clips: int
+    """Clips that were drawn."""
     errs: int
+    """Clips of which the model's own answer is wrong."""
     repairs: int
+    """Of these, clips that MACD answers right."""
     watched: int
+    """Right answers on which MACD was tried."""
     spoils: int
+    """Of these, answers that MACD makes wrong."""
     any_mask: int
+    """Repairs that most random masks give too."""
     seed: int
     numbers: tuple[int, ...]
+    """`seed` and `numbers` of the clips that MACD repairs, where they are read from a file."""
     masks: tuple[tuple[str, int, int], ...] = ()
+    """Of the example: kind of random mask, how many of them give its answer, of how many."""
 
     def payload(self) -> dict[str, str]:
         """What the viewer shows under the headline: a sentence, and the words of the button."""

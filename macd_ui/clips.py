@@ -101,7 +101,7 @@ def read_beside(
     """The clip; raises Cancelled as soon as `stopped`, and the VideoErrors of `read_clip`.
 
     readers: a turn to read, see `ReaderPool.slot`. limits: memory and time for each, such as
-    `core.media.video.PUBLIC_SERVER` where files come from strangers.
+    `core.media.video.PUBLIC_SERVER` where files are untrusted.
     """
     future: Future[Clip] = Future()
 

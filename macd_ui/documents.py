@@ -15,18 +15,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
 from starlette.routing import Route
 
-from macd_studio.core.system.shipped import document_style
+from macd_studio.core.pages.frame import document, template
 from macd_studio.macd_ui.sites import (
     HOME,
     INDEX,
     TEXT_ALONE,
     File,
     link_home,
-    page_frame,
     site_routes,
     text_file,
+    titled,
 )
 
 if TYPE_CHECKING:
@@ -99,22 +100,27 @@ def title_of(file: Path) -> str:
     return heading[1].replace("`", "").replace("*", "") if heading else file.stem
 
 
-def _items(path: str) -> str:
-    """Links to the texts of docs/ itself, from the page at `path`; these link to what is deeper."""
+def _items(path: str) -> list[tuple[str, str, bool]]:
+    """The texts of docs/ itself, which link to what is deeper: title, address, whether shown.
+
+    path: of the page that lists them.
+    """
     texts = [(title_of(f), p) for p, f in documents().items() if f.suffix == ".md" and "/" not in p]
-    here = {path: ' aria-current="page"'}
-    return "\n".join(
-        f'<li><a href="{escape(_relative(p, path))}"{here.get(p, "")}>{escape(title)}</a></li>'
-        for title, p in sorted(texts)
-    )
+    return [(title, _relative(p, path), p == path) for title, p in sorted(texts)]
+
+
+_LIST = template("""\
+<ul>
+{% for title, address, shown in items %}
+<li><a href="{{ address }}"{% if shown %} aria-current="page"{% endif %}>{{ title }}</a></li>
+{% endfor %}
+</ul>""")
 
 
 def _index() -> str:
-    body = (
-        f"<nav>{link_home(HOME)}</nav><main>\n<h1>Documentation</h1>\n"
-        f"<ul>\n{_items(INDEX)}\n</ul>\n</main>"
-    )
-    return page_frame("Documentation", body, inline_style=document_style("46rem"))
+    body = Markup("<h1>Documentation</h1>\n{}").format(_LIST(items=_items(INDEX)))
+    above = Markup("<nav>{}</nav>").format(link_home(HOME))
+    return document(titled("Documentation"), body, "46rem", above=above)
 
 
 @lru_cache(maxsize=64)
@@ -134,11 +140,10 @@ def _page(path: str, changed_ns: int) -> str:
             token.children = list(_with_known_links(token.children, file, path))
     text = parser.renderer.render(tokens, parser.options, environment)
     text = text.replace("<pre>", '<pre tabindex="0">')
-    body = (
-        f"<nav>{link_home(_relative(HOME, path))}\n<details><summary>All documents</summary><ul>\n"
-        f"{_items(path)}\n</ul></details></nav><main>\n{text}\n</main>"
+    above = Markup("<nav>{}\n<details><summary>All documents</summary>{}</details></nav>").format(
+        link_home(_relative(HOME, path)), _LIST(items=_items(path))
     )
-    return page_frame(title_of(file), body, inline_style=document_style("46rem") + STYLE)
+    return document(titled(title_of(file)), Markup(text), "46rem", STYLE, above)
 
 
 def plain_markdown(text: str) -> str:

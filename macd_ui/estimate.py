@@ -24,28 +24,30 @@ NEWEST = 0.5
 
 @dataclass(frozen=True)
 class Work:
-    """What the time of a run depends on.
-
-    dense_frames: what the detector sees. frames: what the backbone sees. width: beams or samples
-    of the search. mode: how the gradient is taken. methods: further ones than baseline and MACD.
-    reads: the most videos that an ascent step by reading alone reads; 0 with a gradient.
-    max_tokens: 0 where no answer is decoded. max_thought: of one thought, 0 where there is none;
-    thoughts: how many there are in a run of a model that thinks.
-    """
+    """What the time of a run depends on."""
 
     backbone: str
     detector: str
     frames: int
+    """Frames that the backbone sees."""
     dense_frames: int = 0
+    """Frames that the detector sees."""
     steps: int = 1
     max_tokens: int = 64
+    """Longest answer, tokens; 0 where none is decoded."""
     search: str = "greedy"
     width: int = 1
+    """Beams or samples of the search."""
     mode: str = "exact"
+    """How the gradient is taken."""
     reads: int = 0
+    """The most videos that an ascent step by reading alone reads; 0 with a gradient."""
     methods: tuple[str, ...] = ()
+    """Methods beside baseline and MACD."""
     max_thought: int = 0
+    """Longest thought, tokens; 0 where there is none."""
     thoughts: int = 1
+    """Thoughts in a run of a model that thinks."""
 
 
 def work_of(clip: Clip, spec: RunSpec) -> Work:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import gradio as gr
 
+from macd_studio.core.pages.frame import template
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.panels import mounted
 
@@ -71,27 +70,27 @@ class FilePanel:
         self.answers = mounted("answers", "mountAnswers", {})
 
 
+_BAR = template("""\
+<header class="top-bar"><h1>{{ words.TITLE }}</h1><p class="top-question">{{ words.LEAD }}</p>
+{#- #}<p class="top-model" data-part="model"></p>
+{#- #}<button type="button" class="top-open" id="open-form" data-part="open-form"
+ aria-controls="ask" aria-expanded="false">{{ words.UPLOAD }}</button>
+{#- #}<button type="button" id="open-examples" aria-controls="ask" aria-expanded="false">
+{{- words.EXAMPLES }}</button><nav aria-label="{{ words.FURTHER }}">
+{%- for text, to in links.items() %}<a href="{{ to }}">{{ text }}</a>{% endfor %}</nav>
+{#- #}<button type="button" id="scheme" aria-label="{{ words.SCHEME }}"
+ title="{{ words.SCHEME }}">◐</button></header>""")
+_FOOT = template("""\
+<footer class="foot">{% for text, to in links.items() %}<a href="{{ to }}">{{ text }}</a>
+{%- if not loop.last %} · {% endif %}{% endfor %}</footer>""")
+
+
 def page_bar(links: dict[str, str]) -> None:
     """Name, question, model, the way to a clip of one's own, links (words → address), scheme."""
-    leads = "".join(f'<a href="{escape(to)}">{escape(words)}</a>' for words, to in links.items())
-    gr.HTML(
-        f'<header class="top-bar"><h1>{escape(sentences.TITLE)}</h1>'
-        f'<p class="top-question">{escape(sentences.LEAD)}</p>'
-        '<p class="top-model" data-part="model"></p>'
-        f'<button type="button" class="top-open" id="open-form" data-part="open-form"'
-        f' aria-controls="ask" aria-expanded="false">{escape(sentences.UPLOAD)}</button>'
-        f'<button type="button" id="open-examples" aria-controls="ask" aria-expanded="false">'
-        f"{escape(sentences.EXAMPLES)}</button>"
-        f'<nav aria-label="{escape(sentences.FURTHER)}">{leads}</nav>'
-        f'<button type="button" id="scheme" aria-label="{escape(sentences.SCHEME)}"'
-        f' title="{escape(sentences.SCHEME)}">◐</button></header>',
-        apply_default_css=False,
-        padding=False,
-        elem_id="lead",
-    )
+    bar = _BAR(words=sentences, links=links)
+    gr.HTML(str(bar), apply_default_css=False, padding=False, elem_id="lead")
 
 
 def page_foot(links: dict[str, str]) -> None:
     """What else there is to read. links: words → address."""
-    leads = " · ".join(f'<a href="{escape(to)}">{escape(words)}</a>' for words, to in links.items())
-    gr.HTML(f'<footer class="foot">{leads}</footer>', apply_default_css=False, elem_id="foot")
+    gr.HTML(str(_FOOT(links=links)), apply_default_css=False, elem_id="foot")

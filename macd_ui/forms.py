@@ -22,14 +22,15 @@ from macd_studio.core.validation import (
     Choice,
     Flag,
     Many,
+    Maybe,
     Number,
     Part,
     Rule,
     Text,
-    Words,
     help_of,
     refuse_unknown,
     rule_of,
+    rule_within,
 )
 from macd_studio.macd_ui import sentences
 
@@ -83,7 +84,7 @@ class Setting:
 
     @property
     def _may_be_empty(self) -> bool:
-        return isinstance(self.rule, Number) and self.rule.optional
+        return isinstance(self.rule, Maybe)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -101,7 +102,7 @@ class Setting:
             return (value or "").strip() if isinstance(value, str | None) else value
         if self._may_be_empty and (value is None or value == 0):
             return None
-        if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
+        if isinstance(rule_within(self.rule), Number) and isinstance(value, bool | str | None):
             raise OptionError(f"{self.name.replace('_', ' ')} is empty", "Type a number")
         return value
 
@@ -178,7 +179,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 
 def read_words(words: Any) -> list[str]:
     """What to look for, as the chips have it. Raises OptionError for what is no list of words."""
-    read: list[str] = Many(Words(100), 0, MOST_WORDS).read(words or [], "words")
+    read = Many(Text(100, clean=False), 0, MOST_WORDS).read(words or [], "words")
     return [clean_question(word) for word in read if word.strip()]
 
 

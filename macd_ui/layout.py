@@ -103,21 +103,22 @@ FORM, DATA = "the form's values by name", "the event's data"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens on the page, and what answers it.
-
-    name: of the event inside Gradio. on: triggers, each with an event of its own; those in a tuple
-    share one. handler: gives updates by widget name; None: a script answers.
-    takes: FORM, DATA and widgets, which the handler gets before the key of the tab. outputs: what
-    may change; None: every widget. options: of Gradio. known: whether the tab must have a session.
-    """
+    """Something that happens on the page, and what answers it."""
 
     name: str
+    """Name of the event inside Gradio."""
     on: Sequence[Any]
+    """Triggers, each with an event of its own; those in a tuple share one."""
     handler: Callable[..., Any] | None = None
+    """Gives updates by name of widget; None where a script answers."""
     takes: tuple[Any, ...] = ()
+    """FORM, DATA and widgets, which the handler gets before the key of the tab."""
     outputs: Any = None
+    """What may change; None: every widget."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of Gradio's event."""
     known: bool = True
+    """Whether the tab must have a session."""
 
 
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

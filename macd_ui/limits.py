@@ -10,34 +10,38 @@ MOST_VISITORS = 1000
 
 @dataclass(frozen=True)
 class VisitorLimits:
-    """What one visitor of a public server may use. Visitors are distinguished by their address,
-    or by their name where they log in.
-
-    jobs: runs that wait or compute at the same time. megabytes, files, device_minutes,
-    read_minutes: uploads, computing and reading of videos in the last `window_s` seconds.
-    requests_per_s, burst: requests that change something. answer_s_per_s, answer_burst_s: time of
-    one processor that answers to all others may take, as routes.py estimates it. streams: answers
-    that stay open. opening: traces that wait to be read or are being read. events: calls that no
-    thread has taken yet. unread: messages that wait for its tabs to read them. sessions: tabs that
-    are open at the same time. unread_of_tab: messages that wait for one of them.
+    """What one visitor of a public server may use. Visitors are distinguished by their address, or
+    by their name where they log in.
     """
 
     jobs: int = 3
+    """Runs that wait or compute at the same time."""
     megabytes: float = 500.0
     files: int = 500
     device_minutes: float = 15.0
     read_minutes: float = 10.0
+    """`megabytes`, `files`, `device_minutes` and `read_minutes`: uploads, computing and reading of
+    videos in the last `window_s` seconds."""
     window_s: float = 3600.0
     requests_per_s: float = 20.0
     burst: int = 200
+    """`requests_per_s` and `burst`: requests that change something."""
     answer_s_per_s: float = 0.5
     answer_burst_s: float = 60.0
+    """`answer_s_per_s` and `answer_burst_s`: time of one processor that answers to all others may
+    take, as routes.py estimates it."""
     streams: int = 1200
+    """Answers that stay open."""
     opening: int = 20
+    """Traces that wait to be read or are being read."""
     events: int = 100
+    """Calls that no thread has taken yet."""
     unread: int = 100
+    """Messages that wait for its tabs to read them."""
     sessions: int = 50
+    """Tabs that are open at the same time."""
     unread_of_tab: int = 30
+    """Messages that wait for one tab."""
 
     def times(self, people: int) -> VisitorLimits:
         """The limits of an address behind which there are so many people."""

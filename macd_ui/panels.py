@@ -18,7 +18,7 @@ from macd_studio.core.objects.registry import DETECTORS, named, reads_words
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.types import Trace
-from macd_studio.core.validation import Choice, Number, Text
+from macd_studio.core.validation import Choice, Number, Text, rule_within
 from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import (
@@ -266,7 +266,7 @@ def error_line(name: str) -> None:
 
 
 def progress_line(name: str) -> None:
-    """Where the page says how far a run is; hidden while none goes on.
+    """Where the page says how far a run is; hidden while none is under way.
 
     Screen readers hear the viewer's own message, so not this one too.
     """
@@ -306,7 +306,7 @@ STEPS = {
 
 def widget_of(setting: Setting, value: Any, info: str | None = None) -> gr.components.Component:
     """The widget of a setting; info: below its label."""
-    match setting.rule:
+    match rule_within(setting.rule):
         case Number(whole=True):
             return gr.Number(value, label=setting.label, precision=0, info=info)
         case Number():

@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
+from macd_studio.core.pages.frame import template
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
@@ -58,6 +59,12 @@ MAX_MADE = 32
 MAX_JUDGED = 10_000
 """Traces of which it is remembered whether they are sound."""
 SOUND = ("", "")
+_ABOVE = template("""\
+<nav>{{ home }}{% if questions %} · <a href="{{ questions }}">Questions</a>{% endif %}</nav>
+{%- if questions %}
+<p><a href="report.json">report.json</a> · <a href="questions.csv">csv</a></p>
+{%- endif %}""")
+"""Links above a report; questions: address of its questions, "" where it keeps none."""
 """What is remembered of a trace that can be read."""
 REMEDY = "Give the --out folder of `python -m evals run`"
 
@@ -171,10 +178,9 @@ def _files_report(report: Report, folder: Path) -> Opened:
         return [("view", f"t/{key}.html"), ("file", f"{TRACES}/{key}.macd")]
 
     keys = frozenset(a["key"] for q in report["questions"] for a in q["answers"].values())
-    shown = report_page(report, plots(report))
+    above = _ABOVE(home=link_home(HOME), questions=QUESTIONS)
+    shown = text_file(report_page(report, plots(report), above), "html")
     questions = questions_page(report, folder.name, links)
-    back = f'<nav>{link_home(HOME)} · <a href="{QUESTIONS}">Questions</a></nav>'
-    downloads = '<p><a href="report.json">report.json</a> · <a href="questions.csv">csv</a></p>'
     setting = report.get("setting")
     if isinstance(setting, dict):  # where the data lie on this machine is nobody's business
         setting = setting | {"data": Path(setting["data"]).name}
@@ -182,8 +188,8 @@ def _files_report(report: Report, folder: Path) -> Opened:
     return Opened(
         keys,
         {
-            INDEX: text_file(_with_links(shown, back + downloads), "html"),
-            "report.html": text_file(_with_links(shown, back + downloads), "html"),
+            INDEX: shown,
+            "report.html": shown,
             QUESTIONS: text_file(questions, "html"),
             "report.json": File(
                 json.dumps(public, ensure_ascii=False).encode(), "application/json"
@@ -196,16 +202,13 @@ def _files_report(report: Report, folder: Path) -> Opened:
 def _drawn_report(report: Report, folder: Path) -> Opened:
     """A report over drawn clips, which keeps no questions."""
     from macd_studio.evals.printing.figures import page
-    from macd_studio.evals.printing.report import markdown
+    from macd_studio.evals.printing.report import sections
     from macd_studio.evals.printing.report_files import pictures
 
-    shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
-    back = f"<nav>{link_home(HOME)}</nav>"
-    return Opened(frozenset(), {INDEX: text_file(_with_links(shown, back), "html")})
-
-
-def _with_links(page: str, links: str) -> str:
-    return page.replace("<body>\n", f"<body>\n{links}\n", 1)
+    above = _ABOVE(home=link_home(HOME), questions="")
+    drawn = list(pictures(report).values())
+    shown = page(str(report["benchmark"]), sections(report), drawn, above=above)
+    return Opened(frozenset(), {INDEX: text_file(shown, "html")})
 
 
 def routes(settings: ServerSettings) -> list[Route]:

@@ -68,21 +68,23 @@ log = logging.getLogger(__name__)
 class Job:
     """A run as the form asks for it, checked as far as can be without video and models.
 
-    anyway: answers are asked for, whatever the clip is. truth: the right answer where it is known.
-    tracks: a file with the clip's objects, which takes the detector's place. upload: the clip, or
-    None of an example. default_detector: that the page chose for the clip. All as it was when the
-    run was asked for: the form may change while it waits. counterpart: another clip of the same
-    scene, which the answer is contrasted with, too.
+    All is as it was when the run was asked for: the form may change while it waits.
     """
 
     video: str
     spec: RunSpec
     anyway: bool = False
+    """Whether answers are asked for whatever the clip is."""
     truth: str = ""
+    """The right answer where it is known."""
     tracks: str | None = None
+    """A file with the clip's objects, which takes the detector's place."""
     upload: str | None = None
+    """The clip's file; None of an example."""
     default_detector: str = EMBEDDED
+    """The detector that the page chose for the clip."""
     counterpart: str | None = None
+    """Another clip of the same scene, which the answer is contrasted with, too."""
 
     def form(self, clip: Clip) -> Form:
         """What the form held when the run was asked for, with the title of its clip."""
@@ -246,7 +248,7 @@ class Runs:
 
     def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
         estimator = self.store.estimator
-        # holds no place in the line: what strangers' files hold may take its time
+        # holds no place in the line: what untrusted files hold may take long
         placed, times = yield from self._place_tracks(session, job)
         with ExitStack() as stack:
             planned = work_of_spec(job.spec)
@@ -308,7 +310,7 @@ class Runs:
         tickets: tuple[Ticket, ...],
         events: Iterator[Event],
     ) -> Iterator[Updates]:
-        """Shows a run as it goes on, and its end."""
+        """Shows the progress of a run, and its end."""
         frames, sent = None, 0.0  # frames: those the viewer has already
         for event in events:
             if event.trace is None:

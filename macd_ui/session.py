@@ -54,48 +54,51 @@ class Form:
 
 @dataclass(eq=False)
 class Session:
-    """One visitor's tab: what it shows, what its form holds, a running job if any.
-
-    current: the trace on the page, which can be saved; None until the first example is replaced.
-    lost: the page shows a run of a former session of this tab, which the server has forgotten.
-    pending: the run whose first results are on the page. plot_open: whether the strength plot is
-    unfolded. token: in the addresses of its files, which need the visitor's cookie too. visitor:
-    who may open only so many; browser: who may have its files; owner: for a call of a program, the
-    key of the program's connection. fetched: the trace that was last downloaded, by its number.
-    answered: the job has reported its end; what is left of it, such as comparing its masks with
-    controls, another job waits for. random_clip: the last one that was drawn. default_detector:
-    that the page chose for the clip. undo_stack, redo_stack: traces before and after, the nearest
-    last.
-    """
+    """One visitor's tab: what it shows, what its form holds, a running job if any."""
 
     key: str = ""
     visitor: str = ""
+    """The visitor, who may open only so many."""
     browser: str = ""
+    """The browser that may have its files."""
     owner: str = ""
+    """For a call of a program, the key of the program's connection."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """A part of the addresses of its files, which need the visitor's cookie too."""
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
     answered: bool = False
+    """Whether the job has reported its end; what is left of it, such as comparing its masks with
+    controls, another job waits for."""
     current: StoredTrace | None = None
+    """The trace on the page, which can be saved; None until the first example is replaced."""
     lost: bool = False
+    """Whether the page shows a run of a former session of this tab, which the server has
+    forgotten."""
     fetched: int = 0
+    """The trace that was last downloaded, by its number."""
     pending: RunRequest | None = None
+    """The run whose first results are on the page."""
     form: Form = field(default_factory=Form)
     cache: StageCache | None = None
     bench: Workbench | None = None
     undo_stack: list[StoredTrace] = field(default_factory=list)
     redo_stack: list[StoredTrace] = field(default_factory=list)
+    """`undo_stack` and `redo_stack`: traces before and after, the nearest last."""
     link: str = ""
     models: tuple[str, str] | None = None
     plot_open: bool = False
+    """Whether the strength plot is unfolded."""
     random_clip: RandomClip | None = None
+    """The last clip that was drawn."""
     default_detector: str = EMBEDDED
+    """The detector that the page chose for the clip."""
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None
 
     def begin(self) -> bool:
-        """Takes the session for a job; False while another one goes on.
+        """Takes the session for a job; False while another one runs.
 
         A job that has reported its end is waited for, however busy the machine is.
         """

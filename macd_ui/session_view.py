@@ -310,7 +310,7 @@ def joined(*parts: Updates) -> Updates:
 
 MOST_LINES, MOST_POINTS = 100, 20_000
 """Objects of the strength plot, as many as a run has at most, and its points: twice those of the
-longest ascent with that many objects. A file of a stranger may hold more: 1,000 objects take
+longest ascent with that many objects. An untrusted file may hold more: 1,000 objects take
 minutes to draw, and millions of points stop the browser."""
 
 

@@ -69,61 +69,60 @@ KEPT_ALONE = KeptLimits(8 * 10**9, 8 * 10**9)
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What this server allows, and to whom.
-
-    public: strangers use it: models are chosen from a list, options and time are bounded. space:
-    it runs as a Hugging Face Space, whose pages are shown inside those of huggingface.co.
-    hosts: names and addresses beside loopback that the page may be asked for by. backbones,
-    detectors, segmenters: what visitors of a public server may choose. run_seconds: the longest
-    that one public run may compute. log_content: whether questions, file names and error texts are
-    logged.
-    study: a study file whose raters are served. only_study: everything but its own pages is then
-    the organiser's.
-    gallery: a folder of traces that everybody who sees the page may see; None: the examples.
-    gallery_dataset: a dataset on the hub whose traces are that folder.
-    mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
-    quota of the visitor, as on a Space whose GPUs are shared.
-    study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
-    study_login: whoever signs in with an account of the hub may rate, without an invitation.
-    results: a report folder that everybody who sees the page may see; None: no results.
-    proxies: networks of the proxies before this server, which are believed when they say for whom,
-    for which host and by which protocol they ask.
-    weights: how real backbones are quantised when they are loaded. offload: whether what does not
-    fit the device is kept off it.
-    kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
-    max_megabytes: of the largest file that is taken; None: see `largest_mb`.
-    visitors_per_address: how many people one address stands for, as that of a school does.
-    place: the address of the page, where a proxy shows it below a path or by another host.
-    """
+    """What this server allows, and to whom."""
 
     host: str = "127.0.0.1"
     port: int = PORT
     public: bool = False
+    """Whether anybody may use it: models are chosen from a list, options and time are bounded."""
     space: bool = False
+    """Whether it runs as a Hugging Face Space, whose pages are shown inside those of
+    huggingface.co."""
     hosts: tuple[str, ...] = ()
+    """Names and addresses beside loopback that the page may be asked for by."""
     auth: str | None = None
     backbones: tuple[str, ...] = (EMBEDDED,)
     detectors: tuple[str, ...] = (EMBEDDED, *named("nothing"))
     segmenters: tuple[str, ...] = (COLOURS,)
+    """`backbones`, `detectors` and `segmenters`: what visitors of a public server may choose."""
     run_seconds: float = 120.0
+    """The longest that one public run may compute."""
     visitor: VisitorLimits = ORDINARY
     log_content: bool = False
+    """Whether questions, file names and error texts are logged."""
     study: str | None = None
+    """A study file whose raters are served."""
     only_study: bool = False
+    """Whether all but the pages of the study is the organiser's."""
     gallery: str | None = None
+    """A folder of traces that everybody who sees the page may see; None: the examples."""
     gallery_dataset: str | None = None
+    """A dataset on the hub whose traces are that folder."""
     mcp: bool = False
+    """Whether programs of this machine may use it as an MCP server."""
     gpu_quota: bool = False
+    """Whether runs are charged to a quota of the visitor, as on a Space whose GPUs are shared."""
     study_dataset: str | None = None
+    """A dataset on the hub that keeps the ratings of the study where the disk does not last."""
     study_login: bool = False
+    """Whether anybody who signs in with an account of the hub may rate without an invitation."""
     results: str | None = None
+    """A report folder that everybody who sees the page may see; None: no results."""
     proxies: tuple[Network, ...] = ()
+    """Networks of the proxies before this server, which are believed when they say for whom, for
+    which host and by which protocol they ask."""
     kept_mb: float | None = None
+    """Megabytes of memory that tabs may keep between clicks, all together; None: see `kept`."""
     weights: Weights = "as-is"
+    """How real backbones are quantised when they are loaded."""
     offload: bool = False
+    """Whether what does not fit the device is kept off it."""
     max_megabytes: float | None = None
+    """Size of the largest file that is taken; None: see `largest_mb`."""
     visitors_per_address: int = 1
+    """How many people one address stands for, as that of a school does."""
     place: Place = ANYWHERE
+    """The address of the page, where a proxy shows it below a path or by another host."""
 
     @property
     def largest_mb(self) -> float:

@@ -1,4 +1,4 @@
-"""What the served sub-sites share: files, page frame, routes, folders of a static export, commands.
+"""What the served sub-sites share: files, links, routes, folders of a static export, commands.
 
 Each of gallery, learn, results and documents names its files by their path and makes one when it is
 asked for; here they become routes of the app, or a folder that opens from disk.
@@ -9,16 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.commands import pipe_closed
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.shipped import document_style
+from macd_studio.core.pages.frame import document, template
 from macd_studio.core.text.words import visible
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.viewer.export import COMPUTING, LINKED
@@ -44,35 +44,14 @@ def text_file(text: str, kind: str) -> File:
     return File(text.encode("utf-8", "replace"), f"text/{kind}; charset=utf-8")
 
 
-def page_frame(
-    title: str,
-    body: str,
-    *,
-    language: str = "en",
-    policy: str = "",
-    style: str = "",
-    inline_style: str = "",
-    body_class: str = "",
-) -> str:
-    """A page of a site as HTML. title: text; body: HTML.
-
-    policy: of its content, for a page that opens from disk. style: address of its styles.
-    """
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n' if policy else ""
-    links = f'<link rel="stylesheet" href="{style}">\n' if style else ""
-    links += f"<style>\n{inline_style}</style>\n" if inline_style else ""
-    opened = f'<body class="{body_class}">' if body_class else "<body>"
-    return (
-        f'<!doctype html>\n<html lang="{escape(language)}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"{head}<title>{escape(title)} · MACD Studio</title>\n{links}</head>\n"
-        f"{opened}\n{body}\n</body>\n</html>\n"
-    )
+def titled(title: str) -> str:
+    """What the tab of a page of this program is called."""
+    return f"{title} · MACD Studio"
 
 
-def link_home(address: str) -> str:
+def link_home(address: str) -> Markup:
     """A link to the page; "" without an address."""
-    return f'<a href="{escape(address)}">To the page</a>' if address else ""
+    return Markup('<a href="{}">To the page</a>').format(address) if address else Markup("")
 
 
 def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, str]:
@@ -93,6 +72,12 @@ def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, st
     }
 
 
+_MISSING = template("""\
+<h1>There is nothing here</h1><p>{{ words }}</p><ul>
+{%- for name, where in links.items() %}<li><a href="{{ where }}">{{ name }}</a></li>{% endfor %}
+</ul>""")
+
+
 def missing_page(words: str, path: str) -> Response:
     """What is answered where there is nothing: why, and links to what there is.
 
@@ -101,9 +86,7 @@ def missing_page(words: str, path: str) -> Response:
     up = "../" * (path.count("/") + 1)
     links = {"The page": up, "Course": f"{up}learn/", "Gallery": f"{up}gallery/"}
     links |= {"Documentation": f"{up}docs/"}
-    items = "".join(f'<li><a href="{where}">{name}</a></li>' for name, where in links.items())
-    body = f"<main><h1>There is nothing here</h1><p>{escape(words)}</p><ul>{items}</ul></main>"
-    page = page_frame("Nothing here", body, inline_style=document_style("46rem"))
+    page = document(titled("Nothing here"), _MISSING(words=words, links=links), "46rem")
     headers = {"Content-Security-Policy": TEXT_ALONE, "X-Content-Type-Options": "nosniff"}
     return Response(page, 404, headers, "text/html")
 

@@ -171,7 +171,7 @@ def adjudication_figures(
     """What the report says of disputed items: plain values.
 
     differences: by the other arm, the primary outcome with adjudicated values; {} without any.
-    revoked: adjudicators whose link no longer opens, of whom nothing else here speaks.
+    revoked: adjudicators whose link no longer opens, who are named nowhere else here.
     """
     found = disputes(main, named, scale)
     gone = {r.id for r in raters if r.revoked}

@@ -40,19 +40,19 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge did. events, raters: how many were added.
-
-    renamed: pairs of the name that a rater had and the one they have here. changed: how many of
-    the events do not fit their hash. orphans: events of raters or screens that the branch lacks,
-    which were left out. forks: those that came to light by this merge.
-    """
+    """What a merge did."""
 
     events: int
     raters: int
+    """`events` and `raters`: how many were added."""
     renamed: tuple[tuple[str, str], ...]
+    """Pairs of the name that a rater had and the one they have here."""
     changed: int
+    """Events that do not fit their hash."""
     orphans: int
+    """Events of raters or screens that the branch lacks, which were left out."""
     forks: tuple[Fork, ...]
+    """Forks that came to light by this merge."""
 
     def lines(self) -> list[str]:
         """In words, for the organiser."""

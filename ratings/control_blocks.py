@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core.pages.blocks import Paragraph, Table
 from macd_studio.core.text.words import count
-from macd_studio.ratings.blocks import Block, share_text, with_interval
+from macd_studio.ratings.numbers import share_text, with_interval
 from macd_studio.ratings.plan import PAIRS
 
 
@@ -27,7 +28,7 @@ def outcome_text(report: dict[str, Any], estimate: dict[str, float | None]) -> s
     return with_interval(estimate, sign=True)
 
 
-def preference_blocks(report: dict[str, Any]) -> list[Block]:
+def preference_blocks(report: dict[str, Any]) -> list[str]:
     """How often each arm was preferred, and with three arms or more the Bradley-Terry scale."""
     first, p = report["study"]["arms"][0], report["preferences"]
     head = ("pair", f"{first} preferred", "no difference", "the other preferred")
@@ -40,18 +41,18 @@ def preference_blocks(report: dict[str, Any]) -> list[Block]:
         f"{count(cannot, 'screen')} could not be judged. Shares count no difference as half; their"
         " 95 % intervals are over raters and clips (docs/rating.md)."
     )
-    out = [Block("table", rows=(head, *body)), Block("p", text)]
+    out: list[str] = [Table(head, body), Paragraph(text)]
     if p["scale"]:
         title = ("mask", f"log odds of being preferred to {first} (Bradley-Terry)")
         scale = ((arm, with_interval(e)) for arm, e in p["scale"].items())
-        out.append(Block("table", rows=(title, *scale)))
+        out.append(Table(title, scale))
     return out
 
 
-def control_blocks(report: dict[str, Any]) -> list[Block]:
+def control_blocks(report: dict[str, Any]) -> list[str]:
     """Overlap of every item, and the difference by thirds of it."""
     first = report["study"]["arms"][0]
-    out = []
+    out: list[str] = []
     for other, c in report["controls"].items():
         shares = [row["overlap"] for row in c["items"]]
         what = f" ({c['what']})" if c["what"] else ""
@@ -60,7 +61,7 @@ def control_blocks(report: dict[str, Any]) -> list[Block]:
             f" of {count(len(shares), 'item')}; {min(shares):.0%} to {max(shares):.0%}. Where two"
             " masks share much, their ratings differ less."
         )
-        out.append(Block("p", text))
+        out.append(Paragraph(text))
         if c["thirds"]:
             head = ("overlap", "items", "pairs", outcome_name(report, other))
             body = (
@@ -68,12 +69,12 @@ def control_blocks(report: dict[str, Any]) -> list[Block]:
                  outcome_text(report, t["difference"]))
                 for t in c["thirds"]
             )  # fmt: skip
-            out.append(Block("table", rows=(head, *body)))
-    out.append(Block("table", rows=_items(report["controls"], first)))
+            out.append(Table(head, body))
+    out.append(_items(report["controls"], first))
     return out
 
 
-def _items(controls: Mapping[str, Any], first: str) -> tuple[tuple[str, ...], ...]:
+def _items(controls: Mapping[str, Any], first: str) -> Table:
     """A row for every item: what the first arm hides of it, and what each other one shares."""
     found: dict[int, dict[str, Any]] = {}
     for other, c in controls.items():
@@ -85,7 +86,7 @@ def _items(controls: Mapping[str, Any], first: str) -> tuple[tuple[str, ...], ..
          *(f"{row[other]:.0%}" if other in row else "–" for other in controls))
         for item, row in sorted(found.items())
     )  # fmt: skip
-    return (head, *body)
+    return Table(head, body)
 
 
 def left_out_line(sizes: Mapping[str, Sequence[float]]) -> str:

@@ -45,25 +45,27 @@ KEYS = {"uuid", "kind", "task", "side", "old", "new", "note", "tab", "count", "t
 class Event:
     """One keystroke or click.
 
-    uuid: made by the browser; the same event sent twice counts once. side: 0 left, 1 right. old,
-    new: ratings before and after, None where there was none. tab, count: which tab sent it, and its
-    how manieth. A preference is NO_DIFFERENCE, LEFT or RIGHT, or None where it is taken back. A
-    reason's word is its note, and new is 1, or None where it is taken back. After `finish` nothing
-    changes. client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
-    since the item appeared, by a clock that never jumps.
+    A preference is NO_DIFFERENCE, LEFT or RIGHT, or None where it is taken back. A reason's word is
+    its note, and `new` is 1, or None where it is taken back. After `finish` nothing changes.
     """
 
     uuid: str
+    """An id that the browser made; the same event sent twice counts once."""
     kind: Kind
     tab: str
     count: int
+    """`tab` and `count`: the tab that sent it, and its number among the tab's events."""
     client_time: float
+    """Milliseconds since 1970 by the browser's clock, which may be wrong."""
     task: str | None = None
     side: int | None = None
+    """0 left, 1 right."""
     old: int | None = None
     new: int | None = None
+    """`old` and `new`: ratings before and after, None where there was none."""
     note: str | None = None
     elapsed_ms: float | None = None
+    """Milliseconds since the item appeared, by a clock that never jumps."""
 
 
 def refused_again(event: Event, rater: int, stored: Iterable[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from macd_studio.ratings.schema import CONTROLS, EVENTS, VERSION, insert_row
 
 def migrate(db: sqlite3.Connection) -> None:
     """Brings an open study to the present version, in one transaction."""
-    db.execute("PRAGMA foreign_keys = OFF")  # tables are made anew under the same names
+    db.execute("PRAGMA foreign_keys = OFF")  # tables are made again under the same names
     db.execute("BEGIN IMMEDIATE")
     while (version := db.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
         MIGRATIONS[version](db)

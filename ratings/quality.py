@@ -27,39 +27,42 @@ from macd_studio.ratings.stats import Z, spearman
 class Quality:
     """One rater. NaN where there is nothing to judge by.
 
-    done: share of the screens they went through. gold: share of known ratings met. repeat_same,
-    repeat_apart, repeat_far: of `repeated` masks seen twice, the share of equal ratings, the mean
-    distance, and the share two points or more apart once the rater's lean to a side is taken out
-    (`_far`).
-    left: of `decided` screens, the share on which the left mask got the higher rating. spread:
-    standard deviation of the main ratings. others: correlation with the mean of the other raters
-    over the same masks, of which there are `compared`. seconds: median on an item, of `timed`.
-    reasons: why the report names them; rules: the same as words of RULES.
-
     In a study of pairs one preference rates both masks of a screen, so that only the left mask is
     counted: two numbers that follow from each other are no two observations.
     """
 
     rater: int
     done: float
+    """Share of the screens they went through."""
     ratings: int
     skipped: int
     flagged: int
     gold: float
+    """Share of known ratings met."""
     gold_count: int
     repeat_same: float
     repeat_apart: float
     repeat_far: float
+    """`repeat_same`, `repeat_apart` and `repeat_far`: of `repeated` masks seen twice, the share of
+    equal ratings, the mean distance, and the share two points or more apart once the rater's lean
+    to a side is taken out (`_far`)."""
     repeated: int
     left: float
+    """Of `decided` screens, the share on which the left mask got the higher rating."""
     decided: int
     spread: float
+    """Standard deviation of the main ratings."""
     others: float
+    """Correlation with the mean of the other raters over the same masks, of which there are
+    `compared`."""
     compared: int
     seconds: float
+    """Median time on an item, of `timed` items."""
     timed: int
     reasons: tuple[str, ...]
+    """Why the report names them."""
     rules: tuple[str, ...]
+    """The same reasons as words of RULES."""
 
 
 RULES = ("known items", "repeats", "sides", "one rating", "time", "others")

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 from macd_studio.core.masking.controls import ELSEWHERE
-from macd_studio.core.system.shipped import document_style
-from macd_studio.core.text.words import count, visible
+from macd_studio.core.pages.blocks import BOLD, Heading, Paragraph, Table, as_html, as_markdown
+from macd_studio.core.pages.frame import document
+from macd_studio.core.text.words import count
 from macd_studio.ratings.adjudication_blocks import adjudication_blocks
-from macd_studio.ratings.blocks import (
-    BOLD,
-    DASH,
-    Block,
-    number,
-    percent,
-    share_text,
-    signed,
-    with_interval,
-)
 from macd_studio.ratings.control_blocks import (
     control_blocks,
     left_out_line,
@@ -27,6 +17,14 @@ from macd_studio.ratings.control_blocks import (
     preference_blocks,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.numbers import (
+    DASH,
+    number,
+    percent,
+    share_text,
+    signed,
+    with_interval,
+)
 from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
@@ -34,49 +32,46 @@ from macd_studio.ratings.stats import GOOD, least_sd
 
 def markdown(report: dict[str, Any]) -> str:
     """The report as Markdown; texts from outside cannot become markup."""
-    return "\n\n".join(_markdown(b) for b in blocks(report)) + "\n"
+    return as_markdown(blocks(report))
 
 
 def html_page(report: dict[str, Any]) -> str:
     """The report as a page of its own, without scripts and without other files."""
-    body = "\n".join(_html(b) for b in blocks(report))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Rating study</title><style>{document_style('56rem')}</style></head>\n"
-        f"<body><main>\n{body}\n</main></body></html>\n"
-    )
+    return document("Rating study", as_html(blocks(report)), "56rem")
 
 
-def blocks(report: dict[str, Any]) -> list[Block]:
+def blocks(report: dict[str, Any]) -> list[str]:
     """Everything the report says, in order. report: as `ratings.report.figures` gives it."""
     study = report["study"]
-    out = [Block("h1", "Rating study"), *_head(report), Block("h2", "How the masks are rated")]
+    out: list[str] = [
+        Heading("Rating study", 1),
+        *_head(report),
+        Heading("How the masks are rated", 2),
+    ]
     if report.get("preferences"):
         out += preference_blocks(report)
     else:
-        out += [Block("table", rows=_arm_table(report)), Block("p", _paper_line(report))]
+        out += [_arm_table(report), Paragraph(_paper_line(report))]
     out += _differences(report)
     if report.get("controls"):
-        out += [Block("h2", "What the masks share"), *control_blocks(report)]
+        out += [Heading("What the masks share", 2), *control_blocks(report)]
     if any(row["low"] > row["without"] for row in report.get("reasons", {}).values()):
-        out += [Block("h2", "Why masks were rated low"), *_reasons(report)]
-    out += [Block("h2", "Agreement"), *_agreement(report)]
+        out += [Heading("Why masks were rated low", 2), *_reasons(report)]
+    out += [Heading("Agreement", 2), *_agreement(report)]
     if (report.get("adjudication") or {}).get("rated"):
-        out += [Block("h2", "Disputed items"), *adjudication_blocks(report)]
-    out += [Block("h2", "What raters say about the gradient"), *_gradient(report)]
-    out += [Block("h2", "Raters"), *_raters(report)]
-    out += [Block("h2", "How this was planned"), Block("table", rows=_plan_table(study))]
+        out += [Heading("Disputed items", 2), *adjudication_blocks(report)]
+    out += [Heading("What raters say about the gradient", 2), *_gradient(report)]
+    out += [Heading("Raters", 2), *_raters(report)]
+    out += [Heading("How this was planned", 2), _plan_table(study)]
     return out
 
 
-def _head(report: dict[str, Any]) -> list[Block]:
+def _head(report: dict[str, Any]) -> list[str]:
     study = report["study"]
-    out = []
+    out: list[str] = []
     if study["simulated_raters"]:
         out.append(
-            Block(
-                "p",
+            Paragraph(
                 f"{BOLD}SIMULATED.{BOLD} {study['simulated_raters']} of"
                 f" {count(study['raters_invited'], 'rater')} are programs (python -m ratings"
                 " simulate). These figures say nothing about any mask; they show what the report"
@@ -84,8 +79,7 @@ def _head(report: dict[str, Any]) -> list[Block]:
             )
         )
     out.append(
-        Block(
-            "p",
+        Paragraph(
             f"{count(study['items'], 'item')}, {study['design']} design, arms"
             f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
             f" {study['raters_planned']} planned, {count(study['ratings'], _unit(study))}; the"
@@ -95,20 +89,19 @@ def _head(report: dict[str, Any]) -> list[Block]:
     if study["left_out"]:
         lines = ", ".join(f"{x['clip']} ({x['reason']})" for x in study["left_out"])
         sizes = left_out_line(report.get("left_out_sizes", {}))
-        out.append(Block("p", f"Left out: {lines}.{sizes}"))
+        out.append(Paragraph(f"Left out: {lines}.{sizes}"))
     if study.get("changed"):
         changed = ", ".join(study["changed"])
         out.append(
-            Block(
-                "p",
+            Paragraph(
                 "This version of the program analyses otherwise than was preregistered:"
                 f" {changed}. The version that made the study gives the preregistered figures.",
             )
         )
     if any((known := study.get("known") or {}).values()):
-        out.append(Block("p", _known_line(known)))
+        out.append(Paragraph(_known_line(known)))
     for fork in report.get("forks", ()):
-        out.append(Block("p", f"{fork['text'][0].upper()}{fork['text'][1:]}."))
+        out.append(Paragraph(f"{fork['text'][0].upper()}{fork['text'][1:]}."))
     return out
 
 
@@ -126,8 +119,9 @@ def _known_line(known: dict[str, int]) -> str:
     return text
 
 
-def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
-    rows: list[tuple[str, ...]] = [("mask", "ratings", "mean", "SD", "P(rating ≥ 4)", "1 2 3 4 5")]
+def _arm_table(report: dict[str, Any]) -> Table:
+    heads = ("mask", "ratings", "mean", "SD", "P(rating ≥ 4)", "1 2 3 4 5")
+    rows: list[tuple[str, ...]] = []
     for arm, a in report["arms"].items():
         rows.append((
             arm, str(a["ratings"]), with_interval(a["mean"]), with_interval(a["sd"]),
@@ -136,7 +130,7 @@ def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     for arm, p in (report["paper"] or {"arms": {}})["arms"].items():
         good = f"{p['at_least_4']:.0%}"
         rows.append((f"{arm}, the paper's", DASH, f"{p['mean']:.2f}", f"{p['sd']:.2f}", good, DASH))
-    return tuple(rows)
+    return Table(heads, rows)
 
 
 def _paper_line(report: dict[str, Any]) -> str:
@@ -159,8 +153,8 @@ def _paper_line(report: dict[str, Any]) -> str:
     return " ".join(lines)
 
 
-def _differences(report: dict[str, Any]) -> list[Block]:
-    out = []
+def _differences(report: dict[str, Any]) -> list[str]:
+    out: list[str] = []
     for title, parts in (
         ("", report["differences"]),
         (f"Without {', '.join(report['named'])}", report["differences_without_named"]),
@@ -174,16 +168,16 @@ def _differences(report: dict[str, Any]) -> list[Block]:
             )
             if not title:
                 text += f" {other} hides {area['least']:.3f} to {area['most']:.3f} of the pixels."
-            out.append(Block("p", text))
+            out.append(Paragraph(text))
             if not title and d["power"]:
                 scale = report["study"].get("scale", RATINGS)
-                out.append(Block("p", power_line(d["power"], d["half_width"], scale)))
+                out.append(Paragraph(power_line(d["power"], d["half_width"], scale)))
             elif not title and d["pairs"] and d["too_few_to_stop"]:
-                out.append(Block("p", d["too_few_to_stop"]))
+                out.append(Paragraph(d["too_few_to_stop"]))
             if not title and len(d["own"]) > 1:
                 own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
                 head = ("rater", f"{outcome_name(report, other)}: over clips")
-                out.append(Block("table", rows=(head, *own)))
+                out.append(Table(head, own))
     return out
 
 
@@ -218,7 +212,7 @@ def power_line(meter: dict[str, Any], half_width: float | None, scale: str = RAT
     return f"{now}{aim} takes more raters and more clips: neither alone is enough."
 
 
-def _reasons(report: dict[str, Any]) -> list[Block]:
+def _reasons(report: dict[str, Any]) -> list[str]:
     rows: list[tuple[str, ...]] = [
         ("mask", f"ratings of {MOST_LOW} or lower", *REASONS.values(), "no reason given")
     ]
@@ -226,14 +220,13 @@ def _reasons(report: dict[str, Any]) -> list[Block]:
         counts = (row["low"], *row["given"].values(), row["without"])
         rows.append((arm, *map(str, counts)))
     text = "Raters may give reasons for a low rating, several or none."
-    return [Block("p", text), Block("table", rows=tuple(rows))]
+    return [Paragraph(text), Table(rows[0], rows[1:])]
 
 
-def _agreement(report: dict[str, Any]) -> list[Block]:
+def _agreement(report: dict[str, Any]) -> list[str]:
     a, sides = report["agreement"], report["sides"]
-    out = [
-        Block(
-            "p",
+    out: list[str] = [
+        Paragraph(
             f"Krippendorff's alpha, ordinal: {BOLD}{with_interval(a['alpha'])}{BOLD} over"
             f" {count(a['masks'], 'mask')} with two ratings or more.",
         )
@@ -242,11 +235,10 @@ def _agreement(report: dict[str, Any]) -> list[Block]:
         head = ("raters", "masks", "quadratic weighted kappa")
         body = ((" and ".join(k["raters"]), str(k["masks"]), number(k["kappa"]))
                 for k in a["kappas"])  # fmt: skip
-        out.append(Block("table", rows=(head, *body)))
+        out.append(Table(head, body))
     if sides["screens"]:
         out.append(
-            Block(
-                "p",
+            Paragraph(
                 f"The left mask got the higher rating on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
@@ -254,7 +246,7 @@ def _agreement(report: dict[str, Any]) -> list[Block]:
     return out
 
 
-def _gradient(report: dict[str, Any]) -> list[Block]:
+def _gradient(report: dict[str, Any]) -> list[str]:
     g = report["gradient"]
     text = (
         "Rank correlation, over"
@@ -262,7 +254,7 @@ def _gradient(report: dict[str, Any]) -> list[Block]:
         " more raters give to masks that hide the object:"
         f" {BOLD}{with_interval(g['correlation'])}{BOLD}."
     )
-    out = [Block("p", text)]
+    out: list[str] = [Paragraph(text)]
     if g["objects"]:
         head = ("item", "object", "gradient", "rating per object hidden")
         body = (
@@ -270,13 +262,13 @@ def _gradient(report: dict[str, Any]) -> list[Block]:
              signed(o["slope"], 2))
             for o in g["objects"]
         )  # fmt: skip
-        out.append(Block("table", rows=(head, *body)))
+        out.append(Table(head, body))
     return out
 
 
-def _raters(report: dict[str, Any]) -> list[Block]:
+def _raters(report: dict[str, Any]) -> list[str]:
     if not report["raters"]:
-        return [Block("p", "Nobody has rated yet.")]
+        return [Paragraph("Nobody has rated yet.")]
     head = ("rater", "done", "ratings", "known items", "repeats equal", "repeats apart",
             "left higher", "SD", "with others", "seconds", "named because")  # fmt: skip
     rows = [head]
@@ -287,11 +279,11 @@ def _raters(report: dict[str, Any]) -> list[Block]:
             number(q["spread"]), number(q["others"]), number(q["seconds"], 1),
             "; ".join(q["reasons"]) or DASH,
         ))  # fmt: skip
-    out = [Block("table", rows=tuple(rows))]
+    out: list[str] = [Table(rows[0], rows[1:])]
     if report["conflicts"]:
         out.append(
-            Block(
-                "p", f"{count(report['conflicts'], 'rating')} changed one of another tab or device."
+            Paragraph(
+                f"{count(report['conflicts'], 'rating')} changed one of another tab or device."
             )
         )
     return out
@@ -301,44 +293,8 @@ def _unit(study: dict[str, Any]) -> str:
     return "preference" if study.get("scale") == PAIRS else "rating"
 
 
-def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
-    return (("what", "as preregistered"), *((k, v) for k, v in study["plan"].items()))
-
-
-def _escaped(text: str) -> str:
-    """A cell or a paragraph as Markdown: no markup of others, no line break."""
-    flat = BOLD.join(_parts(text))
-    for sign in ("\\", "|", "`", "_", "*"):
-        flat = flat.replace(sign, f"\\{sign}")
-    return flat.replace("<", "&lt;").replace("](", "]\\(").replace(BOLD, "**")
-
-
-def _parts(text: str) -> list[str]:
-    """The text on one line, cut where bold begins and ends: every second part is bold."""
-    return [visible(part) for part in " ".join(text.split()).split(BOLD)]
-
-
-def _markdown(block: Block) -> str:
-    if block.kind == "table":
-        head, *body = ([_escaped(c) for c in row] for row in block.rows)
-        lines = [head, ["---"] * len(head), *body]
-        return "\n".join(f"| {' | '.join(row)} |" for row in lines)
-    mark = {"h1": "# ", "h2": "## "}.get(block.kind, "")
-    return mark + _escaped(block.text)
-
-
-def _html(block: Block) -> str:
-    if block.kind == "table":
-        head, *body = block.rows
-        rows = ["<tr>" + "".join(f"<th>{_html_text(c)}</th>" for c in head) + "</tr>"]
-        rows += ["<tr>" + "".join(f"<td>{_html_text(c)}</td>" for c in r) + "</tr>" for r in body]
-        return '<table tabindex="0">' + "".join(rows) + "</table>"
-    return f"<{block.kind}>{_html_text(block.text)}</{block.kind}>"
-
-
-def _html_text(text: str) -> str:
-    parts = map(html.escape, _parts(text))
-    return "".join(f"<b>{p}</b>" if i % 2 else p for i, p in enumerate(parts))
+def _plan_table(study: dict[str, Any]) -> Table:
+    return Table(("what", "as preregistered"), study["plan"].items())
 
 
 def _who(q: dict[str, Any]) -> str:

@@ -61,7 +61,7 @@ LEAST_TO_STOP = 3
 """Raters who were not named, below which nothing is said of when to stop."""
 TOO_FEW = "When to stop is not told before three raters who were not named have rated."
 LEAST_CONTRAST = 0.05
-"""Spread over arms of the share hidden of an object, below which ratings say nothing of it."""
+"""Spread over arms of the share hidden of an object, below which ratings say nothing about it."""
 
 
 def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:

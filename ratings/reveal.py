@@ -62,7 +62,7 @@ def revealed(study: Study) -> dict[str, Any]:
 
 
 def verify(preregistration: str, revealed: dict[str, Any]) -> list[dict[str, Any]]:
-    """The items of a study, after every digest of its preregistration was computed anew.
+    """The items of a study, after every digest of its preregistration was computed again.
 
     preregistration: its text. Raises StudyError with the first thing that does not fit.
     """

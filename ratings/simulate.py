@@ -21,7 +21,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Truth:
-    """What a simulated rater knows of a mask: its arm, and the middle of its known rating."""
+    """What a simulated rater knows about a mask: its arm, and the middle of its known rating."""
 
     arm: str
     known: float | None

@@ -26,20 +26,17 @@ GREY = (0.5, 0.5, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One clip and one question.
-
-    frames: (T, H, W, 3) RGB 0-255 as they are shown; times: (T,) seconds. kept: which frames of the
-    trace they are. fill: RGB in [0, 1] of the mean fill. problem: why it cannot be rated, else "".
-    motion: pictures of the clip between its frames, as WebP, with their times (P,) in seconds; they
-    are shown without a mask, since only the frames are masked. Empty: the frames alone.
-    """
+    """One clip and one question."""
 
     name: str
     sha256: str
     question: str
     frames: Pixels
+    """(T, H, W, 3) RGB 0-255 as they are shown."""
     times: NDArray[np.float64]
+    """(T,) times of the frames, seconds."""
     kept: tuple[int, ...]
+    """Numbers of these frames in the trace."""
     tracks: tuple[Track, ...]
     groups: tuple[tuple[int, ...], ...]
     trace_frames: int
@@ -48,8 +45,12 @@ class Source:
     steps: tuple[AscentStep, ...]
     counterfactual: Counterfactual | None
     fill: tuple[float, float, float]
+    """RGB of the mean fill, [0, 1]."""
     problem: str = ""
+    """Why it cannot be rated, else ""."""
     motion: tuple[bytes, ...] = ()
+    """Pictures of the clip between its frames, as WebP, with their times (P,) in seconds; they are
+    shown without a mask, since only the frames are masked. Empty: the frames alone."""
     motion_times: tuple[float, ...] = ()
 
     @property

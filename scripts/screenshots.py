@@ -66,7 +66,7 @@ def uploading(page: Page, clip: Path) -> None:
 
 
 def running(page: Page, clip: Path) -> None:
-    """A run that goes on, with its stage."""
+    """A run under way, with its stage."""
     upload(page, clip)
     page.fill("#question textarea", "Is there a car in the video?")
     page.click("#run")

@@ -41,7 +41,7 @@ def elsewhere(monkeypatch, tmp_path):
 def test_in_the_checkout_its_folders_are_modules(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["pytest"])
     assert called("core") == "python -m core"
-    assert called("evals.printing.render") == "python -m evals.printing.render"
+    assert called("evals.commands.render") == "python -m evals.commands.render"
     assert called("macd_ui") == "python app.py"
     text = "Run `python -m core show FILE`, or make browser-model"
     assert here(text) == text

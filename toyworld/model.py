@@ -155,18 +155,22 @@ def _vision_rotary(head: int, device: torch.device) -> tuple[Tensor, Tensor]:
 class Packed:
     """Several questions with answers behind one video each; every one sees the video and itself.
 
-    ids, segment, position, predictor: (B, L) long; question, answer: (B, L) bool, the tokens that
-    count in either loss. `position` counts from the first token after the prefix. `predictor` is
-    the index, in the whole sequence, of the state that predicts a token: the one before it, or the
-    end of the video for the first of a segment.
+    Tensors are (B, L): of integers, or of truth values.
     """
 
     ids: Tensor
+    """Token ids."""
     segment: Tensor
+    """Number of the question that a token belongs to, -1 for padding."""
     position: Tensor
+    """Place of a token, counted from the first one after the prefix."""
     predictor: Tensor
+    """Index, in the whole sequence, of the state that predicts a token: the one before it, or the
+    end of the video for the first of a segment."""
     question: Tensor
+    """Whether a token counts in the loss of questions."""
     answer: Tensor
+    """Whether a token counts in the loss of answers."""
 
     def to(self, device: torch.device) -> Packed:
         """A copy on `device`."""

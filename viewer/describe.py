@@ -27,13 +27,11 @@ from macd_studio.core.validation import (
     Many,
     Maybe,
     Number,
-    Numbers,
     Part,
     Rule,
     Text,
-    Texts,
-    Words,
     help_of,
+    rule_within,
     rules_of,
 )
 from macd_studio.core.view_records import AnyView, view_rules
@@ -85,7 +83,7 @@ def summary(text: str) -> str:
     for place, kind in IN_SUMMARY.items():
         helps = meanings(kind)
         for name, rule in rules_of(kind).items():
-            inner = of.rule_within(rule)
+            inner = rule_within(rule)
             if isinstance(inner, of.Row | of.Rows | RecordOf | Part) or name == "method":
                 continue
             if isinstance(inner, of.Array) and (kind is not TokenStep or name in TOKEN_OTHERWISE):
@@ -116,7 +114,7 @@ def places(
     """Where each field stands in a file, and what it holds; lead: axes before those of its own."""
     helps = meanings(kind)
     for name, rule in rules_of(kind).items():
-        inner, meaning = of.rule_within(rule), helps.get(name, "")
+        inner, meaning = rule_within(rule), helps.get(name, "")
         if isinstance(inner, of.Array):
             axes = ", ".join([*lead.split(), *inner.axes.split()]).replace("G?", "G or 0")
             yield f"arrays/{prefix}{name}.npy", f"({axes}) {meaning}"
@@ -142,7 +140,7 @@ def places(
 
 def json_schema(kind: type = Trace) -> dict[str, Any]:
     """Of the rows of a class; fields that are arrays of the file are not among them."""
-    rules = {n: r for n, r in rules_of(kind).items() if not isinstance(of.rule_within(r), of.Array)}
+    rules = {n: r for n, r in rules_of(kind).items() if not isinstance(rule_within(r), of.Array)}
     helps = meanings(kind)
     needed = [one.name for one in fields(kind) if one.name in rules and one.metadata.get(of.NEEDED)]
     return {
@@ -160,21 +158,16 @@ def _schema(rule: Rule) -> dict[str, Any]:
         case Maybe(inner):
             return {"anyOf": [{"type": "null"}, _schema(inner)]}
         case Number(low, high, whole):
-            kind = {"type": "integer" if whole else "number", "minimum": low, "maximum": high}
-            return {"anyOf": [{"type": "null"}, kind]} if rule.optional else kind
+            return {"type": "integer" if whole else "number", "minimum": low, "maximum": high}
         case Flag():
             return {"type": "boolean"}
         case Choice(among):
             return {"enum": list(among)}
-        case Words(longest, least):
+        case Text(longest, least):
             return {"type": "string", "maxLength": longest} | (
                 {"minLength": least} if least else {}
             )
-        case Text(longest):
-            return {"type": "string", "maxLength": longest}
-        case Texts(most, each) | Numbers(most, each):
-            return {"type": "array", "items": _schema(each), "maxItems": most}
-        case Many(each, least, most) | of.Exactly(each, least, most):
+        case Many(each, least, most):
             return {"type": "array", "items": _schema(each), "minItems": least, "maxItems": most}
         case of.ByName(each, most):
             return {"type": "object", "additionalProperties": _schema(each), "maxProperties": most}
@@ -205,7 +198,7 @@ def types() -> str:
 
     def find(kind: type) -> None:
         for rule in rules_of(kind).values():
-            inner = of.rule_within(rule)
+            inner = rule_within(rule)
             found = type(inner.default) if isinstance(inner, Part) else getattr(inner, "kind", None)
             if is_dataclass(found) and isinstance(found, type) and found.__name__ not in classes:
                 classes[found.__name__] = found
@@ -235,20 +228,16 @@ def _typescript(rule: Rule) -> str:
         case Maybe(inner):
             return f"{_typescript(inner)} | null"
         case Number():
-            return "number | null" if rule.optional else "number"
+            return "number"
         case Flag():
             return "boolean"
         case Choice(among):
             return " | ".join(json.dumps(word) for word in among)
-        case Words() | Text():
+        case Text():
             return "string"
-        case Texts():
-            return "string[]"
-        case Numbers():
-            return "number[]"
         case of.Line():
             return "Point[]"
-        case Many(each, least, most) | of.Exactly(each, least, most):
+        case Many(each, least, most):
             one = _typescript(each)
             if least == most:
                 return f"[{', '.join([one] * most)}]"

@@ -28,18 +28,7 @@ from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 @dataclass(frozen=True)
 class BackboneInfo:
-    """Who the model is. revision: commit on the hub, empty for a folder.
-
-    domain: what it was trained on, where that is narrower than everyday video. resample: the filter
-    that frames are really resized with, which may not be the one its processor asks for.
-    cap_pixels_per_frame: whether frames share a budget of pixels; None where the family has none.
-    repetition_penalty: of its generation config, taken after the contrast; 1 changes nothing.
-    quantised: how its weights are packed, empty where they are not; held_bytes: what they take
-    then. offloaded: the places that hold them where that is not the device alone. weights_hash: see
-    `core.checkpoint.files.weights_hash`. adapter: what was applied over the weights. server: what
-    holds the model where another process does, and log_p_error how far each log-probability that it
-    gives may be off, nats; empty and 0 elsewhere.
-    """
+    """Who the model is."""
 
     name: str
     family: str
@@ -47,18 +36,31 @@ class BackboneInfo:
     device: str
     dtype: str
     revision: str = ""
+    """Commit on the hub, empty for a folder."""
     domain: str = ""
+    """What it was trained on, where that is narrower than everyday video."""
     domain_title: str = ""
     resample: str = ""
+    """The filter that frames are really resized with, which may not be the one its processor asks
+    for."""
     cap_pixels_per_frame: bool | None = None
+    """Whether frames share a budget of pixels; None where the family has none."""
     repetition_penalty: float = 1.0
+    """Repetition penalty of its generation config, taken after the contrast; 1 changes nothing."""
     quantised: str = ""
+    """How its weights are packed, empty where they are not."""
     held_bytes: int = 0
+    """What the packed weights take."""
     offloaded: str = ""
+    """The places that hold the weights, where that is not the device alone."""
     weights_hash: str = ""
+    """Hash of the weights, see `core.checkpoint.files.weights_hash`."""
     adapter: Adapter | None = None
+    """The adapter that was applied over the weights."""
     server: str = ""
+    """The program that holds the model, where that is another process; else empty."""
     log_p_error: float = 0.0
+    """How far each log-probability of a server may be off, nats; 0 without a server."""
 
     @property
     def weight_bytes(self) -> int:
@@ -71,31 +73,33 @@ class BackboneInfo:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One clip and one question, ready for the model.
-
-    input_ids: (1, L). query: (Q,) positions of the question's tokens, and of nothing else.
-    frames: what the model reads, in 8 bits. video: (T, 3, h, w) float, the same normalised by
-    `normalise`, and nothing else, so that equal frames give equal videos. gather: index into a
-    flattened video that gives the model's own pixel tensor, so that layouts stay exact and
-    differentiable. mean, std: (3,), video = (rgb − mean)/std with rgb in [0, 1]. groups: frames of
-    each temporal patch. inputs: the family's further inputs. thought: the last tokens of
-    `input_ids`, which the model wrote itself before its answer.
-    """
+    """One clip and one question, ready for the model."""
 
     question: str
     prompt: str
     input_ids: Tensor
+    """(1, L) ids of the prompt's tokens."""
     query: Tensor
+    """(Q,) positions of the question's tokens, and of nothing else."""
     video: Tensor
+    """(T, 3, h, w) float, the frames normalised by `normalise`, and nothing else, so that equal
+    frames give equal videos."""
     frames: ModelFrames
+    """What the model reads, in 8 bits."""
     gather: Tensor
+    """Index into a flattened video that gives the model's own pixel tensor, so that layouts stay
+    exact and differentiable."""
     mean: Tensor
     std: Tensor
+    """`mean` and `std`: (3,), video = (rgb − mean)/std with rgb in [0, 1]."""
     groups: tuple[tuple[int, ...], ...]
+    """Frames of each temporal patch."""
     inputs: Mapping[str, Any]
+    """Further inputs of the family's model."""
     vision_tokens: int = 0
     notes: tuple[str, ...] = field(default=())
     thought: tuple[int, ...] = ()
+    """The last tokens of `input_ids`, which the model wrote itself before its answer."""
 
     @property
     def token_grid(self) -> tuple[int, int, int]:
@@ -274,7 +278,7 @@ class Reader(ABC):
 
     @abstractmethod
     def question_log_p(self, encoded: Encoded, views: Handle) -> NDArray[np.float64]:
-        """(B, Q) log p of the question's tokens, each after what stands before it in the prompt."""
+        """(B, Q) log p of the question's tokens, each after the tokens before it in the prompt."""
 
     @abstractmethod
     def next_rows(

@@ -22,7 +22,7 @@ PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
 """Inputs of one value a token, and that of text."""
 CACHE = "past_key_values"
 ALONG = {"position_ids", *PER_TOKEN}
-"""What the model goes on from that is (…, B, L), or (…, 1, L) for all rows."""
+"""What the model continues from that is (…, B, L), or (…, 1, L) for all rows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,7 +260,7 @@ _LEFT_OUT = {
     "layer_types", "model_type", "pad_token_id", "per_layer_config", "tie_word_embeddings",
     "transformers_version", "_name_or_path",
 }  # fmt: skip
-"""What says nothing of size, or follows from the number of layers."""
+"""What does not depend on size, or follows from the number of layers."""
 
 
 def dimensions_in(folder: str | Path) -> Dimensions:

@@ -351,7 +351,7 @@ class HfVideoLM(VideoFamily):
         return self._feed(state, [[token] for token in tokens])
 
     def advance(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
-        """See `LocalLM.advance`; what is hidden is chosen anew at every token, one by one."""
+        """See `LocalLM.advance`; what is hidden is chosen again at every token, one by one."""
         return super().advance(state, tokens) if state.prune else self._feed(state, tokens)
 
     @torch.no_grad()

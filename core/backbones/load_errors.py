@@ -18,7 +18,7 @@ COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor fil
 
 @contextmanager
 def explained(name: str, local: bool, online: bool) -> Iterator[None]:
-    """While inside, whatever is raised becomes a BackboneError, apart from a lack of memory.
+    """While inside, whatever is raised becomes a BackboneError, except a lack of memory.
 
     local: whether the model is a folder; online: whether the hub answers.
     """

@@ -38,26 +38,25 @@ class VisionCache:
 
 @dataclass(eq=False)
 class DecodeState:
-    """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
-
-    length: tokens in the cache; prompt: tokens of it that belong to the prompt. hidden: (B, N)
-    bool, the vision tokens that `prune` hid when the logits were computed.
-    query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a
-    prefill only. inputs: what the family needs to go on, its own business: the next position, and
-    where the vision tokens are. prune: what hides them, from the prefill on. prompt_tokens: ids of
-    the prompt, after a prefill and what selects rows of one.
-    """
+    """Views being decoded together: next-token logits (B, V), their cache, and how far they are."""
 
     logits: Tensor
     cache: Any
     length: int
+    """Tokens in the cache."""
     prompt: int
+    """Tokens of the cache that belong to the prompt."""
     query_logits: Tensor | None = None
+    """(B, Q, V), what predicted the question's tokens; it and `vision` come from a prefill only."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What the family needs to go on, such as the next position and where the vision tokens are."""
     prune: Prune | None = None
+    """What hides vision tokens, from the prefill on."""
     vision: VisionCache | None = None
     hidden: Tensor | None = None
+    """(B, N) bool, the vision tokens that `prune` hid when the logits were computed."""
     prompt_tokens: tuple[int, ...] = ()
+    """Ids of the prompt, after a prefill and what selects rows of one."""
 
 
 @dataclass(frozen=True)

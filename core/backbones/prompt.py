@@ -199,7 +199,7 @@ def template_errors() -> Iterator[None]:
 
 
 MARK = "\ue000"
-"""Stands for a message's text while its template is taken apart; of Unicode's private area."""
+"""Stands for a message's text while its template is parsed; of Unicode's private area."""
 
 
 def split_prompt(processor: Any, content: list[dict[str, Any]]) -> tuple[str, str]:

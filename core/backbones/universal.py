@@ -256,7 +256,7 @@ class UniversalVLM(ProcessorLM):
         reuse: DecodeState | None = None,
         changed_frames: Tensor | None = None,
     ) -> Tensor:
-        """See `LocalLM.query_logits`; everything is read anew."""
+        """See `LocalLM.query_logits`; everything is read again."""
         inputs = self.pixel_inputs(encoded, video)
         with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
             logits, _ = self._read(encoded.input_ids, inputs, encoded.query - 1, cached=False)

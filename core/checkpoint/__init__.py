@@ -1,2 +1,2 @@
-"""A model's weights as they lie in a folder: which files are read, what tells two sets apart,
+"""A model's weights as they lie in a folder: which files are read, what distinguishes two sets,
 whether they are all that the model needs, and what is applied over them. Knows no model family."""

@@ -1,4 +1,4 @@
-"""The files of a model's weights, and a hash that tells two sets of weights apart.
+"""The files of a model's weights, and a hash that distinguishes two sets of weights.
 
 Only headers and blocks of files are read unless a whole hash is asked for. Imports no torch.
 """

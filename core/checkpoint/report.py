@@ -146,7 +146,7 @@ def prefix_between(wanted: Collection[str], found: Collection[str]) -> str:
 
 
 def _is_derived(model: Any, key: str) -> bool:
-    """Whether a buffer does not come from training: the class makes it anew, always the same.
+    """Whether a buffer does not come from training: the class makes it itself, always the same.
 
     Statistics of a normalisation do come from it, and so does whatever begins as zeros or ones.
     """

@@ -21,7 +21,7 @@ class ClassFlags(Generic[Options]):
     """A flag for each field of `kind`.
 
     names: field → its flag, where that is not its name. metavars: field → how its value is written.
-    lists: fields whose values are written in one word, apart by commas; other fields of several
+    lists: fields whose values are written in one word, separated by commas; other fields of several
     values are flags that may be given again. off: switch that is on → what its flag does, which
     turns it off.
     """

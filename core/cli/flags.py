@@ -208,7 +208,7 @@ def _decided_by(flag: Flag) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Names apart by commas; one that holds a comma is quoted, as in a CSV file.
+    """Names separated by commas; one that holds a comma is quoted, as in a CSV file.
 
     >>> names_in('dog,"cup, red"')
     ('dog', 'cup, red')
@@ -218,7 +218,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """Numbers apart by commas.
+    """Numbers separated by commas.
 
     >>> _numbers("0.5,2")
     (0.5, 2.0)
@@ -411,7 +411,7 @@ def add_target(command: argparse.ArgumentParser, text: str) -> None:
 
 
 def tell(line: str) -> None:
-    """Prints a line on stderr. Where nobody reads it any more the work goes on."""
+    """Prints a line on stderr. Where nobody reads it any more the work continues."""
     try:
         print(line, file=sys.stderr, flush=True)
     except BrokenPipeError:  # what is left in the buffer cannot be written at the end either

@@ -10,7 +10,7 @@ from macd_studio.core.cli.class_flags import ClassFlags
 from macd_studio.core.cli.evidence import EVIDENCE, SEARCH
 from macd_studio.core.cli.flags import FLAGS, GROUPS, Flag
 from macd_studio.core.options import PRESETS, VCD_PRESETS, RunOptions
-from macd_studio.core.validation import Choice, Number, rule_of
+from macd_studio.core.validation import Choice, Many, Maybe, Number, rule_of
 
 HEAD = """# Options
 
@@ -59,11 +59,13 @@ def _default(value: Any) -> str:
 
 def _values(owner: type, name: str) -> str:
     rule: Any = next(rule_of(f) for f in fields(owner) if f.name == name)
-    match rule:
+    match rule.rule if isinstance(rule, Maybe) else rule:
         case Number(low=low, high=high, whole=whole):
             return f"{'whole, ' if whole else ''}{_plain(low)} to {_plain(high)}"
         case Choice(among=among):
             return ", ".join(f"`{word}`" for word in among)
+        case Many(each=each):
+            return f"{type(each).__name__.lower()}s"
         case _:
             return type(rule).__name__.lower()
 

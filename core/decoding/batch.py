@@ -137,7 +137,7 @@ class LazyViewBatch(ViewBatch):
     """
 
     _rows_of: list[int]
-    """Which rows of the second views each hypothesis goes on from, while they are apart."""
+    """Which rows of the second views each hypothesis continues, while they are kept separate."""
     _shared: bool
     """Whether their states are the caller's, which are left as they are."""
     _read: int
@@ -150,7 +150,7 @@ class LazyViewBatch(ViewBatch):
     def __init__(self, lm: LocalLM, base: DecodeState, rows: int = 1) -> None:
         super().__init__(lm, base, [], rows)
         self._seconds: list[DecodeState] | None = None
-        """The second views while they are apart from the video."""
+        """The second views while they are kept separate from the video."""
 
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`; one row each."""

@@ -90,7 +90,7 @@ def certificates(trace: Trace, answer: Answer) -> tuple[Certificate, ...]:
 def least_beta(trace: Trace, answer: Answer) -> float:
     """The least β for which every token that passes the cut is stored; 0 where the rows are whole.
 
-    Of a server that tells of the likeliest tokens only.
+    Of a server that gives the likeliest tokens only.
     """
     if not trace.backbone.log_p_error or "rows" not in trace.backbone.lacks:
         return 0.0

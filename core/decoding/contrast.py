@@ -123,7 +123,7 @@ def kept_candidates(
 
     Each view's top `keep`, all above the cut's floor, the chosen one, and of two views all
     `winners`, so that the choice found among them is the one over the whole vocabulary. The first
-    view is the base. No rule over more views has an α to be scored anew with.
+    view is the base. No rule over more views has an α to be scored again with.
     """
     views = [np.asarray(v) for v in views]
     base = views[0]

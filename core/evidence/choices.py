@@ -8,25 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from macd_studio.core.description import (
-    COUNT,
-    LARGE,
-    REAL,
-    TEXT,
-    Exactly,
-    Row,
-    Rows,
-    Stored,
-    stored,
-)
-from macd_studio.core.validation import Flag, Maybe, Number
+from macd_studio.core.description import COUNT, LARGE, REAL, TEXT, Row, Rows, Stored, stored
+from macd_studio.core.validation import Flag, Many, Maybe, Number
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace
 
 MOST_OBJECTS = 6
 """Objects whose subsets are all read: 64 of them, with MACD's frame mask and without it."""
-_IDS = Exactly(Number(0, 2**31 - 1, whole=True), 0, 4096)
+_IDS = Many(Number(0, 2**31 - 1, whole=True), 0, 4096)
 
 
 @dataclass(frozen=True)

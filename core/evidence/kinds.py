@@ -47,19 +47,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of map. title: for tables and pages.
-
-    measure: the map of a case under the view of that name. once, per_object, per_patch: what it
-    costs, in readings of one view; what shares its first frames and is read in a batch takes 0.6.
-    needs: what the model must be able to do, of `backbones.base.CAPABILITIES`.
-    """
+    """A kind of map."""
 
     title: str
+    """Its name in tables and on pages."""
     measure: Callable[[EvidenceCase, str], Measured]
+    """Gives the map of a case under the view of that name."""
     needs: str = ""
+    """What the model must be able to do, of `backbones.base.CAPABILITIES`."""
     once: float = 0.0
     per_object: float = 0.0
     per_patch: float = 0.0
+    """`once`, `per_object` and `per_patch`: its cost, in readings of one view; what shares its
+    first frames and is read in a batch takes 0.6."""
 
 
 def gradient(case: EvidenceCase, view: str) -> Measured:

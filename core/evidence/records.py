@@ -23,13 +23,12 @@ from macd_studio.core.description import (
     SHARE,
     TEXT,
     Array,
-    Exactly,
     Row,
     Rows,
     Stored,
     stored,
 )
-from macd_studio.core.validation import Choice, Flag, Maybe, Number, Words
+from macd_studio.core.validation import Choice, Flag, Many, Maybe, Number, Text
 
 VIEWS = ("video", "counterfactual")
 """What the model is shown: V and V_d."""
@@ -45,7 +44,7 @@ _ID = Number(0, 2**31 - 1, whole=True)
 _LAYER = Number(0, MAX_LAYERS - 1, whole=True)
 _CORRELATION = Maybe(Number(-1.001, 1.001))
 _SHARE = Number(0.0, 1.001)
-_SHARES, _PAIR = Exactly(_SHARE), Exactly(REAL, 2, 2)
+_SHARES, _PAIR = Many(_SHARE), Many(REAL, 2, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class ControlReport(Stored):
 class Target(Stored):
     """The number whose evidence is looked for: a token's logit, or how far it leads another's."""
 
-    answer: str = stored(Words(100, 1), "the method whose tokens come before it")
+    answer: str = stored(Text(100, 1, clean=False), "the method whose tokens come before it")
     index: int = stored(Number(0, 8191, whole=True), "of the token, from 0")
     token: int = stored(_ID, "its id")
     text: str = stored(TEXT, "its exact text")
@@ -129,7 +128,7 @@ class Target(Stored):
 class EvidenceMap(Stored):
     """One kind of evidence under one view. Cells add up: the sum over an area is its evidence."""
 
-    kind: str = stored(Words(40, 1), "how it was measured")
+    kind: str = stored(Text(40, 1, clean=False), "how it was measured")
     view: str = stored(Choice(VIEWS), "what the model was shown")
     values: NDArray[np.float32] = stored(
         Array("T * *", longest=MAX_CELLS, kept="f4"),
@@ -165,16 +164,16 @@ class KnockOut(Stored):
 
     track: int | None = stored(Maybe(_ID), "the object's id; null for a box")
     box: tuple[float, float, float, float] | None = stored(
-        Maybe(Exactly(SHARE, 4, 4)),
+        Maybe(Many(SHARE, 4, 4)),
         "x0 y0 x1 y1 in shares of every source frame; null for an object",
     )
-    layers: tuple[int, int] = stored(Exactly(_LAYER, 2, 2), "first and last decoder layer, from 0")
+    layers: tuple[int, int] = stored(Many(_LAYER, 2, 2), "first and last decoder layer, from 0")
     tokens: int = stored(Number(1, 10**7, whole=True), "how many vision tokens it holds")
     before: str = stored(TEXT, "greedy answer to the video")
     after: str = stored(TEXT, "the same without the region")
     score: tuple[float, float] = stored(_PAIR, "the target's number before and after")
     probability: tuple[float, float] = stored(
-        Exactly(_SHARE, 2, 2), "the token's probability before and after"
+        Many(_SHARE, 2, 2), "the token's probability before and after"
     )
 
 
@@ -182,21 +181,21 @@ class KnockOut(Stored):
 class Lens(Stored):
     """(L,) probability of the token as read out after each layer."""
 
-    video: tuple[float, ...] = stored(Exactly(_SHARE, 1, MAX_LAYERS), "under V")
-    counterfactual: tuple[float, ...] = stored(Exactly(_SHARE, 1, MAX_LAYERS), "under V_d")
+    video: tuple[float, ...] = stored(Many(_SHARE, 1, MAX_LAYERS), "under V")
+    counterfactual: tuple[float, ...] = stored(Many(_SHARE, 1, MAX_LAYERS), "under V_d")
 
 
 RANDOM_ORDER = "random"
 """Kind of a curve whose order knows nothing."""
 MAX_CURVES, MAX_STEPS = 64, 64
-_PROBABILITIES = Exactly(_SHARE, 2, MAX_STEPS)
+_PROBABILITIES = Many(_SHARE, 2, MAX_STEPS)
 
 
 @dataclass(frozen=True)
 class Curve(Stored):
     """The token's probability while the cells of one order are hidden, and shown, one by one."""
 
-    kind: str = stored(Words(40, 1), "the map that orders the cells, or `random`")
+    kind: str = stored(Text(40, 1, clean=False), "the map that orders the cells, or `random`")
     deletion: tuple[float, ...] = stored(
         _PROBABILITIES, "with the first cells of the order hidden, from none to all"
     )
@@ -210,7 +209,7 @@ class Curves(Stored):
     """Insertion and deletion, which score maps against the model itself."""
 
     shares: tuple[float, ...] = stored(
-        Exactly(SHARE, 2, MAX_STEPS), "of the cells, at each step of a curve, from 0 to 1"
+        Many(SHARE, 2, MAX_STEPS), "of the cells, at each step of a curve, from 0 to 1"
     )
     curves: tuple[Curve, ...] = stored(Rows(Curve, MAX_CURVES), "of each map, then random orders")
 
@@ -257,7 +256,7 @@ class Evidence(Stored):
     target: Target = stored(Row(Target), "which token's")
     score: tuple[float, float] = stored(_PAIR, "the target's number under V and V_d")
     layers: tuple[int, ...] = stored(
-        Exactly(_LAYER, 0, MAX_LAYERS), "decoder layers, from 0, over which attention is the mean"
+        Many(_LAYER, 0, MAX_LAYERS), "decoder layers, from 0, over which attention is the mean"
     )
     maps: tuple[EvidenceMap, ...] = stored(
         Rows(EvidenceMap, MAX_MAPS, "map{}_", 1), "by kind and view"
@@ -291,7 +290,7 @@ BACKGROUND = "background"
 """What is in a frame besides the objects and the regions: a piece of its own."""
 MAX_ENOUGH, MAX_PIECES, MAX_ASKED = 16, 64, 64
 """Tokens of a trace; pieces of a token; sets that were asked for."""
-_PIECES = Exactly(Number(0, MAX_PIECES - 1, whole=True), 0, MAX_PIECES)
+_PIECES = Many(Number(0, MAX_PIECES - 1, whole=True), 0, MAX_PIECES)
 _GROUP = Number(0, 4095, whole=True)
 
 
@@ -301,11 +300,11 @@ class Piece(Stored):
 
     track: int | None = stored(Maybe(_ID), "the object's id; null for what is not an object")
     box: tuple[float, float, float, float] | None = stored(
-        Maybe(Exactly(SHARE, 4, 4)),
+        Maybe(Many(SHARE, 4, 4)),
         "of a region, x0 y0 x1 y1 in shares of the source frame, without the objects in it; null"
         " for an object and for the background",
     )
-    groups: tuple[int, int] = stored(Exactly(_GROUP, 2, 2), "first and last frame group, from 0")
+    groups: tuple[int, int] = stored(Many(_GROUP, 2, 2), "first and last frame group, from 0")
 
 
 @dataclass(frozen=True)

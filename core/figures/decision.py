@@ -35,19 +35,21 @@ STEPS = 201, 101
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """alphas: (A,), betas: (B,), both from 0. choice: (B, A), which of `tokens` is chosen there.
-
-    tokens: texts in the order of the share of the plane that they take. here: the answer's own α
-    and β. index: of the token, from 0.
-    """
+    """Which token is chosen at each α and β."""
 
     method: str
     index: int
+    """Place of the token in the answer, from 0."""
     alphas: NDArray[np.float64]
+    """(A,), rising from 0."""
     betas: NDArray[np.float64]
+    """(B,), rising from 0."""
     choice: NDArray[np.int64]
+    """(B, A) index into `tokens` of the token that is chosen."""
     tokens: tuple[str, ...]
+    """Texts of tokens, in the order of the share of the plane that they take."""
     here: tuple[float, float]
+    """The answer's own α and β."""
 
     @property
     def title(self) -> str:

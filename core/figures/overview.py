@@ -37,24 +37,24 @@ ROWS = ("V", "M", "V_d")
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """Of n frames, K objects and C candidates of one token of MACD's answer.
-
-    pictures: by row of ROWS, n of (H, W, 3). boxes: (n, K, 4) in shares of the picture, NaN where
-    an object is not seen. margin, level: (K,). logits: (3, C), under V, under V_d, and the score.
-    answers: the baseline's and MACD's.
-    """
+    """Of n frames, K objects and C candidates of one token of MACD's answer."""
 
     question: str
     times: tuple[float, ...]
     pictures: tuple[tuple[Pixels, ...], ...]
+    """For each row of ROWS, n pictures (H, W, 3)."""
     boxes: NDArray[np.float32]
+    """(n, K, 4) in shares of the picture, NaN where an object is not seen."""
     names: tuple[str, ...]
     margin: NDArray[np.float64]
     level: NDArray[np.float64]
+    """`margin` and `level`: (K,) of the objects."""
     tokens: tuple[str, ...]
     logits: NDArray[np.float64]
+    """(3, C), under V, under V_d, and the score."""
     index: int
     answers: tuple[str, str]
+    """The baseline's answer and MACD's."""
 
     @property
     def title(self) -> str:

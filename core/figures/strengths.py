@@ -32,23 +32,24 @@ LABEL_PX = 17
 
 @dataclass(frozen=True, eq=False)
 class Strengths:
-    """Of N ascent steps, K objects and G frame groups (none where the frame mask is off).
-
-    moved: (N + 1, K), strength − r0 before each step and at the end; frames: (N + 1, G) likewise.
-    level, frame_level: (K,), (G,) what they became. acts: (K,) whether any gradient was not zero.
-    loss: (N,) nats. r0, tau: start and dead band.
-    """
+    """Of N ascent steps, K objects and G frame groups (none where the frame mask is off)."""
 
     names: tuple[str, ...]
     groups: tuple[str, ...]
     moved: NDArray[np.float64]
+    """(N + 1, K), strength − r0 before each step and at the end."""
     frames: NDArray[np.float64]
+    """(N + 1, G) the same of frame groups."""
     level: NDArray[np.float64]
     frame_level: NDArray[np.float64]
+    """`level` and `frame_level`: (K,) and (G,), what the strengths became."""
     acts: tuple[bool, ...]
+    """(K,) whether any gradient was not zero."""
     loss: NDArray[np.float64]
+    """(N,) query loss before each step, nats."""
     r0: float
     tau: float
+    """`r0` and `tau`: strength at the start, and the dead band around it."""
     approximate: bool
 
     @property

@@ -19,12 +19,12 @@ COLOURS = (
     "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
 )  # fmt: skip
 """Of objects, by track. Okabe-Ito first, neighbours of unlike lightness; then further ones that
-stay apart from these."""
+stay distinct from these."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREYS = ("#000000", "#8c8c8c", "#4d4d4d", "#b3b3b3")
 MARKS = ("o", "s", "^", "D", "v", "x")
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++")
-"""Lines and areas stay apart without any colour by these: grey, mark and hatch."""
+"""Lines and areas are distinguished without any colour by these: grey, mark and hatch."""
 GREY = "#888888"
 
 

@@ -70,22 +70,21 @@ class Hidden:
 
 @dataclass(frozen=True, eq=False)
 class ControlMask:
-    """One draw of a control: tracks and levels to be masked as MACD's are.
-
-    area_ratio: pixels it hides over those MACD hides; overlap: share of what MACD hides that it
-    hides too, Σ min(M, M′) / Σ M, 0 where MACD hides nothing. scale, unmoved, tries: of a
-    placement, see `random_masks`.
-    """
+    """One draw of a control: tracks and levels to be masked as MACD's are."""
 
     control: str
     tracks: tuple[Track, ...]
     level: Levels
     frame_level: Levels
     area_ratio: float
+    """Pixels that it hides over those that MACD hides."""
     overlap: float
+    """Share of what MACD hides that it hides too, Σ min(M, M′) / Σ M; 0 where MACD hides
+    nothing."""
     scale: float = 1.0
     unmoved: tuple[int, ...] = ()
     tries: int = 1
+    """`scale`, `unmoved` and `tries` of a placement, see `random_masks`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for an answer's view; `placement_warnings` reads those of a placement."""

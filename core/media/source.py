@@ -388,7 +388,7 @@ def _time_of(packet: av.Packet) -> int | None:
 
 
 def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
-    """Packets up to where the file ends, be it in the middle of one."""
+    """Packets up to where the file ends, even in the middle of one."""
     while True:
         try:
             packet = next(packets)

@@ -52,7 +52,7 @@ class ReadLimits:
 
 OWN_MACHINE = ReadLimits(memory_bytes=2**30, seconds=120, exact_seconds=80)
 PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4, megabytes=100)
-"""For the files of strangers."""
+"""For untrusted files."""
 KEY_FRAMES_SHARE = 0.8
 """Of the time left for key frames, what the decoder plans with; the rest is for its start."""
 LEAST_SHARE = 0.5

@@ -36,7 +36,7 @@ def is_cut(path: str, container: str) -> bool:
 
 
 def _boxes(file: BinaryIO, size: int) -> bool:
-    """mp4 and mov: a box that goes on after the end of the file."""
+    """mp4 and mov: a box that continues after the end of the file."""
     at = 0
     for _ in range(MOST_PARTS):
         file.seek(at)

@@ -42,21 +42,23 @@ Look = tuple[Floats, Outline | None, bool]
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """An object on one described frame; nothing is drawn before `see`.
-
-    at: the frame's number. box: x0 y0 x1 y1 in shares of the frame; None: out of sight from here
-    on, where there is no mask either. rings: polygons in pixels of `size` = (h, w), or in shares of
-    the frame where that is 0 0; the object is all of them. runs: its mask. kept: its outline in
-    shares of the box. place: where in the file it stands, in words.
-    """
+    """An object on one described frame; nothing is drawn before `see`."""
 
     at: float
+    """The frame's number."""
     box: Floats | None = None
+    """x0 y0 x1 y1 in shares of the frame; None: out of sight from here on, where there is no mask
+    either."""
     rings: tuple[NDArray[np.float64], ...] = ()
+    """Polygons in pixels of `size` = (h, w), or in shares of the frame where that is 0 0; the
+    object is all of them."""
     size: tuple[int, int] = (0, 0)
     runs: Runs | None = None
+    """Its mask, run by run."""
     kept: Outline = ()
+    """Its outline in shares of the box."""
     place: str = ""
+    """Where in the file it stands, in words."""
 
     def moved_to(self, at: float) -> Shape:
         """The same on another frame."""
@@ -134,30 +136,32 @@ class Annotated:
 
 @dataclass(frozen=True, eq=False)
 class TrackFile:
-    """What a file says, as it says it.
-
-    name, sha256: of the file. format: as people call it. fps, first: of its own count of frames,
-    where it states one. size: (w, h) of its pictures, where it states them. between: what it says
-    of frames that it does not describe. stays: whether an object stays where it was last.
-    seconds: whether it states times instead of counting frames. counted: whether its format says
-    with which number frames begin. look: for a file whose objects are known only once its pictures
-    are read, the objects on some of its frames, and notes.
-    """
+    """What a file says, as it says it."""
 
     name: str
     sha256: str
+    """`name` and `sha256` of the file."""
     format: str
+    """The format's name for people."""
     frames: NDArray[np.float64]
     objects: tuple[Annotated, ...] = ()
     fps: float | None = None
     first: float = 0.0
+    """`fps` and `first`: rate and first number of its own count of frames, where it states one."""
     size: tuple[int, int] | None = None
+    """(w, h) of its pictures, where it states them."""
     between: Between = "closest"
+    """What it says of frames that it does not describe."""
     stays: bool = False
+    """Whether an object stays where it was last."""
     seconds: bool = False
+    """Whether it states times instead of counting frames."""
     notes: tuple[str, ...] = ()
     counted: Counted = "stated"
+    """Whether its format says with which number frames begin."""
     look: Callable[[Sequence[float]], tuple[tuple[Annotated, ...], tuple[str, ...]]] | None = None
+    """Gives the objects on some frames, and notes, for a file whose objects are known only once its
+    pictures are read."""
 
 
 class SampledClip(Protocol):

@@ -1,7 +1,7 @@
 """A trace's objects for another program, written by a process with bounded memory and time.
 
 `core.objects.export` does the same in this process. Masks of every object on every frame take far
-more than the trace that describes them, so a trace of strangers is written beside the server.
+more than the trace that describes them, so an untrusted trace is written beside the server.
 """
 
 from __future__ import annotations

@@ -166,9 +166,9 @@ def _larger_parts(mask: Mask) -> Mask:
 def _edges(mask: Mask) -> list[Floats]:
     """Closed lines (N, 1, 2) through the middles of the sides between a mask's pixels and others.
 
-    Pixels that touch at a corner only are apart. Such a line cuts a corner of a pixel at most, so
-    the mask is what it encloses. An edge of more sides than MAX_EDGES has more points than an
-    outline can keep in any case: it is followed from pixel to pixel, a half pixel inside.
+    Pixels that touch at a corner only are not connected. Such a line cuts a corner of a pixel at
+    most, so the mask is what it encloses. An edge of more sides than MAX_EDGES has more points than
+    an outline can keep in any case: it is followed from pixel to pixel, a half pixel inside.
     """
     padded = np.pad(mask, 1).astype(np.int8)
     across, down = np.diff(padded, axis=0), np.diff(padded, axis=1)

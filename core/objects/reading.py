@@ -25,7 +25,7 @@ from macd_studio.core.types import Clip, Outline, Track
 from macd_studio.core.validation import shown
 
 MAX_HEADER, MAX_ARRAYS = 16 * 2**20, 256 * 2**20
-"""Bytes of what a process tells of the tracks, and of their boxes and outlines."""
+"""Bytes of what a process says of the tracks, and of their boxes and outlines."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TrackLimits:
 
 OWN_MACHINE = TrackLimits(memory_bytes=2 * 2**30, seconds=120, file_bytes=MAX_BYTES)
 PUBLIC_SERVER = TrackLimits(memory_bytes=300 * 10**6, seconds=10, file_bytes=16 * 2**20)
-"""For the files of strangers."""
+"""For untrusted files."""
 
 
 def read_tracks(
@@ -105,7 +105,7 @@ def check_there(path: str | Path) -> None:
 
 
 def packed(found: FoundTracks) -> tuple[dict[str, Any], bytes]:
-    """Tracks as a message: what is told of them, and their boxes, states and outlines."""
+    """Tracks as a message: their description, and their boxes, states and outlines."""
     parts: list[bytes] = []
     rows = []
     for track in found.tracks:

@@ -21,26 +21,26 @@ Reads = Literal["classes", "words", "points", "nothing"]
 
 @dataclass(frozen=True)
 class DetectorEntry:
-    """One detector by name.
-
-    make: module of `core.objects` and a function in it, called with the name, the device and the
-    progress of a download. title, parameters (in millions, where known), licence: for people.
-    reads: fixed classes, the words of the question, points on an object, which a segmenter
-    follows, or nothing, for regions without a class. outlines: whether it gives the outlines of
-    objects beside their boxes. hub: id and revision of its weights, where they come from the hub;
-    without a revision they are the newest. megabytes: of their download, where known. sha256: of
-    the file of its weights, where there is one and it is known.
-    """
+    """One detector by name."""
 
     make: str
+    """A module of `core.objects` and a function in it, which is called with the name, the device
+    and the progress of a download."""
     title: str
     licence: str
     parameters: float | None = None
     reads: Reads = "classes"
+    """What it looks for: fixed classes, the words of the question, points on an object, which a
+    segmenter follows, or nothing, for regions without a class."""
     outlines: bool = False
+    """Whether it gives the outlines of objects beside their boxes."""
     megabytes: float | None = None
+    """Size of the download of its weights, where known."""
     hub: tuple[str, str | None] | None = None
+    """Id and revision of its weights, where they come from the hub; without a revision they are the
+    newest."""
     sha256: str = ""
+    """Hash of the file of its weights, where there is one and it is known."""
 
     @property
     def weights_mb(self) -> float | None:

@@ -166,7 +166,7 @@ class ColourRegion:
 
     On the frame of the points the region grows from them as far as its edge stands out best, and
     GrabCut moves the edge to where the colours of both sides part. On the next frame it is looked
-    for where optical flow leads and where its pixels are found again, and cut out anew. It is lost
+    for where optical flow leads and where its pixels are found again, and cut out again. It is lost
     where nothing alike is there. An object of several colours is found in part.
     """
 

@@ -64,25 +64,28 @@ class SecondViewRecord(TypedDict, total=False):
 
 
 class AnswerRecord(TypedDict):
-    """An answer by its name. rule: of core.rules; "linear" by default, "plain" with one view.
-
-    steps: its S tokens one by one. Or tokens: their ids (S,), with rows of logits: base (S, V) of
-    the video, others (S, V) of each second view. alpha, beta, head: of the linear rule, by default
-    those of the options. text: where it is more than the tokens' texts together. second_views: what
-    each second view was; by default the first is the video behind the masks if levels are given.
-    """
+    """An answer by its name."""
 
     name: str
     steps: NotRequired[Sequence[StepRecord]]
+    """Its S tokens one by one."""
     tokens: NotRequired[ArrayLike]
+    """Instead of `steps`: ids (S,) of its S tokens, with `base` and `others`."""
     base: NotRequired[ArrayLike | Sequence[ArrayLike]]
+    """(S, V) logits of the video."""
     others: NotRequired[Sequence[ArrayLike | Sequence[ArrayLike]]]
+    """(S, V) logits of each second view."""
     rule: NotRequired[str]
+    """A name of core.rules: "linear" by default, "plain" with one view."""
     alpha: NotRequired[float]
     beta: NotRequired[float]
     head: NotRequired[str]
+    """`alpha`, `beta` and `head`: of the linear rule, by default those of the options."""
     text: NotRequired[str]
+    """Its text, where that is more than the tokens' texts together."""
     second_views: NotRequired[Sequence[SecondViewRecord]]
+    """What each second view was; by default the first is the video behind the masks if levels are
+    given."""
 
 
 def steps_of_rows(fields: Mapping[str, Any], path: str) -> list[StepRecord]:

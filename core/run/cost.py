@@ -1,6 +1,6 @@
 """What pieces of a run take: time, and memory of tensors; and results that several share.
 
-Nested pieces are measured apart: what a method itself costs.
+Nested pieces are measured separately: what a method itself costs.
 """
 
 from __future__ import annotations

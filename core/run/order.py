@@ -239,9 +239,10 @@ def macd_events(
 ) -> Iterator[MacdEvent]:
     """Base prefill → ascent → counterfactual → decode; docs/methods.md has the steps.
 
-    counterfactual: levels already decided, so that no ascent is needed. adjust: changes where
-    the ascent ended, for levels set by hand. answers: of "baseline" and "macd", which to decode.
-    In a lazy run the ascent and V_d come amid MACD's answer, once a token needs them, if at all.
+    counterfactual: levels already decided, so that no ascent is needed. adjust: changes where the
+    ascent ended, for levels set by hand. answers: of "baseline" and "macd", which to decode. In a
+    lazy run the ascent and V_d are computed during MACD's answer, once a token needs them, if at
+    all.
     """
     context.cache.start_method()
     base = decoding_views(context, METHODS["baseline"])

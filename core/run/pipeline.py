@@ -193,8 +193,8 @@ def _analyse(
 ) -> Iterator[Event]:
     """MACD's events as events of the run, and what they add to the trace.
 
-    In a lazy run the stages from the objects to the second view come amid decoding, if at all; the
-    time until then counts as that of decoding.
+    In a lazy run the stages from the objects to the second view are computed during decoding, if at
+    all; the time until then counts as that of decoding.
     """
     kind = context.options.ascent.gradient
     if kind in APPROXIMATE:

@@ -1,4 +1,4 @@
-"""A run that goes on: its growing trace and clock, its events, and a model that loads beside it."""
+"""A run under way: its growing trace and clock, its events, and a model that loads beside it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Files that are made of a trace by a process with bounded memory and time, beside the server.
 
-What a trace of strangers describes can take far more than the trace: masks of every object on every
+What an untrusted trace describes can take far more than the trace: masks of every object on every
 frame, pictures of millions of pixels. The parent calls `made_beside`, the process `make_one`; how
 they speak: `core.system.bounded_job`.
 """
@@ -15,7 +15,7 @@ from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.system.bounded_job import Answer, run_job, serve_job
 
 MAX_LINE, MAX_MADE = 4096, 200 * 10**6
-"""Bytes of what a process tells of a file, and of the file."""
+"""Bytes of what a process says of a file, and of the file."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Processes that read files of strangers: bounded in memory and time, and ended from outside.
+"""Processes that read untrusted files: bounded in memory and time, and ended from outside.
 
 A hostile file can at worst end such a process. It has one job, which comes on stdin; what it found
 goes to stdout. Nothing of it is written to disk.

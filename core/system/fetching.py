@@ -53,7 +53,7 @@ def fetch(
     """The local folder of a hub model; what is on this disk already is not downloaded again.
 
     check: sees the list of files before any is downloaded, and may raise. broken: the error of a
-    download that broke off; the next call goes on where it stopped. look_over: called with the
+    download that broke off; the next call continues where it stopped. look_over: called with the
     folder once all but the weights are there, and may raise; then no weights are downloaded. Raises
     OSError for a model that the hub does not have, or that is not on this disk while the hub cannot
     be asked.

@@ -29,7 +29,7 @@ SAID_OTHERWISE = re.compile(
     r"The following device_map keys"  # weights that are no modules, where weights are spread
     r"|deprecated pixel format used"  # of the conversion to RGB, which sets the range itself
 )
-"""What says nothing of the input, or is said by an error or a note already."""
+"""What does not concern the input, or is said by an error or a note already."""
 _LEVEL = re.compile(r"^(WARNING|ERROR)\W+")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _FOLDERS = re.compile(r"(?<![\w/.:])(?:/[^\s/:'\"()]+)+/(?=[^\s/:'\"()])")

@@ -1,4 +1,4 @@
-"""What only Linux and macOS have of the standard library, imported when it is first needed."""
+"""Parts of the standard library of Linux and macOS alone, imported when first needed."""
 
 from __future__ import annotations
 

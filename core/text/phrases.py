@@ -80,7 +80,7 @@ def noun_phrases(question: str) -> tuple[str, ...]:
 
     A rule for English without a model: words are cut where an article, a preposition, a number, an
     auxiliary or another small word stands, and at verbs (a list, -ing and -ed forms); what is left
-    is a noun with what stands before it. Of other languages whole runs of words are left.
+    is a noun with the words before it. Of other languages whole runs of words are left.
 
     >>> noun_phrases("Is the man in the red jacket running beside a plume of smoke?")
     ('man', 'red jacket', 'plume', 'smoke')

@@ -48,7 +48,7 @@ def in_markdown(text: str) -> str:
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a text begins with that a spreadsheet would run, or take apart."""
+"""What a text begins with that a spreadsheet would run, or split."""
 
 
 def spreadsheet_text(text: str) -> str:

@@ -9,28 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.description import (
-    LARGE,
-    NEEDED,
-    Array,
-    Row,
-    Rows,
-    as_object,
-    build,
-    plain,
-    rule_within,
-)
+from macd_studio.core.description import LARGE, NEEDED, Array, Row, Rows, as_object, build, plain
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.traces.archive import DAMAGED
 from macd_studio.core.traces.format import Arrays
-from macd_studio.core.validation import rules_of
+from macd_studio.core.validation import rule_within, rules_of
 
 Made = dict[str, Any]
 
 
 @dataclass
 class Writer:
-    """Takes objects apart. arrays: filled. more: what a class writes that no rule describes."""
+    """Turns objects into plain values. arrays: filled. more: what no rule of a class describes."""
 
     arrays: Arrays
     more: Mapping[type, Callable[[Any, str], Made]] = field(default_factory=dict)

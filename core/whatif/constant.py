@@ -109,7 +109,7 @@ def stated_constant(trace: Trace, answer: Answer) -> SameByConstant | None:
 
 
 def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
-    """The smallest constant that makes plain decoding choose the answer's token where they part.
+    """The smallest constant that makes plain decoding choose the answer's token where they differ.
 
     What comes before is equal, so the baseline's logits there are those of the same prefix; what
     follows is another path, about which they say nothing. None where no token differs, or the

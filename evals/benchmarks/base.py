@@ -23,33 +23,34 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class Item:
-    """One question.
-
-    clip: key of its clip, which several questions may share. regime: the benchmark's own split.
-    level: difficulty, "" where the benchmark has none. truth: the right answer; of a caption, a
-    true one; of a choice, the letter of an option; of several ("choices") their letters in order,
-    as "AC". prior_answer: what somebody would answer without seeing the clip. about: the class
-    that was asked about, "" if none. options: of a
-    choice, in the order A, B, C; of yes and no the two words of another language, which count
-    beside the English ones; of a forced one, every answer that could be right; the one whose
-    first token scores highest counts, whatever else the model would say. before, after: what the
-    published prompt puts around the question. labels: further dimensions to report by, such as
-    ("area", "physics"); one dimension may hold several values.
-    """
+    """One question."""
 
     id: str
     clip: str
+    """Key of its clip, which several questions may share."""
     regime: str
+    """The benchmark's own split."""
     level: str
+    """Difficulty, "" where the benchmark has none."""
     kind: Kind
     question: str
     truth: str
+    """The right answer; of a caption, a true one; of a choice, the letter of an option; of several
+    ("choices") their letters in order, as "AC"."""
     prior_answer: str = ""
+    """What somebody would answer without seeing the clip."""
     about: str = ""
+    """The class that was asked about, "" if none."""
     options: tuple[str, ...] = ()
+    """Options of a choice, in the order A, B, C; of yes and no the two words of another language,
+    which count beside the English ones; of a forced one, every answer that could be right; the one
+    whose first token scores highest counts, whatever else the model would say."""
     before: str = ""
     after: str = ""
+    """`before` and `after`: what the published prompt puts around the question."""
     labels: tuple[tuple[str, str], ...] = ()
+    """Further dimensions to report by, such as ("area", "physics"); one dimension may hold several
+    values."""
 
     @property
     def answers(self) -> tuple[str, ...]:

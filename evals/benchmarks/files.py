@@ -49,27 +49,26 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Asked:
-    """One question of a benchmark as its files have it.
-
-    video: a file, or a folder of pictures with their rate `picture_fps`. start, end: seconds, of a
-    clip that was cut from it. cluster: what was drawn at random, the video where it is "". group:
-    what is right only as a whole, such as a pair. truth: "yes" or "no", the letter of an option, or
-    the answer itself.
-    """
+    """One question of a benchmark as its files have it."""
 
     id: str
     video: Path
+    """A file, or a folder of pictures with their rate `picture_fps`."""
     regime: str
     kind: Kind
     question: str
     truth: str
+    """The right answer: "yes" or "no", the letter of an option, or the answer itself."""
     options: tuple[str, ...] = ()
     start: float = 0.0
     end: float | None = None
+    """`start` and `end`: of a clip that was cut from the video, seconds."""
     picture_fps: float | None = None
     cluster: str = ""
+    """What was drawn at random for this question; the video where it is ""."""
     labels: tuple[tuple[str, str], ...] = ()
     group: str = ""
+    """Questions of one group are right only together, such as those of a pair."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ class FileBenchmark:
         return self._groups.get(item.id, "")
 
     def clip(self, key: str) -> Clip:
-        """Decoded anew each time: the sampled frames of the file between start and end."""
+        """Decoded again each time: the sampled frames of the file between start and end."""
         asked = self._clips[key]
         if asked.video.is_dir():
             return _resized(_read_pictures(asked, self.sampling), self.sampling.size)

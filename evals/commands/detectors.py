@@ -24,16 +24,10 @@ from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands import files as files_command
-from macd_studio.evals.commands.common import (
-    add_engine_flags,
-    check_engine_flags,
-    check_folder,
-    find_engine,
-    machine,
-    say,
-)
+from macd_studio.evals.commands.common import add_engine_flags, check_engine_flags, find_engine
 from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.running.output import check_folder, machine, say
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.base import Benchmark, Item
@@ -75,7 +69,7 @@ class Source:
 
 
 def read_sources(text: str) -> list[Source]:
-    """Sources as the command line names them, apart by commas. Raises OptionError.
+    """Sources as the command line names them, separated by commas. Raises OptionError.
 
     >>> [(s.name, s.confidence, s.boxes) for s in read_sources("toyworld:0.3,truth")]
     [('toyworld:0.3', 0.3, 'detector'), ('truth', None, 'truth')]
@@ -161,9 +155,9 @@ def run(args: argparse.Namespace) -> int:
     check_engine_flags(args)
     check_folder(args.out)
     engine = find_engine(args)
-    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
+    from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.rows import Setting, code_fingerprint
     from macd_studio.evals.running.run import complete, plan, ticking
 
@@ -279,8 +273,8 @@ def compare(
 
 def hits(items: Sequence[Item], rows: Sequence[Row], benchmark: Benchmark) -> np.ndarray[Any, Any]:
     """Which answers are right, (N,); one that failed is not."""
-    from macd_studio.evals.printing.table import right
     from macd_studio.evals.scoring.score import headline
+    from macd_studio.evals.statistics.table import right
 
     def judged(item: Item, row: Row) -> bool:
         if row.error or row.left_out:

@@ -8,9 +8,9 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import visible
-from macd_studio.core.validation import Number, shown
+from macd_studio.core.validation import Maybe, Number, shown
 from macd_studio.evals.benchmarks import FILES, open_files
-from macd_studio.evals.commands.common import check_folder, say
+from macd_studio.evals.running.output import check_folder, say
 from macd_studio.evals.scoring.over import OVER
 
 RERUN = "rerun"
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.evals.protocol.split import split
     from macd_studio.evals.protocol.stated import printed_difference
 
-    Number(1, 100_000, whole=True, optional=True).read(args.rerun, "--rerun")
+    Maybe(Number(1, 100_000, whole=True)).read(args.rerun, "--rerun")
     for name in ("python", "second_data"):
         if getattr(args, name) is not None and args.rerun is None:
             raise OptionError(f"--{name.replace('_', '-')} is for --rerun", "Give --rerun N too")

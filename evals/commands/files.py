@@ -13,25 +13,19 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
 from macd_studio.core.text.words import count, visible
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
-from macd_studio.evals.commands.common import (
-    check_engine_flags,
-    check_folder,
-    find_engine,
-    for_reader,
-    machine,
-    say,
-)
+from macd_studio.evals.commands.common import check_engine_flags, find_engine, for_reader
+from macd_studio.evals.running.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
 from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.running.output import check_folder, machine, say
 from macd_studio.evals.scoring.over import OVER
-from macd_studio.evals.studies.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.running.engine import Engine
     from macd_studio.evals.running.rows import Row, Setting
-    from macd_studio.evals.running.traces import Kept
+    from macd_studio.evals.scoring.kept_traces import Kept
     from macd_studio.evals.scoring.over import Over
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
@@ -90,7 +84,7 @@ def check(args: argparse.Namespace) -> None:
         ("limit", 1, 1e6, True), ("frames", 1, 256, True), ("sample_fps", 0.01, 60, False),
         ("frame_size", 28, 2048, True),
     ):  # fmt: skip
-        rule = Number(low, high, whole, optional=True)
+        rule = Maybe(Number(low, high, whole))
         rule.read(getattr(args, name), f"--{name.replace('_', '-')}")
     if args.frames is not None and args.sample_fps is not None:
         raise OptionError("--frames and --sample-fps exclude each other", "Give one of them")
@@ -225,14 +219,14 @@ def answer_files(
     """
     from macd_studio.evals.benchmarks.base import Item, Split
     from macd_studio.evals.benchmarks.files import FileBenchmark
-    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
+    from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.run import DERIVED, choose, complete, plan, ticking
-    from macd_studio.evals.running.traces import TraceKeeper
     from macd_studio.evals.scoring import TRACES
+    from macd_studio.evals.scoring.kept_traces import TraceKeeper
     from macd_studio.evals.scoring.report import make_report
-    from macd_studio.evals.studies.constant import answers_by_first, tune, with_constants
+    from macd_studio.evals.statistics.constant import answers_by_first, tune, with_constants
 
     benchmark = setting.open()
     assert isinstance(benchmark, FileBenchmark)

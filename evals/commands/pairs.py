@@ -13,7 +13,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import evaluation_options
-from macd_studio.evals.commands.common import (
+from macd_studio.evals.running.output import (
     check_folder,
     finite,
     machine,

@@ -12,18 +12,12 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.text.words import visible
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT
-from macd_studio.evals.commands.common import (
-    add_engine_flags,
-    check_engine_flags,
-    check_folder,
-    find_engine,
-    machine,
-    say,
-)
+from macd_studio.evals.commands.common import add_engine_flags, check_engine_flags, find_engine
 from macd_studio.evals.paper.tables import PaperTable, TableRow, read_table, table_names
 from macd_studio.evals.running.failures import EXIT
+from macd_studio.evals.running.output import check_folder, machine, say
 
 DRAWN = 4
 """Clips a split of the drawn world, where no data are given."""
@@ -61,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     data = {} if not table.benchmarks else _data(args, table)
     check_folder(args.out)
     engine = find_engine(args)
-    from macd_studio.evals.commands.common import write_json
     from macd_studio.evals.paper.ours import Source, add_overheads, compute
     from macd_studio.evals.paper.show import as_data, markdown, same_backbone
+    from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.run import ticking
 
     source = Source(
@@ -112,7 +106,7 @@ def _check(args: argparse.Namespace) -> None:
         ("limit", 1, 1e6, True), ("n", 1, 999, True), ("sample_fps", 0.01, 60, False),
         ("frame_size", 28, 2048, True), ("cost_questions", 1, 1000, True),
     ):  # fmt: skip
-        rule = Number(low, high, whole, optional=True)
+        rule = Maybe(Number(low, high, whole))
         rule.read(getattr(args, name), f"--{name.replace('_', '-')}")
     if (args.alpha is None) != (args.beta is None):
         raise OptionError("only one of α and β is given", "Give both, or neither")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.validation import Number, shown
+from macd_studio.core.validation import Maybe, Number, shown
 from macd_studio.evals.benchmarks.layout import read_json
 
 
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
     Number(1, 99.9).read(args.power, "--power")
     Number(1, 1000).read(args.design_effect, "--design-effect")
-    Number(0.01, 100, optional=True).read(args.difference, "--difference")
-    Number(1, 10**7, whole=True, optional=True).read(args.n, "--n")
+    Maybe(Number(0.01, 100)).read(args.difference, "--difference")
+    Maybe(Number(1, 10**7, whole=True)).read(args.n, "--n")
     if args.difference is None and args.n is None:
         raise OptionError("neither --difference nor --n is given", "Give one of them, or both")
     discordance, where = _discordance(args)

@@ -32,7 +32,7 @@ class PairItem:
 
     item: its truth is that of the clip. partner: key of the other clip. removed: classes that are
     in the clip and not in the partner, which a mask has to hide; () where only the question says.
-    added: what stands in the partner instead. truth: of the partner.
+    added: what the partner shows instead. truth: of the partner.
     """
 
     item: Item

@@ -18,8 +18,8 @@ from macd_studio.core.run.order import decoding_views
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.pairs.items import PairItem, names
-from macd_studio.evals.protocol.given import given, shown_of
 from macd_studio.evals.running.answer import item_seed
+from macd_studio.evals.running.given import given, shown_of
 from macd_studio.evals.running.prompting import PromptedLM
 
 CLIP, PARTNER, MASK = "clip", "partner", "mask"
@@ -32,7 +32,7 @@ class PairRow:
     """One pair: view → [logit of yes, logit of no]. masked: how many objects the mask covers.
 
     error: why it could not be read. given: what the clip's margin was computed from, and "partner",
-    what was shown of the partner (`evals.protocol.given`).
+    what was shown of the partner (`evals.running.given`).
     """
 
     id: str

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.text.words import count
 from macd_studio.evals.pairs.read import MASK, PARTNER
-from macd_studio.evals.printing.figures import as_cell, document, interval_text, table
+from macd_studio.evals.printing.figures import as_cell, interval_text, table
 
 TITLES = {
     PARTNER: "Partner clip (a replacement)",
@@ -20,7 +21,7 @@ TITLES = {
 
 def markdown(figures: dict[str, Any]) -> str:
     """The whole page."""
-    return document(_blocks(figures))
+    return as_markdown(_blocks(figures))
 
 
 def _blocks(figures: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.validation import Number, shown
+from macd_studio.core.validation import Maybe, Number, shown
 
 Counts = NDArray[np.int64]
 METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")
@@ -42,7 +42,7 @@ class Claim:
         if not 1 <= self.n <= 50_000:
             raise OptionError(f"n is {self.n}", "Give the number of questions, 1 to 50000")
         for name in METRICS:
-            Number(0, 100, optional=True).read(getattr(self, name), name)
+            Maybe(Number(0, 100)).read(getattr(self, name), name)
             Number(0, 15, whole=True).read(self.decimals_of(name), "decimals")
         for name, words in (("unmatched", Unmatched), ("printed", Printed)):
             if getattr(self, name) not in get_args(words):

@@ -97,25 +97,26 @@ class Source:
 
 @dataclass(frozen=True)
 class Ours:
-    """figures: metric → value in the table's unit, None where it cannot be had; why: then why.
-
-    items, right, clusters: what the row's first benchmark asked, which answers are right, and what
-    was drawn at random with each question. false_yes: which answers say yes where no is right;
-    empty where no question is of that kind. labels:
-    question id → dimension → value, of a row about some kind of question, all questions included.
-    failures: how many answers failed, and why.
-    """
+    """Our figures for one row of a paper's table."""
 
     figures: Figures
+    """Metric → value in the table's unit, None where it cannot be computed."""
     why: str = ""
+    """Why a value is missing."""
     n: int = 0
     interval: tuple[float, float] | None = None
     items: Sequence[Item] = ()
+    """Questions of the row's first benchmark."""
     right: tuple[bool, ...] = ()
+    """Whether each of its answers is right."""
     false_yes: tuple[bool, ...] = ()
+    """Whether each answer says yes where no is right; empty where no question is of that kind."""
     clusters: tuple[str, ...] = ()
+    """What was drawn at random with each question."""
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Question id → dimension → value, of a row about some kind of question; of all questions."""
     failures: str = ""
+    """How many answers failed, and why."""
 
 
 def settle(table: PaperTable, row: TableRow, source: Source, benchmark: str) -> Setting:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.evals.paper.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
 from macd_studio.evals.paper.odd_figures import findings
 from macd_studio.evals.paper.published import (
@@ -19,9 +20,9 @@ from macd_studio.evals.paper.published import (
     disagreements,
     read_table,
 )
-from macd_studio.evals.printing.figures import document, table
-from macd_studio.evals.studies.query_types import markdown as agreement
-from macd_studio.evals.studies.query_types import read as read_labels
+from macd_studio.evals.paper.query_types import markdown as agreement
+from macd_studio.evals.paper.query_types import read as read_labels
+from macd_studio.evals.printing.figures import table
 
 CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
     ("unmatched as no, rounded", "no", "rounded"),
@@ -52,7 +53,7 @@ def _fits_none(diagnosis: Diagnosis | None) -> bool:
 
 def page() -> str:
     """The whole page as Markdown."""
-    return document(_page(tables()))
+    return as_markdown(_page(tables()))
 
 
 def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         " were sorted. Here a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct"
         " questions of EventHallusion and POPE, a seeded draw from each source, from the question"
         " alone and before the rule's labels were seen"
-        " ([query-types.csv](query-types.csv)); `python -m evals.studies.query_types`,"
+        " ([query-types.csv](query-types.csv)); `python -m evals.paper.query_types`,"
         " Cohen's kappa with its 95 % BCa bootstrap interval over questions:"
     )
     yield agreement(read_labels()[1])

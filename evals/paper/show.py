@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.evals.paper.ours import Ours, p_of
 from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
-from macd_studio.evals.printing.figures import document
 from macd_studio.evals.printing.figures import table as markdown_table
 
 HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
@@ -36,7 +36,7 @@ def same_backbone(published: str, own: str) -> bool:
 def as_data(
     table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """The table as plain data, ours and the paper's apart; with the labels of questions, if any."""
+    """The table as plain data, ours and the paper's by themselves, and labels of questions."""
     labels = {name: labels for o in computed for name, labels in o.labels.items()}
     return {
         "table": table.name,
@@ -65,7 +65,7 @@ def markdown(
     table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> str:
     """The table with its notes. Our figures get rows of their own where it lacks our backbone."""
-    return document(_blocks(table, rows, computed, about))
+    return as_markdown(_blocks(table, rows, computed, about))
 
 
 def _blocks(

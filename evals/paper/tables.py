@@ -35,25 +35,26 @@ class TableRow:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A published table. label: its LaTeX label. metrics: as BENCHMARK.FIGURE, cost.… or study.….
-
-    percent: whether accuracies and rates are printed in percent instead of shares. fps, size: how
-    frames are sampled. confusion: (benchmark, questions, those with yes) where they are known.
-    """
+    """A published table."""
 
     name: str
     title: str
     label: str
+    """Its LaTeX label."""
     metrics: tuple[str, ...]
+    """Names of the columns: BENCHMARK.FIGURE, cost.NAME or study.NAME."""
     rows: tuple[TableRow, ...]
     decimals: int
     benchmarks: tuple[str, ...]
     backbone: str
     note: str
     percent: bool
+    """Whether accuracies and rates are printed in percent instead of shares."""
     fps: float | None
     size: int | None
+    """`fps` and `size`: how frames are sampled."""
     confusion: tuple[str, int, int] | None
+    """(benchmark, questions, those with yes) where they are known."""
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Rows and figures as tables, plots and pages."""
+"""Figures as tables, plots and pages."""

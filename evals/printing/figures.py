@@ -1,19 +1,19 @@
 """How reports are printed: figures with their intervals, names of methods, Markdown and HTML.
 
-A report is a sequence of blocks, each a heading, a paragraph or a table; `document` joins them.
+A report is a sequence of blocks (`core.pages.blocks`): tables, and texts in our own Markdown.
 """
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from macd_studio.core.methods import find_method
-from macd_studio.core.system.shipped import document_style
+from macd_studio.core.pages.blocks import Link, Marked, Table, as_html, no_link
+from macd_studio.core.pages.frame import document
 
 Report = dict[str, Any]
 
@@ -108,19 +108,18 @@ def as_cell(text: str) -> str:
     return " ".join(text.replace("|", "/").replace("*", "∗").split())
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table as one block.
+def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
+    """A table of cells in our own Markdown; names from outside come through `as_cell`.
 
     >>> table(["a", "b"], [[1, ""]]).splitlines()
     ['| a | b |', '|---|---|', '| 1 | |']
     """
-    lines = ("".join(f" {z} |" if z != "" else " |" for z in row) for row in (heads, *rows))
-    first, *rest = (f"|{line}" for line in lines)
-    return "\n".join([first, "|" + "---|" * len(heads), *rest])
+    first, *rest = ([Marked(cell) for cell in row] for row in (heads, *rows))
+    return Table(first, rest)
 
 
 def open_row(name: str, parts: Sequence[Mapping[str, float]], reads: str = "–") -> list[str]:
-    """A method's row for `open_section`; parts: `evals.printing.table.open_shares` of each
+    """A method's row for `open_section`; parts: `evals.statistics.table.open_shares` of each
     group, with n."""
     n = sum(part["n"] for part in parts)
     shares = [sum(p[key] * p["n"] for p in parts) / n for key in ("questions", "tokens")]
@@ -163,85 +162,13 @@ def certified_section(methods: Mapping[str, Sequence[Mapping[str, int]]]) -> Ite
     )
 
 
-def document(blocks: Iterable[str]) -> str:
-    """Blocks with an empty line between them, as the text of a file."""
-    return "\n\n".join(blocks) + "\n"
-
-
-Link = Callable[[str, str, str, str], str]
-"""(heading above a table, its first head, a row's name, a column's) → where the cell leads, or "".
-
-The row's name is "" for the heads themselves.
-"""
-
-
-def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: "") -> str:
-    """One HTML file without a script: the Markdown's tables, and the pictures after the first.
-
-    drawn: SVG of the pictures.
-    """
-    body: list[str] = []
-    rows: list[str] = []
-    has_pictures, heading = False, ""
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("|"):
-            rows.append(line)
-            continue
-        if rows:
-            body.append(_html_table(rows, partial(link, heading)))
-            rows = []
-            if not has_pictures:
-                body += [f'<figure class="picture">{p}</figure>' for p in drawn]
-                has_pictures = True
-        if line.startswith("#"):
-            depth = len(line) - len(line.lstrip("#"))
-            heading = line[depth:].strip()
-            body.append(f"<h{depth}>{html.escape(heading)}</h{depth}>")
-        elif line and not line.startswith("!["):  # the page holds its pictures itself
-            body.append(f"<p>{_inline(line)}</p>")
-    return (
-        _PAGE.replace("STYLE", document_style("70rem"))
-        .replace("TITLE", html.escape(title))
-        .replace("BODY", "\n".join(body))
-    )
-
-
-def _html_table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
-    heads, _, *lines = [[c.strip() for c in r.strip("|").split("|")] for r in rows]
-    to = partial(link, heads[0])
-    head = "".join(f"<th>{_linked(c, to('', c))}</th>" for c in heads)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td>{_linked(c, to(row[0], n))}</td>"
-            for c, n in zip_longest(row, heads, fillvalue="")
-        )
-        + "</tr>"
-        for row in lines
-    )
-    return f'<table tabindex="0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def _linked(cell: str, target: str) -> str:
-    text = _inline(cell)
-    return f'<a href="{html.escape(target)}">{text}</a>' if target else text
-
-
-def _inline(text: str) -> str:
-    parts = html.escape(text).split("**")
-    strong = "".join(f"<b>{p}</b>" if i % 2 else p for i, p in enumerate(parts))
-    halves = strong.split("*")
-    return "".join(f"<i>{p}</i>" if i % 2 else p for i, p in enumerate(halves))
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>TITLE</title>
-<style>
-STYLEth, td { white-space: nowrap; }
-</style></head><body>
-<main>
-BODY
-</main>
-</body></html>
-"""
+def page(
+    title: str,
+    blocks: Iterable[str],
+    drawn: Sequence[str] = (),
+    link: Link = no_link,
+    above: Markup | None = None,
+) -> str:
+    """A report as one HTML file without a script. drawn: SVG of its pictures, see `as_html`."""
+    body = as_html(blocks, link, drawn)
+    return document(title, body, "70rem", "th, td { white-space: nowrap; }\n", above)

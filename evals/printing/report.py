@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.evals.printing.figures import (
     SIGNIFICANT,
     Report,
@@ -14,7 +15,6 @@ from macd_studio.evals.printing.figures import (
     cell,
     certified_section,
     change,
-    document,
     number,
     open_row,
     open_section,
@@ -418,4 +418,4 @@ SHOWN_BY_LEVEL = (
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    return document(sections(report))
+    return as_markdown(sections(report))

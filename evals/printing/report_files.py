@@ -9,20 +9,19 @@ from macd_studio.evals.printing.figures import (
     Report,
     page,
 )
-from macd_studio.evals.printing.report import SHOWN_BY_LEVEL, is_calibrated, markdown
+from macd_studio.evals.printing.report import SHOWN_BY_LEVEL, is_calibrated, markdown, sections
 
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from macd_studio.evals.commands.common import write_json
+    from macd_studio.evals.running.output import write_json
 
     write_json(out / "report.json", report)
-    text = markdown(report)
-    (out / "report.md").write_text(text, encoding="utf-8")
+    (out / "report.md").write_text(markdown(report), encoding="utf-8")
     drawn = pictures(report)
     for name, picture in drawn.items():
         (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
-    whole = page(report["benchmark"], text, list(drawn.values()))
+    whole = page(report["benchmark"], sections(report), list(drawn.values()))
     (out / "report.html").write_text(whole, encoding="utf-8")
 
 

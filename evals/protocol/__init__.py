@@ -1,7 +1,5 @@
 """What an evaluation was computed from, as a file, and what makes two figures differ.
 
-hashes.py      hashes of texts that two runs are compared by
-given.py       what one answer was computed from, kept with its row
 record.py      a run → protocol.json
 border.py      protocol.json of anybody → checked values
 figure.py      what two figures have in common: answers, judged question by question

@@ -47,8 +47,10 @@ class ClipGiven(Stored):
 
     key: str = stored(LINE, "the clip's name")
     clip: str = stored(NAME, "hash of its file", "")
-    frames: list[int] | None = stored(Maybe(Many(COUNT)), "numbers of the sampled frames", None)
-    times: list[float] = stored(Many(Number(-1e6, 1e9)), "their times, seconds", list)
+    frames: tuple[int, ...] | None = stored(
+        Maybe(Many(COUNT)), "numbers of the sampled frames", None
+    )
+    times: tuple[float, ...] = stored(Many(Number(-1e6, 1e9)), "their times, seconds", ())
     source: tuple[int, int, str] | None = stored(Maybe(_Sized()), "given to the processor", None)
     read: tuple[int, int, str] | None = stored(Maybe(_Sized()), "read by the model", None)
 
@@ -122,7 +124,7 @@ class Protocol(Stored):
     sources: dict[str, Any] = stored(
         ByName(_SOURCE, name=LINE), "of objects, of a study of detectors", dict
     )
-    models: list[dict[str, Any]] = stored(Many(_MODEL, 0, 256), "who answered", list)
+    models: tuple[dict[str, Any], ...] = stored(Many(_MODEL, 0, 256), "who answered", ())
     clips: tuple[ClipGiven, ...] = stored(_Items(ClipGiven, MOST_CLIPS), "what was shown", tuple)
     items: tuple[ItemGiven, ...] = stored(_Items(ItemGiven, MOST_ITEMS), "what was asked", tuple)
 

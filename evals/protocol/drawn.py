@@ -72,7 +72,7 @@ def _with_constants(
     items: Mapping[str, Item], rows: list[Any], constants: dict[str, float]
 ) -> dict[str, str]:
     """Answers of the tuned constant, which follow from the baseline's rows."""
-    from macd_studio.evals.studies.constant import answers_by_first, with_constants
+    from macd_studio.evals.statistics.constant import answers_by_first, with_constants
 
     plain = {r.item: r for r in rows if r.method == "baseline"}
     texts = answers_by_first([r for name, r in plain.items() if name not in items])

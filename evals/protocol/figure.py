@@ -48,7 +48,7 @@ def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
 
 
 def _drawn_parser(benchmark: str, name: str | None) -> Parser:
-    """The rule of drawn questions, as `evals.printing.table.right`; OptionError for another name.
+    """The rule of drawn questions, as `evals.statistics.table.right`; OptionError for another name.
 
     yes or no as the answer begins, words exactly, captions where they name nothing but what the
     true caption names. An answer that says nothing of the kind is not counted where only answered
@@ -73,31 +73,34 @@ def _drawn_parser(benchmark: str, name: str | None) -> Parser:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """One figure with what is known of it.
-
-    title: for tables. items: by id, with the truth of its own annotation. texts: answers; a
-    question without one is missing from both. verdicts: those that came with the answers. clusters,
-    groups: of questions by id. stated: accuracy in percent and n, as printed by whoever made it;
-    None where it is computed here. protocol: None where nothing else is known. said: of a printed
-    row, what it says of its own protocol. method: of this project. folder: of its
-    report. notes: what its reading left out.
-    """
+    """One figure with what is known of it."""
 
     title: str
+    """Its name in tables."""
     benchmark: str
     items: Mapping[str, Item]
+    """Questions by id, with the truth of its own annotation."""
     texts: Mapping[str, str | None]
+    """Answers by id; a question without one is missing here and in `items`."""
     parser: Parser
     over: Over = "all"
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdicts that came with the answers, by id."""
     clusters: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    """`clusters` and `groups` of questions by id."""
     stated: tuple[float, int] | None = None
+    """Accuracy in percent and n, as printed by whoever made it; None where it is computed here."""
     protocol: Protocol | None = None
+    """What it was computed from; None where nothing is known of that."""
     said: Mapping[str, str] = field(default_factory=dict)
+    """What a printed row says of its own protocol."""
     method: str = "baseline"
+    """The method of this project."""
     folder: str = ""
+    """The folder of its report."""
     notes: tuple[str, ...] = ()
+    """What its reading left out."""
 
     @property
     def has_answers(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,12 @@ from macd_studio.core.checkpoint.adapter import find_adapter
 from macd_studio.core.checkpoint.files import WHOLE, weight_files, weights_hash
 from macd_studio.core.errors import BackboneCorrupt, MacdError
 from macd_studio.evals.protocol.figure import Figure
-from macd_studio.evals.protocol.given import FILES, folder_hashes
-from macd_studio.evals.protocol.hashes import DIGITS
+from macd_studio.evals.running.given import DIGITS, FILES, folder_hashes
 
 WEIGHTS = "weights"
 
 
-def models_of(figure: Figure) -> list[dict[str, Any]]:
+def models_of(figure: Figure) -> Sequence[dict[str, Any]]:
     """Who answered, as the run recorded it; [] without a protocol."""
     return figure.protocol.models if figure.protocol else []
 

@@ -25,9 +25,9 @@ from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks import DRAWN
 from macd_studio.evals.benchmarks.base import Benchmark, Item
-from macd_studio.evals.commands.common import write_json
-from macd_studio.evals.protocol.given import FILES
 from macd_studio.evals.running.answer import ONE_VIEW, PendingAnswer
+from macd_studio.evals.running.given import FILES
+from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, read_setting, row_key
 from macd_studio.evals.running.run import complete
 from macd_studio.parts import ROOT
@@ -37,7 +37,8 @@ Texts = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked of whom. contrast: α and β; python: another interpreter, None for this one.
+    """What is asked, and of which Python. contrast: α and β; python: another interpreter, None for
+    this one.
 
     device: of DEVICES, "" for the one that this process computes on.
     parts: role of a model's files, of `given.FILES` or "weights" → the folder they are taken from,
@@ -70,8 +71,8 @@ def has_device(name: str) -> bool:
 def environment() -> str:
     """The name of what answers here: a digest of the interpreter, its packages and its device.
 
-    The key of a row says nothing of packages, so the rows of each environment lie apart. A package
-    counts with its version and the folder that it lies in.
+    The key of a row says nothing of packages, so the rows of each environment are kept separately.
+    A package counts with its version and the folder that it lies in.
     """
     packages = sorted({f"{d.name} {d.version} {d.locate_file('')}" for d in distributions()})
     told = json.dumps([sys.prefix, sys.version, here(), packages])

@@ -14,7 +14,7 @@ from typing import Any
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.border import KIND, VERSION
 from macd_studio.evals.protocol.figure import DRAWN_RULE
-from macd_studio.evals.protocol.hashes import DIGITS, around_hash, asked_hash
+from macd_studio.evals.running.given import DIGITS, digest
 from macd_studio.evals.running.rows import Row, Setting, code_fingerprint, files_fingerprint
 
 Plain = dict[str, Any]
@@ -154,3 +154,16 @@ def _cluster(benchmark: Benchmark, item: Item) -> str:
     find, clip = getattr(benchmark, "cluster", None), item.clip.split("#")[0]
     named = str(find(item)) if find else clip
     return clip if named.endswith(clip) else named
+
+
+def asked_hash(item: Item) -> str:
+    """Of what the annotation asks: the question and its options."""
+    return digest(json.dumps([item.question, list(item.options)]))
+
+
+def around_hash(item: Item) -> str:
+    """Of the text that is put around a question, without the options' words."""
+    before, after = item.before, item.after
+    for option in sorted(item.options, key=len, reverse=True):
+        before, after = before.replace(option, "…"), after.replace(option, "…")
+    return digest(json.dumps([before, after]))

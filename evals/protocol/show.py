@@ -7,12 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.text.words import count
-from macd_studio.evals.commands.common import finite, write_json
-from macd_studio.evals.printing.figures import as_cell, document, interval_text, page, table
+from macd_studio.evals.printing.figures import as_cell, interval_text, page, table
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.split import Split
 from macd_studio.evals.protocol.stated import stated_rows
+from macd_studio.evals.running.output import finite, write_json
 from macd_studio.evals.scoring.over import WORDS
 
 Plain = dict[str, Any]
@@ -42,7 +43,7 @@ def plain(first: Figure, second: Figure, made: Split | None, more: Plain) -> Pla
 
 def markdown(report: Plain) -> str:
     """The page as Markdown. report: as `plain` gives it."""
-    return document(_blocks(report))
+    return as_markdown(_blocks(report))
 
 
 def _blocks(report: Plain) -> Iterator[str]:
@@ -153,7 +154,7 @@ def _number(x: float | None) -> str:
 def write(report: Plain, out: Path) -> None:
     """diff.json, .md and .html in a folder."""
     out.mkdir(parents=True, exist_ok=True)
-    text = markdown(report)
     write_json(out / NAMES[0], report)
-    (out / NAMES[1]).write_text(text, encoding="utf-8")
-    (out / NAMES[2]).write_text(page("Why two figures differ", text, []), encoding="utf-8")
+    (out / NAMES[1]).write_text(markdown(report), encoding="utf-8")
+    shown = page("Why two figures differ", _blocks(report))
+    (out / NAMES[2]).write_text(shown, encoding="utf-8")

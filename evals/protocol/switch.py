@@ -15,8 +15,8 @@ from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import SEARCHES
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.folders import WEIGHTS, changed, models_of
-from macd_studio.evals.protocol.given import FILES, folder_hashes
 from macd_studio.evals.protocol.jobs import DEVICES, USUAL_CONTRAST, Job, folder_of, has_device
+from macd_studio.evals.running.given import FILES, folder_hashes
 from macd_studio.evals.running.rows import Setting, read_setting
 
 ROLES = {

@@ -8,9 +8,9 @@ from typing import Any
 from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import ORDER, Differences
 from macd_studio.evals.protocol.figure import Figure
-from macd_studio.evals.protocol.hashes import DIGITS
 from macd_studio.evals.protocol.stated import same, statements
 from macd_studio.evals.protocol.switch import PROMPTS, ROLES, device_of, lost_roles, worded
+from macd_studio.evals.running.given import DIGITS
 from macd_studio.evals.running.rows import code_fingerprint
 
 NOT_RECORDED = "whatever the second figure does not state"

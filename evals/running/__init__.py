@@ -1,1 +1,1 @@
-"""Questions through a model: prompts, answers, rows in files, runs that go on where they ended."""
+"""Questions through a model: prompts, answers, rows in files, runs that continue after a kill."""

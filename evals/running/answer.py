@@ -26,7 +26,7 @@ from macd_studio.core.run.order import DecodingViews, decoding_views
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
-from macd_studio.evals.protocol.given import given
+from macd_studio.evals.running.given import given
 from macd_studio.evals.running.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.running.rows import NOT_LOOKED, Row
 

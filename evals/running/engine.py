@@ -142,7 +142,7 @@ def side_by_side(clips: int) -> Engine:
     """As many clips at once in threads of this process, for a backbone that a server holds.
 
     Clips are read, and objects looked for, one after another. A server that fails for good ends the
-    run: rows that are there are kept, and the next run goes on.
+    run: rows that are there are kept, and the next run continues.
     """
 
     def engine(groups: list[Group], setting: Setting, tracks: Path) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.core.system.shipped import TOYWORLD
-from macd_studio.core.validation import Number, shown
+from macd_studio.core.validation import Maybe, Number, Rule, shown
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 
@@ -35,77 +35,84 @@ NOT_LOOKED = -1
 
 @dataclass(frozen=True)
 class Row:
-    """One method's answer to one item.
-
-    key: sha256 of everything the answer depends on. margin: score of "yes" less that of "no" at
-    the first token, None where either was not kept. letters: scores of the options' letters there,
-    None likewise; of multiple choice only. grid: first token for every α and β tried,
-    split "choose" only. gradient: (label, slope) of each track: dL/dr of a method that ascends, the
-    measured change of one that measures. first: the first token's text. scores: text → score of
-    the best first tokens, of the baseline only. probability: of the answer under the method's own
-    scores, [0, 1]. tracks: labels of the objects that could be masked, of the baseline only.
-    objects: how many these are, NOT_LOOKED where no method depended on them; None in rows of an
-    earlier version. reads: what the method takes, in prompts read (`answer.count_reads`).
-    left_out: why the method does not apply to the question. error: why there is no answer though it
-    does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
-    tokens: of the answer, the end included. open: those that a contrast could change, because two
-    or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
-    rows of an earlier version. certified: tokens that are certified, see
-    `core.decoding.certificate`; None where no server was asked. given: what it was computed from
-    (`evals.protocol.given`), of the baseline only; a packed row leaves it out, protocol.json holds
-    it.
-    """
+    """One method's answer to one item."""
 
     key: str
+    """SHA-256 of everything the answer depends on."""
     item: str
     method: str
     text: str = ""
     margin: float | None = None
+    """Score of "yes" less that of "no" at the first token, None where either was not kept."""
     grid: list[str] = field(default_factory=list)
+    """First token for every α and β tried, split "choose" only."""
     gradient: list[tuple[str, float]] = field(default_factory=list)
+    """(label, slope) of each track: dL/dr of a method that ascends, the measured change of one that
+    measures."""
     first: str = ""
+    """The first token's text."""
     scores: dict[str, float] = field(default_factory=dict)
+    """Text → score of the best first tokens, of the baseline only."""
     probability: float | None = None
+    """Probability of the answer under the method's own scores, [0, 1]."""
     tracks: list[str] = field(default_factory=list)
+    """Labels of the objects that could be masked, of the baseline only."""
     reads: float | None = None
+    """What the method takes, in prompts read (`answer.count_reads`)."""
     left_out: str = ""
+    """Why the method does not apply to the question."""
     error: str = ""
+    """Why there is no answer though the method applies."""
     letters: list[float | None] = field(default_factory=list)
+    """Scores of the options' letters at the first token, None where one was not kept; of multiple
+    choice only."""
     objects: int | None = None
+    """How many objects could be masked, NOT_LOOKED where no method depended on them; None in rows
+    of an earlier version."""
     penalty: float | None = None
+    """The model's repetition penalty, taken after the contrast; None where it has none."""
     tokens: int | None = None
+    """Tokens of the answer, the end included; None in rows of an earlier version."""
     open: int | None = None
+    """Tokens that a contrast could change, because two or more pass the cut; None where nothing is
+    contrasted, of a forced choice, and in rows of an earlier version."""
     certified: int | None = None
+    """Tokens that are certified, see `core.decoding.certificate`; None where no server was
+    asked."""
     given: dict[str, Any] = field(default_factory=dict)
+    """What the answer was computed from (`evals.running.given`), of the baseline only; a packed row
+    leaves it out, protocol.json holds it."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is about, the same for all its items.
-
-    boxes: "detector", "truth" or "files". masks: the folder of these files. data: folder of a
-    benchmark of video files; clips: of the folder whose videos are shown instead. fps, side: see
-    `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
-    prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
-    backbone's weights are quantised. dtype: what it computes in. offload: whether those that do not
-    fit lie off the device, which changes no answer.
-    """
+    """What a run is about, the same for all its items."""
 
     benchmark: str
     options: RunOptions
     backbone: str = "toyworld"
     detector: str = "toyworld"
     boxes: str = "detector"
+    """Where boxes come from: "detector", "truth" or "files"."""
     data: str = ""
+    """Folder of a benchmark of video files."""
     fps: float | None = None
     side: int | None = None
+    """`fps` and `side`: see `evals.benchmarks.files.Sampling`."""
     published: bool = True
+    """Whether its questions are asked in the published prompt, or bare."""
     seed: int = 0
+    """Which drawing of a drawn benchmark's clips, see `seeded`."""
     held: Weights = "as-is"
+    """How the backbone's weights are quantised."""
     offload: bool = False
+    """Whether weights that do not fit lie off the device, which changes no answer."""
     masks: str = ""
+    """The folder of the files of masks, with the boxes "files"."""
     dtype: Dtype = "auto"
+    """What the backbone computes in."""
     clips: str = ""
+    """The folder whose videos are shown instead."""
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
@@ -184,8 +191,8 @@ def read_setting(values: Any) -> Setting:
     kinds = {"boxes": ("detector", "truth", "files"), "published": (True, False),
              "held": get_args(Weights), "dtype": get_args(Dtype),
              "offload": (True, False)}  # fmt: skip
-    numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
-               "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
+    numbers: dict[str, Rule] = {"fps": Maybe(Number(0.01, 60)), "seed": Number(0, 9999, whole=True),
+               "side": Maybe(Number(28, 2048, whole=True))}  # fmt: skip
     for name in names:
         value = values[name]
         if name in numbers:

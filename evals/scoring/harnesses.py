@@ -155,8 +155,8 @@ def mvbench_kit(text: str, item: Item) -> str | None:
 def _inferred(text: str, item: Item) -> str | None:
     """The one letter among the last words, else one after "answer is", else an option's words.
 
-    After "answer is" a small letter counts, too, and be it the first of a word. Of two options that
-    are named none is taken, and of an answer twice as long as all options neither.
+    After "answer is" a small letter counts, too, even if it is the first of a word. Of two options
+    that are named none is taken, and of an answer twice as long as all options neither.
     """
     if any(refusal in text for refusal in REFUSALS):
         return _NONE_OF_THEM

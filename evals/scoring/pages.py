@@ -8,16 +8,17 @@ computes it.
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from macd_studio.core.methods import find_method
-from macd_studio.core.system.shipped import document_style
+from macd_studio.core.pages.blocks import Link
+from macd_studio.core.pages.frame import document, template
 from macd_studio.core.text.words import count, visible
-from macd_studio.evals.printing.figures import Link, as_cell
+from macd_studio.evals.printing.figures import as_cell
 from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
@@ -45,7 +46,7 @@ def anchor(*names: str) -> str:
 def link_of(report: Report) -> Link:
     """Where the cells of the report lead; see `evals.printing.figures.page`."""
     methods = {find_method(m).title: m for m in report["methods"]}
-    first = next(iter(report["scores"].values()))
+    first = report["scores"][report["methods"][0]]
     splits = {as_cell(s): s for s in ("all", *first["splits"])}
     labels = {as_cell(d): {as_cell(v): v for v in values} for d, values in first["labels"].items()}
     dimensions = {as_cell(d): d for d in first["labels"]}
@@ -73,44 +74,117 @@ def questions_page(report: Report, folder: str = "FOLDER", links: Links = lambda
 
     folder: of the report, for the command that computes a trace. links: to what is kept.
     """
-    body = "\n".join(_sections(report, folder, links))
-    title = html.escape(visible(f"{report['benchmark']}: questions"))
-    return (
-        _PAGE.replace("STYLE", document_style("80rem"))
-        .replace("TITLE", title)
-        .replace("BODY", body)
-    )
-
-
-def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
-    methods: list[str] = report["methods"]
     every: list[Report] = report["questions"]
     numbers = {id(q): f"q-{i}" for i, q in enumerate(every)}
-    yield f"<h1>{_text(report['benchmark'])}</h1>"
-    yield '<p><a href="report.html">Back to the report</a></p>'
-    yield (
-        "<p>A trace holds one answer with its masks, logits and tokens, and opens in the viewer."
-        " Beside each question stands the command that computes one again from the same video,"
-        " options and models; <code>--method NAME</code> chooses whose answer.</p>"
+    body = _QUESTIONS(
+        benchmark=report["benchmark"],
+        parts=list(_parts(report["methods"], every)),
+        methods=report["methods"],
+        number=lambda question: numbers[id(question)],
+        title_of=lambda method: find_method(method).title,
+        command=lambda question: command(folder, question),
+        links=links,
+        count=count,
+        most=LISTED,
+        visible=lambda text: visible(str(text)),
     )
-    yield f'<h2 id="{anchor("all")}">all</h2>'
-    yield from _lists(every, ("all",), methods, numbers)
+    return document(visible(f"{report['benchmark']}: questions"), body, "80rem", _STYLE)
+
+
+_STYLE = """\
+:target { background: var(--warn); }
+.lists { font-size: var(--type-s); padding-left: 20px; } code { overflow-wrap: anywhere; }
+.right { color: var(--good); } .wrong { color: var(--bad); }
+"""
+_QUESTIONS = template("""\
+{% macro names(questions) -%}
+{% for q in questions[:most] %}<a href="#{{ number(q) }}">{{ visible(q.id) }}</a>
+{%- if not loop.last %}, {% endif %}{% endfor %}
+{%- if questions | length > most %} and {{ questions | length - most }} more{% endif %}
+{%- endmacro %}
+{% macro cell(answer) -%}
+{% if answer.error %}
+<td class="wrong">failed: {{ visible(answer.error) }}</td>
+{%- elif answer.left_out is defined and answer.left_out %}
+<td class="wrong">does not apply: {{ visible(answer.left_out) }}</td>
+{%- else %}
+<td class="{{ 'right' if answer.right else 'wrong' }}">{{ '✓' if answer.right else '✗' }}
+{{- ' ' ~ visible(answer.text or '') }}
+{%- set kept = links(answer.key) %}
+{%- if kept or answer.margin is not none %}<br><small>
+{%- if answer.margin is not none %}margin {{ '%+.2f' | format(answer.margin) }}
+{%- if kept %} · {% endif %}{% endif %}
+{%- for name, to in kept %}<a href="{{ to }}">{{ visible(name) }}</a>
+{%- if not loop.last %} · {% endif %}{% endfor %}</small>{% endif %}</td>
+{%- endif %}
+{%- endmacro %}
+<h1>{{ visible(benchmark) }}</h1>
+<p><a href="report.html">Back to the report</a></p>
+<p>A trace holds one answer with its masks, logits and tokens, and opens in the viewer. Beside \
+each question stands the command that computes one again from the same video, options and models; \
+<code>--method NAME</code> chooses whose answer.</p>
+{% for part in parts %}
+<h2{% if part.id %} id="{{ part.id }}"{% endif %}>{{ visible(part.title) }}</h2>
+<ul class="lists">
+{% for method, id, right, lists in part.methods %}
+<li id="{{ id }}"><b>{{ title_of(method) }}</b>
+{{- ' ' }}{{ right }} of {{ count(part.questions | length, 'question') }} right
+{%- for name, members in lists %}; {{ name }}: {{ names(members) }}{% endfor %}</li>
+{% endfor %}
+</ul>
+{% if part.listed %}
+<table tabindex="0">
+<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>
+{%- for m in methods %}<th>{{ title_of(m) }}</th>{% endfor %}</tr>
+{% for q in part.questions %}
+<tr id="{{ number(q) }}"><td>{{ visible(q.id) }}</td><td>{{ visible(q.clip) }}</td>
+{#- #}<td>{{ visible(q.question) }}
+{%- if q.options %}<br><i>{{ visible(q.options | join('; ')) }}</i>{% endif %}
+<details><summary>trace</summary><code>{{ visible(command(q.id)) }}</code></details></td>
+{#- #}<td>{{ visible(q.truth) }}</td>{% for m in methods %}{{ cell(q.answers[m]) }}{% endfor %}</tr>
+{% endfor %}
+</table>
+{% endif %}
+{% endfor %}""")
+
+
+_Counted = tuple[str, str, int, list[tuple[str, list[Report]]]]
+"""A method, the id of its list, how many it has right, and lists of the others by name."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some questions under a heading; listed: whether they stand there with their answers."""
+
+    title: str
+    names: tuple[str, ...]
+    questions: Sequence[Report]
+    methods: list[_Counted]
+    listed: bool = False
+
+    @property
+    def id(self) -> str:
+        """Of the heading; that of a label has none."""
+        return anchor(*self.names) if len(self.names) == 1 else ""
+
+
+def _parts(methods: list[str], every: list[Report]) -> Iterator[_Part]:
+    def part(title: str, names: tuple[str, ...], of: list[Report], listed: bool = False) -> _Part:
+        return _Part(title, names, of, _lists(names, of, methods), listed)
+
+    yield part("all", ("all",), every)
     for dimension, value in dict.fromkeys(tuple(z) for q in every for z in q.get("labels", ())):
-        of_part = [q for q in every if [dimension, value] in q["labels"]]
-        yield f"<h2>{_text(dimension)}: {_text(value)}</h2>"
-        yield from _lists(of_part, (dimension, value), methods, numbers)
+        of = [q for q in every if [dimension, value] in q["labels"]]
+        yield part(f"{dimension}: {value}", (dimension, value), of)
     for split in dict.fromkeys(q["split"] for q in every):
-        of_part = [q for q in every if q["split"] == split]
-        yield f'<h2 id="{anchor(split)}">{_text(split)}</h2>'
-        yield from _lists(of_part, (split,), methods, numbers)
-        yield from _table(of_part, methods, numbers, folder, links)
+        yield part(split, (split,), [q for q in every if q["split"] == split], listed=True)
 
 
 def _lists(
-    questions: Sequence[Report], names: tuple[str, ...], methods: list[str], numbers: dict[int, str]
-) -> Iterator[str]:
+    names: tuple[str, ...], questions: Sequence[Report], methods: list[str]
+) -> list[_Counted]:
     """By method: what it repairs and spoils of these questions, and what else it has wrong."""
-    yield '<ul class="lists">'
+    made = []
     for method in methods:
         right = [q for q in questions if q["answers"][method]["right"]]
         wrong = [q for q in questions if not q["answers"][method]["right"]]
@@ -121,46 +195,9 @@ def _lists(
                 "spoiled": [q for q in wrong if q["answers"]["baseline"]["right"]],
                 "wrong as before": [q for q in wrong if not q["answers"]["baseline"]["right"]],
             }
-        shown = "; ".join(
-            f"{name}: {_names(members, numbers)}" for name, members in parts.items() if members
-        )
-        yield (
-            f'<li id="{anchor(*names, method)}"><b>{_text(find_method(method).title)}</b>'
-            f" {len(right)} of {count(len(questions), 'question')} right{'; ' * bool(shown)}{shown}"
-            "</li>"
-        )
-    yield "</ul>"
-
-
-def _names(questions: Sequence[Report], numbers: dict[int, str]) -> str:
-    listed = ", ".join(
-        f'<a href="#{numbers[id(q)]}">{_text(q["id"])}</a>' for q in questions[:LISTED]
-    )
-    more = len(questions) - LISTED
-    return f"{listed} and {more} more" if more > 0 else listed
-
-
-def _table(
-    questions: Sequence[Report],
-    methods: list[str],
-    numbers: dict[int, str],
-    folder: str,
-    links: Links,
-) -> Iterator[str]:
-    heads = "".join(f"<th>{_text(find_method(m).title)}</th>" for m in methods)
-    yield '<table tabindex="0">'
-    yield f"<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>{heads}</tr>"
-    for question in questions:
-        options = "; ".join(question["options"])
-        asked = _text(question["question"]) + (f"<br><i>{_text(options)}</i>" * bool(options))
-        cells = "".join(_answer(question["answers"][m], links) for m in methods)
-        yield (
-            f'<tr id="{numbers[id(question)]}"><td>{_text(question["id"])}</td>'
-            f"<td>{_text(question['clip'])}</td><td>{asked}"
-            f"<details><summary>trace</summary><code>{_text(command(folder, question['id']))}"
-            f"</code></details></td><td>{_text(question['truth'])}</td>{cells}</tr>"
-        )
-    yield "</table>"
+        lists = [(name, of) for name, of in parts.items() if of]
+        made.append((method, anchor(*names, method), len(right), lists))
+    return made
 
 
 def command(folder: str, question: str) -> str:
@@ -169,35 +206,3 @@ def command(folder: str, question: str) -> str:
     dashed = any(word.startswith("-") for word in (folder, question))
     # after -- argparse takes a word that begins with a dash for what it is
     return shlex.join([*words[:4], "--out", "answer.macd", "--", *words[4:6]] if dashed else words)
-
-
-def _answer(answer: Report, links: Links) -> str:
-    if answer["error"]:
-        return f'<td class="wrong">failed: {_text(answer["error"])}</td>'
-    if answer.get("left_out"):
-        return f'<td class="wrong">does not apply: {_text(answer["left_out"])}</td>'
-    sign, kind = ("✓", "right") if answer["right"] else ("✗", "wrong")
-    margin = "" if answer["margin"] is None else f"margin {answer['margin']:+.2f}"
-    kept = [f'<a href="{html.escape(to)}">{_text(name)}</a>' for name, to in links(answer["key"])]
-    small = " · ".join([*filter(None, [margin]), *kept])
-    note = f"<br><small>{small}</small>" if small else ""
-    return f'<td class="{kind}">{sign} {_text(answer["text"] or "")}{note}</td>'
-
-
-def _text(text: str) -> str:
-    return html.escape(visible(str(text)))
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>TITLE</title>
-<style>
-STYLE:target { background: var(--warn); }
-.lists { font-size: var(--type-s); padding-left: 20px; } code { overflow-wrap: anywhere; }
-.right { color: var(--good); } .wrong { color: var(--bad); }
-</style></head><body>
-<main>
-BODY
-</main>
-</body></html>
-"""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.methods import find_method
@@ -38,7 +39,8 @@ from macd_studio.evals.scoring.score import (
     judged_by,
     notes_on,
 )
-from macd_studio.evals.scoring.show import markdown
+from macd_studio.evals.scoring.show import markdown, report_blocks
+from macd_studio.evals.statistics.constant import constant_like
 from macd_studio.evals.statistics.metrics import (
     calibration,
     certified_tokens,
@@ -52,7 +54,6 @@ from macd_studio.evals.statistics.stats import (
     mean_difference,
     sign_flip,
 )
-from macd_studio.evals.studies.constant import constant_like
 
 if TYPE_CHECKING:
     from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
@@ -262,7 +263,7 @@ COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "righ
 
 def write(report: Report, out: Path) -> None:
     """Writes the folder, but for the traces."""
-    from macd_studio.evals.commands.common import write_json
+    from macd_studio.evals.running.output import write_json
 
     pictures = plots(report)
     write_json(out / "report.json", report)
@@ -295,9 +296,10 @@ def links_to_files(folder: Path) -> Links:
     return links
 
 
-def report_page(report: Report, pictures: dict[str, str]) -> str:
-    """The report as HTML, whose cells lead to their questions."""
-    return page(report["benchmark"], markdown(report), list(pictures.values()), link_of(report))
+def report_page(report: Report, pictures: dict[str, str], above: Markup | None = None) -> str:
+    """The report as HTML, whose cells lead to their questions. above: links to other pages."""
+    drawn = list(pictures.values())
+    return page(report["benchmark"], report_blocks(report), drawn, link_of(report), above)
 
 
 def plots(report: Report) -> dict[str, str]:

@@ -194,7 +194,7 @@ def first_capital(prefixes: tuple[str, ...]) -> Callable[[str, Item], str | None
 
 
 def words(text: str, item: Item) -> str | None:
-    """The whole answer, case and a final stop apart."""
+    """The whole answer, without regard to case and a final stop."""
     return normalised(text) or None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from macd_studio.core.methods import find_method
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.text.words import count
 from macd_studio.evals.printing.figures import (
     as_cell,
     certified_section,
-    document,
     open_row,
     open_section,
     table,
@@ -28,7 +28,7 @@ LEAST_CLUSTERS = 2
 
 def scores_markdown(scores: Scores) -> str:
     """A table by split, the rules' own figures, and the first questions that flip."""
-    return document(_score_blocks(scores))
+    return as_markdown(_score_blocks(scores))
 
 
 def _score_blocks(scores: Scores) -> Iterator[str]:
@@ -175,10 +175,11 @@ def _p(x: float | None) -> str:
 
 def markdown(report: Scores) -> str:
     """The whole report of a run."""
-    return document(_report_blocks(report))
+    return as_markdown(report_blocks(report))
 
 
-def _report_blocks(report: Scores) -> Iterator[str]:
+def report_blocks(report: Scores) -> Iterator[str]:
+    """Every block of the report of a run."""
     yield f"# {report['benchmark']}: {report['n']} questions, {report['backbone']}"
     if failed := failures_line(report.get("failures")):
         yield f"**{as_cell(failed)}**"

@@ -1,1 +1,1 @@
-"""Metrics, intervals, tests and what they cover."""
+"""Rows to figures: metrics, intervals, tests, and the constants that methods are compared with."""

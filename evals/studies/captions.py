@@ -6,7 +6,7 @@ Captions of the headline benchmark, word by word. A caption's errors are the obj
 and that are not there, and those that are there and that it does not name. α and β are tuned for
 each method on captions of the other split, by the fewest errors. The oracle hides the faint object
 and nothing else; "one object fewer" leaves out the last object that the baseline names, and reads
-no video. Killed, it goes on where it was.
+no video. After a kill it continues where it was.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.commands.common import write_json
 from macd_studio.evals.printing.figures import interval_text, percent, survives, table, title
 from macd_studio.evals.running.answer import count_reads, item_seed, with_contrast
+from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.metrics import chair, mentioned
 from macd_studio.evals.statistics.stats import bootstrap_ratio, could_differ, holm, sign_flip

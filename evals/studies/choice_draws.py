@@ -28,9 +28,9 @@ from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.row_files import read_missing, rows_of
+from macd_studio.evals.running.output import check_folder, say
+from macd_studio.evals.studies.row_files import read_missing, rows_of
 
 DIGITS = 3
 """Decimals of the stored logits."""
@@ -38,22 +38,23 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class ChoiceDraws:
-    """One item with K objects and C options. labels: (K,) of the objects; level: (K,) MACD's.
-
-    video, own: (C,) logits under the video and behind MACD's own levels. bare, framed: (2^K, C)
-    behind each subset, without a frame mask and with MACD's; row n masks the objects whose bits are
-    set in n. framed is empty where MACD masks no frames. seed: of the drawing of the clips, as
-    `--seed` gives it.
-    """
+    """One item with K objects and C options."""
 
     item: str
     labels: list[str]
+    """(K,) labels of the objects."""
     level: list[float]
+    """(K,) MACD's levels."""
     video: list[float]
     own: list[float]
+    """`video` and `own`: (C,) logits under the video and behind MACD's own levels."""
     bare: list[list[float]]
     framed: list[list[float]]
+    """`bare` and `framed`: (2^K, C) logits behind each subset, without a frame mask and with
+    MACD's; row n masks the objects whose bits are set in n. framed is empty where MACD masks no
+    frames."""
     seed: int = 0
+    """Seed of the drawing of the clips, as `--seed` gives it."""
 
     @staticmethod
     def of(values: dict[str, Any]) -> ChoiceDraws:

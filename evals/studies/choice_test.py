@@ -29,8 +29,8 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.printing.figures import interval_text, percent, table
+from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson
@@ -56,19 +56,20 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """One clip at one α, β, its subsets numbered as in `ChoiceDraws`.
-
-    right: (2^K,) whether a subset's answer is right; height: (2^K,) how far the right option's
-    score leads the others'; base: whether the video alone is answered right; own: whether MACD's
-    own levels are; chosen: MACD's subset, or None; asked: the subset of the asked object alone.
-    """
+    """One clip at one α, β, its subsets numbered as in `ChoiceDraws`."""
 
     right: NDArray[np.int64]
+    """(2^K,) whether a subset's answer is right."""
     height: NDArray[np.float64]
+    """(2^K,) how far the right option's score leads the others'."""
     base: bool
+    """Whether the video alone is answered right."""
     own: bool
+    """Whether it is answered right behind MACD's own levels."""
     chosen: int | None
+    """The subset that MACD masks, or None."""
     asked: int
+    """The subset of the asked object alone."""
 
     @property
     def objects(self) -> int:

@@ -43,10 +43,10 @@ from macd_studio.core.types import Clip, Counterfactual, Track
 from macd_studio.core.validation import Number
 from macd_studio.core.views import hidden_by
 from macd_studio.evals.benchmarks.base import Item, Split
-from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.row_files import read_missing, rows_of
+from macd_studio.evals.running.output import check_folder, say
 from macd_studio.evals.studies.first_token import ORACLE
+from macd_studio.evals.studies.row_files import read_missing, rows_of
 
 PLACES = 8
 """Independent placements of a clip."""

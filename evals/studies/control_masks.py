@@ -30,8 +30,8 @@ from macd_studio.core.masking.random_masks import TOLERANCE
 from macd_studio.core.options import RunOptions
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.evals.commands.common import check_folder, machine, say
 from macd_studio.evals.printing.figures import table
+from macd_studio.evals.running.output import check_folder, machine, say
 from macd_studio.evals.running.rows import Setting
 
 WINDOW, STEP = 2.5, 1.25

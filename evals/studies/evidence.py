@@ -34,12 +34,13 @@ from macd_studio.core.evidence.maps import rank_correlation, shares
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import VIEWS, Target
 from macd_studio.core.options import RunOptions
+from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.printing.figures import document, interval_text, table
+from macd_studio.evals.printing.figures import interval_text, table
 from macd_studio.evals.statistics.stats import bootstrap_ratio
 
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
@@ -347,7 +348,7 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
         "## How each is measured",
         "\n".join(METHODS),
     ]
-    return document(blocks)
+    return as_markdown(blocks)
 
 
 def _summary(report: dict[str, Any]) -> Iterator[str]:

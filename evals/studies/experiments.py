@@ -23,8 +23,8 @@ from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.running.answer import item_seed
+from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
 from macd_studio.evals.studies.headroom import Answers, adjust, compare
@@ -168,7 +168,7 @@ def report_of(name: str) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Writes every file anew."""
+    """Writes every file again."""
     need_checkout("evals.studies.experiments")
     parser = command_line("evals.studies.experiments", __doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the files")

@@ -35,6 +35,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.rows import Setting, row_key
+from macd_studio.evals.statistics.constant import accurate_constants, best, likely_constants
 from macd_studio.evals.statistics.stats import (
     clustered_share,
     could_differ,
@@ -42,7 +43,6 @@ from macd_studio.evals.statistics.stats import (
     mean_difference,
     sign_flip,
 )
-from macd_studio.evals.studies.constant import accurate_constants, best, likely_constants
 from macd_studio.evals.studies.first_token import (
     REMOVED,
     TRUTHS,
@@ -296,7 +296,7 @@ def check_methods(names: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; killed, it goes on where it was."""
+    """Command line; after a kill it continues where it was."""
     args = _parser().parse_args(argv)
     try:
         report = run(args)

@@ -29,9 +29,9 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.printing.figures import interval_text, points, table
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import Interval, difference_interval
 from macd_studio.evals.statistics.stats import sign_flip
@@ -136,7 +136,7 @@ def tuned_interval(
 
     The interval of the per-clip gains knows nothing of how the pairs vary with the clips: its ends
     are moved out by the ratio of the spread of RESAMPLED bootstrap samples of clips, each tuned
-    anew, to that of the gains alone, at least 1.
+    again, to that of the gains alone, at least 1.
     """
     gain = second - first
     (gains,), pairs = cross_fitted(tuned, [gain], keys, rng)

@@ -34,12 +34,12 @@ from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark, Maker, Opacity
 from macd_studio.evals.benchmarks.toyworld_crossed import OPTION_CELLS, which_animal, which_way
-from macd_studio.evals.commands.common import pack_lines, say, write_json
 from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.output import pack_lines, say, write_json
+from macd_studio.evals.statistics.constant import likely_constants
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import clustered_share
-from macd_studio.evals.studies.constant import likely_constants
 from macd_studio.evals.studies.first_token import contrasted
 from macd_studio.parts import ROOT
 

@@ -15,9 +15,9 @@ from typing import Any
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.printing.figures import change, interval_text, table
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.statistics.intervals import Interval, difference_interval
 from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import ControlDraws, stored

@@ -28,12 +28,12 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
-from macd_studio.evals.commands.common import say, write_json
 from macd_studio.evals.printing.figures import change, interval_text, table, title
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.output import say, write_json
+from macd_studio.evals.statistics.constant import likely_constants
 from macd_studio.evals.statistics.intervals import Interval, difference_interval
 from macd_studio.evals.statistics.stats import LEVEL, clustered_share, holm
-from macd_studio.evals.studies.constant import likely_constants
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
 from macd_studio.evals.studies.headroom import Answers, constant_hits, tune_constants
@@ -73,7 +73,7 @@ def can_judge_selection(oracle: Interval, over_null: Interval) -> bool:
 
 
 def asked_in(question: str, labels: Sequence[str]) -> set[str]:
-    """Objects of a clip that a question speaks of: by class, or by kind where no class is named.
+    """Objects of a clip that a question names: by class, or by kind where no class is named.
 
     >>> sorted(asked_in("Which animal is in the video?", ["cat", "ball"]))
     ['cat']

@@ -4,7 +4,7 @@
 `evals.studies.headroom` into one JSON file, the key NAME for each, with what
 `evals.studies.redrawn`, `evals.studies.habits` and `evals.studies.registered` wrote beside them
 (`redrawn.json`, `draws.json`, `registered.json`).
-Tables of such files are written into pages by `evals.printing.render`.
+Tables of such files are written into pages by `evals.commands.render`.
 """
 
 from __future__ import annotations

@@ -29,22 +29,23 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One trace file. sha256: of the file, in hexadecimal digits; title: of its example, if any.
-
-    truth: what is really in the clip, as far as is known. detector: "" where objects came from a
-    file. answers: method → answer.
-    """
+    """One trace file."""
 
     file: Path
     sha256: str
+    """Of the file, in hexadecimal digits."""
     title: str
+    """Title of its example, if it is one."""
     clip: str
     question: str
     truth: str
+    """What is really in the clip, as far as is known."""
     outcome: str
     backbone: str
     detector: str
+    """Name of the detector; "" where objects came from a file."""
     answers: dict[str, str]
+    """Method → answer."""
 
     @property
     def name(self) -> str:

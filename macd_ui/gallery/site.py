@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from PIL import Image, ImageDraw
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.objects.registry import named
+from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.system.shipped import EMBEDDED, look
 from macd_studio.core.text.words import count, visible
@@ -36,8 +36,8 @@ from macd_studio.macd_ui.sites import (
     File,
     check_folder,
     link_home,
-    page_frame,
     text_file,
+    titled,
     write_files,
 )
 from macd_studio.viewer import payload, status
@@ -242,6 +242,13 @@ def shared_file(path: str) -> File | None:
     return text_file(page_style(), "css") if path == STYLE_NAME else None
 
 
+_ABOVE = template("""\
+<header class="mv-above"><nav><a href="{{ back[0] }}">{{ back[1] }}</a></nav>
+<h1>{{ title }}</h1>
+<p>{% for line in lines %}{{ line }}{% if not loop.last %}<br>{% endif %}{% endfor %}</p></header>
+""")
+
+
 def run_page(
     run: Run,
     trace: Trace,
@@ -267,26 +274,20 @@ def run_page(
             " one that wins at some α and β; the trace holds more."
         )
     lines.append(f"Trace {run.sha256}")
-    address, text = map(escape, back)
-    before = (
-        '<header class="mv-above"><nav>'
-        f'<a href="{address}">{text}</a></nav>\n'
-        f"<h1>{escape(run.title or 'MACD trace')}</h1>\n"
-        f"<p>{'<br>'.join(map(escape, lines))}</p></header>\n"
-    )
+    before = _ABOVE(back=back, title=run.title or "MACD trace", lines=lines)
     title = f"{run.title or run.question} · MACD"
     if engine:
         data["engine"] = engine.about(trace, f"{run.name}.json", "../")
     policy = COMPUTING if engine else LINKED
-    page = text_file(linked(data, title, "../", before, policy), "html")
-    size = len(page.content) / 1000
+    made = text_file(linked(data, title, "../", before, policy), "html")
+    size = len(made.content) / 1000
     note = ""
     if size > most_kb:
         without = len(as_text(without_pictures(data))) / 1000
         note = (
             f"its page takes {size:.0f} kB, {without:.0f} kB of them answers, tracks and the like"
         )
-    return File(page.content, page.media_type, note)
+    return File(made.content, made.media_type, note)
 
 
 def _with_room_for_pictures(trace: Trace, room: int) -> tuple[dict[str, Any], int]:
@@ -318,60 +319,65 @@ def thumbnail(trace: Trace) -> File:
     return File(webp(picture, 60, THUMBNAIL), "image/webp")
 
 
+_INDEX = template("""\
+<header><h1>Gallery</h1>
+{%- if home or course %}<p>{{ home }}
+{%- if course %}<a href="{{ course }}">A course on this</a>{% endif %}</p>{% endif -%}
+<p>What a video language model answers from the video, and what it answers by
+MACD. Each run opens with its frames, masks and tokens.</p></header>
+<main>
+<form id="filters" hidden>
+{%- for name, options in filters.items() %}
+<label>{{ name.capitalize() }} <select name="{{ name }}"><option value="">all</option>
+{%- for value, words in options %}<option value="{{ value }}">{{ words }}</option>{% endfor %}
+</select></label>
+{%- endfor %}
+<button type="reset">Show all</button></form>
+<p id="count" role="status">{{ total }}</p>
+<ul id="runs">
+{% for run in runs %}
+<li data-example="{{ run.title }}" data-outcome="{{ run.outcome }}"
+ data-method="{{ run.answers | join('\n') }}"><a href="t/{{ run.name }}.html">
+{#- #}<img src="t/{{ run.name }}.webp" alt="" loading="lazy" width="{{ width }}">
+{#- #}<strong>{{ run.title }}</strong></a><p>{{ run.question }}</p>
+{#- #}<dl>{% for name, text in run.answers.items() -%}
+<dt>{{ title_of(name) }}</dt><dd>{{ text }}</dd>
+{%- endfor %}</dl><p class="outcome">{{ run.outcome }}</p>
+{#- #}<p class="quiet">{{ model_name(run.backbone) }}</p></li>
+{% endfor %}
+</ul>
+</main>
+<script src="{{ script }}"></script>""")
+
+
 def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:
     """The list of runs; without scripts it is whole and has no filters."""
-    choices = {
+    values = {
         "example": [run.title for run in runs],
         "outcome": [run.outcome for run in runs],
         "method": [name for run in runs for name in run.answers],
     }
-    filters = "".join(
-        f'<label>{name.capitalize()} <select name="{name}"><option value="">all</option>'
-        + "".join(_option(name, v) for v in sorted(set(values)))
-        + "</select></label>"
-        for name, values in choices.items()
+    filters = {
+        name: [(v, title_of(v) if name == "method" else v) for v in sorted(set(of))]
+        for name, of in values.items()
+    }  # the value of a method is its name, which addresses hold
+    body = _INDEX(
+        home=link_home(home),
+        course=course,
+        filters=filters,
+        total=count(len(runs), "run"),
+        runs=runs,
+        width=THUMBNAIL,
+        title_of=title_of,
+        model_name=_model_name,
+        script=SCRIPT.name,
     )
-    linked = f'<a href="{escape(course)}">A course on this</a>' if course else ""
-    above = f"<p>{link_home(home)}{linked}</p>" if home or course else ""
-    entries = "\n".join(map(_entry, runs))
-    body = (
-        f"<header><h1>Gallery</h1>{above}<p>What a video language model answers from the video, and"
-        " what it answers by\nMACD. Each run opens with its frames, masks and tokens.</p>"
-        "</header>\n"
-        f'<main>\n<form id="filters" hidden>{filters}'
-        '<button type="reset">Show all</button></form>\n'
-        f'<p id="count" role="status">{count(len(runs), "run")}</p>\n'
-        f'<ul id="runs">\n{entries}\n</ul>\n</main>\n'
-        f'<script src="{SCRIPT.name}"></script>'
-    )
-    return page_frame("Gallery", body, policy=LINKED, style=STYLE.name)
-
-
-def _option(name: str, value: str) -> str:
-    """A choice of a filter; the value of a method is its name, which addresses hold."""
-    words = title_of(value) if name == "method" else value
-    return f'<option value="{escape(value)}">{escape(words)}</option>'
+    return page(titled("Gallery"), body, policy=LINKED, stylesheet=STYLE.name)
 
 
 def _model_name(backbone: str) -> str:
     """As it is; of a folder of weights its last part, as the rest is about its owner's machine."""
     return Path(backbone).name if Path(backbone).is_absolute() else backbone
-
-
-def _entry(run: Run) -> str:
-    methods = escape("\n".join(run.answers), quote=True)
-    answers = "".join(
-        f"<dt>{escape(title_of(name))}</dt><dd>{escape(text)}</dd>"
-        for name, text in run.answers.items()
-    )
-    return (
-        f'<li data-example="{escape(run.title)}" data-outcome="{escape(run.outcome)}"'
-        f' data-method="{methods}"><a href="t/{run.name}.html">'
-        f'<img src="t/{run.name}.webp" alt="" loading="lazy" width="{THUMBNAIL}">'
-        f"<strong>{escape(run.title)}</strong></a><p>{escape(run.question)}</p>"
-        f'<dl>{answers}</dl><p class="outcome">{escape(run.outcome)}</p>'
-        f'<p class="quiet">{escape(_model_name(run.backbone))}</p></li>'
-    )
 
 
 def write_site(site: Site, folder: Path) -> list[str]:

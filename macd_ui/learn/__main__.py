@@ -23,7 +23,7 @@ from macd_studio.macd_ui.sites import INDEX, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the course, or tells of a class; gives the exit code."""
+    """Writes the course, or reports on a class; gives the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["collect"]:
         return _collect(given[1:])

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.description import Exactly
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import count, in_markdown, visible
-from macd_studio.core.validation import Number, Text
+from macd_studio.core.validation import Many, Number, Text
 from macd_studio.macd_ui.learn.chapters import Chapter
 from macd_studio.macd_ui.learn.markup import plain
 
@@ -32,7 +31,7 @@ HANDS = Number(0, 999, whole=True)
 NAME = Text(60)
 """What a pupil may type as a name; the page's field takes as much."""
 _ID = re.compile(r"[a-z0-9-]{1,60}(/[0-9]{1,3})?")
-_OBJECTS = Exactly(Number(0, 2**31 - 1, whole=True), 0, 64)
+_OBJECTS = Many(Number(0, 2**31 - 1, whole=True), 0, 64)
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def _check_answer(answer: Any, where: str, options: int) -> None:
     Number(0, options - 1, whole=True).read(answer.get("choice"), f"{where}: choice")
     Number(0.0, 1.0).read(answer.get("confidence"), f"{where}: confidence")
     if "counts" in answer:
-        hands = Exactly(HANDS, options, options).read(answer["counts"], f"{where}: counts")
+        hands = Many(HANDS, options, options).read(answer["counts"], f"{where}: counts")
         if not any(hands):
             raise OptionError(f"{where}: counts are all 0", "Save the results again")
 

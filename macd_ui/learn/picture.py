@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from textwrap import wrap
+
+from markupsafe import Markup
 
 from macd_studio.core.text.words import count
 from macd_studio.macd_ui.learn.chapters import Chapter
@@ -91,10 +92,8 @@ def _text(
 ) -> str:
     anchor = ' text-anchor="end"' if end else ""
     weight = ' font-weight="bold"' if bold else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="#1c1c1c"{anchor}{weight}>'
-        f"{escape(text)}</text>"
-    )
+    opened = f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="#1c1c1c"{anchor}{weight}>'
+    return str(Markup(f"{opened}{{}}</text>").format(text))
 
 
 def _bar(x: float, y: float, width: float, height: float, colour: str) -> str:

@@ -16,7 +16,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from starlette.routing import Route
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.truth import is_right
+from macd_studio.core.pages.frame import page, template
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.marks import asked_objects
@@ -49,10 +49,10 @@ from macd_studio.macd_ui.sites import (
     INDEX,
     File,
     check_folder,
-    page_frame,
     page_headers,
     site_routes,
     text_file,
+    titled,
     write_files,
 )
 from macd_studio.viewer import payload, status, style
@@ -68,6 +68,17 @@ FOR_TEACHERS = ("misconceptions", "shown_by")
 """Fields of a chapter that the page does not get."""
 MOST_KB = 150
 """Of an example's trace: the pictures are compressed to fit."""
+
+_INDEX = template("""\
+<header class="ln-head"><p><b>{{ strings.site }}</b>
+{%- if home %} <a href="{{ home }}" id="home">{{ strings.home }}</a> ·{% endif %}
+ <a href="worksheet.html">{{ strings.worksheet }}</a></p><p class="ln-lead">{{ lead }}</p></header>
+<div class="ln-page">
+<nav id="chapters" aria-label="{{ strings.chapters }}"></nav>
+<main id="chapter"><noscript><p>{{ strings.noscript }}</p><ol>
+{%- for chapter in chapters %}<li>{{ chapter.title }}</li>{% endfor %}</ol></noscript></main>
+</div>
+<script src="{{ script }}"></script>""")
 
 
 class Site:
@@ -154,27 +165,20 @@ class Site:
 
     def _index(self) -> str:
         strings, chapters = read_strings(self.language), self.chapters()
-        links = [(self.home, "home", ' id="home"')] if self.home else []
         minutes = 5 * round(sum(chapter.minutes for chapter in chapters) / 5)  # an estimate
-        items = "".join(f"<li>{escape(c.title)}</li>" for c in chapters)
-        linked = " · ".join(
-            f'<a href="{escape(address)}"{mark}>{escape(strings[name])}</a>'
-            for address, name, mark in [*links, ("worksheet.html", "worksheet", "")]
+        body = _INDEX(
+            strings=strings,
+            lead=strings["lead"].replace("{minutes}", str(minutes)),
+            home=self.home,
+            chapters=chapters,
+            script=SCRIPT.name,
         )
-        title, lead = escape(strings["site"]), strings["lead"].replace("{minutes}", str(minutes))
-        body = (
-            f'<header class="ln-head"><p><b>{title}</b> {linked}</p>'
-            f'<p class="ln-lead">{escape(lead)}</p></header>\n<div class="ln-page">\n'
-            f'<nav id="chapters" aria-label="{escape(strings["chapters"])}"></nav>\n'
-            f'<main id="chapter"><noscript><p>{escape(strings["noscript"])}</p><ol>{items}</ol>'
-            f'</noscript></main>\n</div>\n<script src="{SCRIPT.name}"></script>'
-        )
-        return page_frame(
-            strings["site"],
+        return page(
+            titled(strings["site"]),
             body,
             language=self.language,
             policy=COMPUTING if self.engine else LINKED,
-            style=STYLE.name,
+            stylesheet=STYLE.name,
         )
 
     def course(self) -> dict[str, Any]:

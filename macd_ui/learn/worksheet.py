@@ -6,52 +6,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from macd_studio.commands import need_checkout
+from macd_studio.core.pages.frame import page, template
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE, Chapter, read_chapters, read_strings
 from macd_studio.macd_ui.learn.lessons import all_values
 from macd_studio.macd_ui.learn.markup import Block, plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
-from macd_studio.macd_ui.sites import page_frame
+from macd_studio.macd_ui.sites import titled
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"
 BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"
 
 
+_SHEET = template("""\
+<main>
+<h1>{{ title }}</h1>
+<p class="ln-lines">Name ______________________ Date ______________</p>
+<p>Predict before you look. For each question mark one answer, and how sure you are.</p>
+{% for chapter in chapters %}
+<section><h2>{{ loop.index0 }}. {{ chapter.title }}</h2>
+{% if chapter.prediction %}
+<p>{{ plain(chapter.prediction.question) }}</p>
+<ul class="ln-boxes">
+{%- for option in chapter.prediction.options %}<li>☐ {{ plain(option) }}</li>{% endfor %}</ul>
+<p>☐ 35 % ☐ 50 % ☐ 70 % ☐ 90 % ☐ 99 %</p>
+<p>What surprised you?</p><p class="ln-lines">&nbsp;</p><p class="ln-lines">&nbsp;</p>
+{% endif %}
+{% if chapter.quiz %}
+<p class="ln-lines">Right: ____ of ____</p>
+{% endif %}
+{% for step in chapter.steps if step.task %}
+{% if loop.first %}<ul class="ln-boxes">{% endif -%}
+<li>☐ {{ plain(step.task) }}</li>
+{%- if loop.last %}</ul>{% endif %}
+{% endfor %}
+</section>
+{% endfor %}
+</main>""")
+
+
 def worksheet(chapters: Sequence[Chapter], language: str) -> str:
     """The sheet as a page of its own: every prediction, its options, every task, and lines."""
     title = read_strings(language)["worksheet"]
-    sections = "\n".join(_section(i, chapter) for i, chapter in enumerate(chapters))
-    body = (
-        f"<main>\n<h1>{escape(title)}</h1>\n"
-        '<p class="ln-lines">Name ______________________ Date ______________</p>\n'
-        "<p>Predict before you look. For each question mark one answer, and how sure you are.</p>\n"
-        f"{sections}\n</main>"
-    )
-    return page_frame(title, body, language=language, style="learn.css", body_class="ln-sheet")
-
-
-def _section(number: int, chapter: Chapter) -> str:
-    parts = [f"<h2>{number}. {escape(chapter.title)}</h2>"]
-    if chapter.prediction:
-        options = "".join(
-            f"<li>☐ {escape(plain(option))}</li>" for option in chapter.prediction.options
-        )
-        parts += [
-            f"<p>{escape(plain(chapter.prediction.question))}</p>",
-            f'<ul class="ln-boxes">{options}</ul>',
-            "<p>☐ 35 % ☐ 50 % ☐ 70 % ☐ 90 % ☐ 99 %</p>",
-            "<p>What surprised you?</p>" + '<p class="ln-lines">&nbsp;</p>' * 2,
-        ]
-    if chapter.quiz:
-        parts.append('<p class="ln-lines">Right: ____ of ____</p>')
-    tasks = "".join(f"<li>☐ {escape(plain(step.task))}</li>" for step in chapter.steps if step.task)
-    if tasks:
-        parts.append(f'<ul class="ln-boxes">{tasks}</ul>')
-    return "<section>" + "\n".join(parts) + "</section>"
+    body = _SHEET(title=title, chapters=chapters, plain=plain)
+    style = {"stylesheet": "learn.css", "body_class": "ln-sheet"}
+    return page(titled(title), body, language=language, **style)
 
 
 def answer_key(chapters: Sequence[Chapter]) -> str:

@@ -24,18 +24,19 @@ WRITER = "a clock of 10 s and 600 MB beside the server; a closed tab ends it; th
 
 @dataclass(frozen=True)
 class Computed:
-    """A function that handlers call before the queue for the device.
-
-    names: as they are imported. what: for the table. hostile: the case that was measured, which a
-    test runs. mb, seconds: its peak above the server and its processor time. ended: what bounds it.
-    """
+    """A function that handlers call before the queue for the device."""
 
     names: tuple[str, ...]
+    """Names of the functions, as they are imported."""
     what: str
+    """What it does, for the table."""
     hostile: str
+    """The case that was measured, which a test runs."""
     mb: float
     seconds: float
+    """`mb` and `seconds`: its peak above the server and its processor time."""
     ended: str
+    """What bounds it."""
 
 
 COMPUTED: tuple[Computed, ...] = (

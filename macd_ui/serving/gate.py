@@ -108,7 +108,7 @@ log = logging.getLogger(__name__)
 class Gate:
     """ASGI middleware around the whole app; see the module. store: its settings say what holds.
 
-    framework: what Gradio knows of users, sessions and functions; None where there is no Gradio.
+    framework: what Gradio knows about users, sessions and functions; None where there is no Gradio.
     """
 
     def __init__(self, app: App, store: Store, framework: Framework | None = None) -> None:

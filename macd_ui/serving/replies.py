@@ -50,7 +50,7 @@ def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
 
 
 def explained(error: BaseException) -> Refusal | None:
-    """What to tell of an error that is not a fault of the app's; None where it is."""
+    """What to say about an error that is not a fault of the app; None where it is."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, ClientDisconnect):

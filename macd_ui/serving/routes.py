@@ -31,24 +31,26 @@ MOST = {JSON: 2**20, FORM: 2**14, UPLOAD: 101 * 10**6}
 
 @dataclass(frozen=True)
 class Door:
-    """An open route. path: as the app names it, a part in braces stands for any text.
-
-    body: what a request brings. ms: milliseconds of one processor that an answer takes, roughly,
-    counted for reads. login: users alone may open it, where there are users. stream: how many of a
-    visitor's places for open streams it takes, 0 for a plain answer. writes: what it leaves on the
-    disk, in words. log: records that it may write to the log. packed: whether its text is sent
-    compressed; never where an answer holds both a secret and what a request said.
-    """
+    """An open route."""
 
     method: str
     path: str
+    """Its path as the app names it; a part in braces stands for any text."""
     ms: int = 1
+    """Milliseconds of one processor that an answer takes, roughly, counted for reads."""
     body: str = NOTHING
+    """What a request brings."""
     login: bool = True
+    """Whether users alone may open it, where there are users."""
     stream: int = 0
+    """How many of a visitor's places for open streams it takes, 0 for a plain answer."""
     writes: str = ""
+    """What it leaves on the disk, in words."""
     log: int = 0
+    """Records that it may write to the log."""
     packed: bool = False
+    """Whether its text is sent compressed; never where an answer holds both a secret and what a
+    request said."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -178,7 +178,7 @@ SKIPPED = {"__type__": "update"}
 class ChangedBlocks(gradio.blocks.Blocks):
     """Processes the components that an answer changes, and no others.
 
-    SOURCE/blocks.py, `Blocks.postprocess_data`: makes every component of an event anew at each of
+    SOURCE/blocks.py, `Blocks.postprocess_data`: makes every component of an event again at each of
     its answers, also those that the answer does not name. For the 48 widgets that a run may change
     that takes 27 ms of the one thread of all visitors, and 0.6 ms where the viewer alone changes.
     """

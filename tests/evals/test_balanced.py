@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld_balanced import CONTROL_OPACITY, MAKERS, cell_of, usual
-from macd_studio.evals.studies.constant import accurate_constants
+from macd_studio.evals.statistics.constant import accurate_constants
 from macd_studio.evals.studies.first_token import OptionLogits
 from macd_studio.evals.studies.headroom import Answers, tune_constants
 from macd_studio.toyworld import questions as ask

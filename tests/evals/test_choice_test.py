@@ -10,7 +10,6 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.running.row_files import pack_rows
 from macd_studio.evals.statistics.stats import choice_test as exact
 from macd_studio.evals.statistics.stats import sum_of_draws
 from macd_studio.evals.studies import choice_draws, choice_test
@@ -28,6 +27,7 @@ from macd_studio.evals.studies.choice_test import (
     report_of,
 )
 from macd_studio.evals.studies.first_token import contrasted
+from macd_studio.evals.studies.row_files import pack_rows
 
 PAIR = (5.0, 0.01)
 

@@ -1,7 +1,7 @@
 """Each sentence of the pages that compares is true of the committed data, or its test fails.
 
 A claim is found by its words, so that a page cannot be changed without its claim. Figures inside a
-sentence are written by `evals.printing.render` and tested there.
+sentence are written by `evals.commands.render` and tested there.
 """
 
 import json
@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from macd_studio.evals.printing.render import MARKER, REPORT
+from macd_studio.evals.commands.render import MARKER, REPORT
 from macd_studio.evals.studies.selection import JUDGED, PLAIN
 from macd_studio.parts import ROOT
 

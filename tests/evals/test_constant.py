@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from macd_studio.evals.statistics.metrics import calibration
-from macd_studio.evals.studies.constant import (
+from macd_studio.evals.statistics.constant import (
     DELTAS,
     RIDGE,
     accurate_constants,
@@ -16,6 +15,7 @@ from macd_studio.evals.studies.constant import (
     constant_like,
     likely_constants,
 )
+from macd_studio.evals.statistics.metrics import calibration
 
 
 def a_case(seed, n=60, words=4):

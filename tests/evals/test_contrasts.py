@@ -10,9 +10,9 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.paper.ours import Source, settle
 from macd_studio.evals.paper.tables import read_table
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.contrasts import read_contrasts, takes_contrast
 from macd_studio.evals.running.rows import Row
 from macd_studio.evals.scoring.score import score
-from macd_studio.evals.studies.contrasts import read_contrasts, takes_contrast
 from tests.evals.layouts import touch, write
 
 

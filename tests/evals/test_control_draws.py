@@ -15,10 +15,10 @@ from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views import find_view, hidden_by
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.row_files import pack_rows
 from macd_studio.evals.studies import control_draws, control_masks
 from macd_studio.evals.studies.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
 from macd_studio.evals.studies.first_token import oracle_view
+from macd_studio.evals.studies.row_files import pack_rows
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from macd_studio.core.views import RANDOM_PLACES, find_view
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import PendingAnswer, answer_clip, item_seed
+from macd_studio.evals.statistics.constant import accurate_constants, likely_constants
 from macd_studio.evals.studies import first_token
-from macd_studio.evals.studies.constant import accurate_constants, likely_constants
 from macd_studio.evals.studies.first_token import (
     ORACLE,
     REMOVED,

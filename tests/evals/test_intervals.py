@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm, t
 
-from macd_studio.evals.statistics import coverage
 from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
@@ -18,6 +17,7 @@ from macd_studio.evals.statistics.intervals import (
 )
 from macd_studio.evals.statistics.metrics import auroc
 from macd_studio.evals.statistics.stats import LEVEL, mean_difference, sign_flip
+from macd_studio.evals.studies import coverage
 from macd_studio.parts import ROOT
 
 

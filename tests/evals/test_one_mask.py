@@ -8,7 +8,6 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.row_files import pack_rows
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.studies import one_mask
@@ -32,6 +31,7 @@ from macd_studio.evals.studies.one_mask import (
     truths,
     tuned_interval,
 )
+from macd_studio.evals.studies.row_files import pack_rows
 
 FOLDER = one_mask.FOLDER
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.evals.printing.render import REPORT
+from macd_studio.evals.commands.render import REPORT
 from macd_studio.evals.studies import pilot
 from macd_studio.evals.studies.pilot import (
     VARIANTS,

@@ -14,9 +14,9 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol import jobs, rerun, switch
 from macd_studio.evals.protocol.border import NAME_OF_FILE
-from macd_studio.evals.protocol.given import folder_hashes
 from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.running import run
+from macd_studio.evals.running.given import folder_hashes
 from macd_studio.evals.running.rows import Row
 from tests.evals import protocols
 

@@ -116,7 +116,7 @@ def test_another_annotation_is_a_cause(run, root):
 def test_versions_of_packages_are_a_cause(run, monkeypatch):
     """Told by what a run records; this environment holds one version of each package."""
     from macd_studio.core.system import machine
-    from macd_studio.evals.protocol import given
+    from macd_studio.evals.running import given
 
     true = machine.versions()
     monkeypatch.setattr(given, "versions", lambda: true | {"transformers": "5.2.0"})

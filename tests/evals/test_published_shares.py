@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from macd_studio.evals.printing.render import REPORT
+from macd_studio.evals.commands.render import REPORT
 from macd_studio.evals.statistics.intervals import share_interval
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.paper.paper_page import page
-from macd_studio.evals.studies.query_types import (
+from macd_studio.evals.paper.query_types import (
     DIMENSIONS,
     TAKEN,
     draw,

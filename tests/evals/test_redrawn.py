@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from macd_studio.evals.commands import common
-from macd_studio.evals.printing.render import REPORT
+from macd_studio.evals.commands.render import REPORT
 from macd_studio.evals.studies import redrawn
+from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
 from macd_studio.toyworld.priors import priors
 
 
@@ -71,7 +71,7 @@ def test_the_command_line_writes_the_figures(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("macd_studio.core.backbones.load_backbone", lambda name: f"the {name}")
     run = functools.partial(
-        common.measure_drawn_clips, "evals.studies.redrawn", "", measure, n=600, seed=9, least=2
+        measure_drawn_clips, "evals.studies.redrawn", "", measure, n=600, seed=9, least=2
     )
     out, kept = tmp_path / "new" / "figures.json", tmp_path / "rows" / "rows.jsonl.gz"
     assert run(argv=["--n", "3", "--out", str(out), "--rows", str(kept)]) == 0

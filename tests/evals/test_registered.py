@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.row_files import pack_rows
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.studies import registered
 from macd_studio.evals.studies.one_mask import FOLDER, MACD, OBJECTS, Outcomes
 from macd_studio.evals.studies.registered import ROWS, agreement, main, markdown, report_of, verdict
+from macd_studio.evals.studies.row_files import pack_rows
 from macd_studio.parts import ROOT
 from tests.evals.test_one_mask import planted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.printing.render import (
+from macd_studio.evals.commands.render import (
     NOT_MEASURED,
     PAGES,
     REPORT,
@@ -82,8 +82,8 @@ def test_what_a_run_left_out_is_said_to_be_not_measured(report, name):
 
 def test_the_check_finds_a_page_that_is_late(tmp_path, monkeypatch, capsys):
     (tmp_path / "page.md").write_text("<!-- figures:questions/motion -->0<!-- /figures -->")
-    monkeypatch.setattr("macd_studio.evals.printing.render.ROOT", tmp_path)
-    monkeypatch.setattr("macd_studio.evals.printing.render.PAGES", ("page.md",))
+    monkeypatch.setattr("macd_studio.evals.commands.render.ROOT", tmp_path)
+    monkeypatch.setattr("macd_studio.evals.commands.render.PAGES", ("page.md",))
     assert main(["--check"]) == 1
     assert "-->0<!--" in (tmp_path / "page.md").read_text()
     assert main([]) == 0

@@ -20,7 +20,6 @@ from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
 from macd_studio.evals.printing.report import change, honest_table, markdown
 from macd_studio.evals.printing.report_files import load
-from macd_studio.evals.printing.table import right, tabulate
 from macd_studio.evals.running.answer import GRID, PendingAnswer, count_reads, with_contrast
 from macd_studio.evals.running.rows import (
     NOT_LOOKED,
@@ -35,9 +34,11 @@ from macd_studio.evals.running.rows import (
     seeded,
     unpack,
 )
-from macd_studio.evals.running.run import choose, complete, plan, summarise_again
+from macd_studio.evals.running.run import choose, complete, plan
 from macd_studio.evals.statistics.metrics import open_shares
 from macd_studio.evals.statistics.ranking import gradient_auc
+from macd_studio.evals.statistics.summary import summarise_again
+from macd_studio.evals.statistics.table import right, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 

@@ -8,11 +8,11 @@ import pytest
 
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
-from macd_studio.evals.running.row_files import pack_rows
 from macd_studio.evals.studies import selection
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE
 from macd_studio.evals.studies.one_mask import FOLDER, OBJECTS
+from macd_studio.evals.studies.row_files import pack_rows
 from macd_studio.evals.studies.selection import (
     JUDGED,
     PLAIN,

@@ -6,10 +6,10 @@ from macd_studio.core.errors import OptionError, VideoError
 from macd_studio.core.options import RunOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.running import traces
 from macd_studio.evals.running.answer import PendingAnswer
 from macd_studio.evals.running.rows import Row, Setting, read_setting
-from macd_studio.evals.running.traces import TraceKeeper
+from macd_studio.evals.scoring import kept_traces
+from macd_studio.evals.scoring.kept_traces import TraceKeeper
 from tests.small_trace import small_trace
 
 METHODS = ("baseline", "macd", "vcd")
@@ -30,8 +30,8 @@ def computed(monkeypatch):
             raise VideoError("no picture can be decoded", "Encode it again")
         return small_trace()
 
-    monkeypatch.setattr(traces, "compute_trace", compute)
-    monkeypatch.setattr(traces, "Worker", lambda *how: None)
+    monkeypatch.setattr(kept_traces, "compute_trace", compute)
+    monkeypatch.setattr(kept_traces, "Worker", lambda *how: None)
     return found
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.printing.render import with_files
+from macd_studio.evals.commands.render import with_files
 from macd_studio.evals.studies.trainings import (
     bars_table,
     main,

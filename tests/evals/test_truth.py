@@ -10,17 +10,17 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.printing.report import markdown
-from macd_studio.evals.printing.table import tabulate
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.rows import Row
-from macd_studio.evals.running.run import summarise
-from macd_studio.evals.studies.constant import (
+from macd_studio.evals.statistics.constant import (
     DELTAS,
     answers_by_first,
     same_counts,
     tune,
     with_constants,
 )
+from macd_studio.evals.statistics.summary import summarise
+from macd_studio.evals.statistics.table import tabulate
 
 N = 400
 SHIFT = 1.5

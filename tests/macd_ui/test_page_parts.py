@@ -12,7 +12,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.summary import as_text
-from macd_studio.core.validation import Choice, Flag, Number
+from macd_studio.core.validation import Choice, Flag, Number, rule_within
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes
 from macd_studio.macd_ui.forms import SETTINGS, run_options
@@ -64,7 +64,7 @@ def test_the_forms_defaults_are_the_cores():
 
 def test_every_setting_reaches_its_option():
     for setting in SETTINGS.values():
-        match setting.rule:
+        match rule_within(setting.rule):
             case Choice(among=among):
                 other = True if setting.word else among[-1]
             case Flag():

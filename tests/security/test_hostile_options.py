@@ -38,7 +38,7 @@ HOSTILE = [
     ({"detect": {"classes": [[1]]}}, "detect.classes[0] is a list"),
     ({"detect": {"classes": "dog"}}, "detect.classes is 'dog'"),
     ({"detect": {"classes": {"dog": 1}}}, "detect.classes is an object"),
-    ({"detect": {"classes": ["dog"] * 201}}, "detect.classes holds 201 texts"),
+    ({"detect": {"classes": ["dog"] * 201}}, "detect.classes holds 201 values"),
     ({"detect": {"classes": ["x" * 101]}}, "detect.classes[0] has 101 characters"),
     ({"detect": {"prompt": "x" * 2001}}, "detect.prompt has 2001 characters"),
     ({"detect": {"prompt": "a\ud800"}}, "detect.prompt holds a character that is not text"),

@@ -52,28 +52,29 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Server:
-    """What was found.
-
-    length: tokens that a prompt and its answer may have, 0 where unknown. exact: by ids and float
-    pixels. most: log-probabilities a token, WHOLE for all, of a `vocabulary` that is 0 elsewhere.
-    chosen: whether tokens may be named. question: how the prompt's log-probabilities are had.
-    alone, among: the largest change of a log-probability near the likeliest when a view is read
-    again, alone and beside others. rounding: the same where pixels are dithered by a step of 8
-    bits, 0 in the exact way.
-    """
+    """What was found out about a server."""
 
     url: str
     version: str
     model: str
     length: int
+    """Tokens that a prompt and its answer may have, 0 where unknown."""
     exact: bool
+    """Whether it is asked by ids and float pixels."""
     most: int
+    """Log-probabilities that it gives of each token: WHOLE for all of the `vocabulary`."""
     vocabulary: int
+    """Number of tokens where it gives all their log-probabilities, else 0."""
     chosen: bool
+    """Whether the tokens whose log-probabilities are wanted may be named."""
     question: Question
+    """How the log-probabilities of the prompt are asked for."""
     alone: float
     among: float
+    """`alone` and `among`: the largest change of a log-probability near the likeliest when a view
+    is read again, alone and beside others."""
     rounding: float = 0.0
+    """The largest change where pixels are dithered by a step of 8 bits; 0 where `exact`."""
     lacking: tuple[Lacking, ...] = ()
 
     @property
@@ -264,7 +265,7 @@ def _chosen(way: Way, view: View, most: int) -> bool:
 
 
 def _question(way: Way, view: View, lacking: list[Lacking]) -> Question:
-    """How log p of the question's tokens is had, cheapest first, on this short prompt."""
+    """How log p of the question's tokens is obtained, cheapest first, on this short prompt."""
     assert view.encoded is not None
     at = view.encoded.query.tolist()
     ways: tuple[Question, ...] = ("scored", "prompt") if isinstance(way, ExactWay) else ("prompt",)

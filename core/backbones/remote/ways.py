@@ -46,7 +46,7 @@ from macd_studio.core.validation import shown
 WHOLE = -1
 """Log-probabilities of every token."""
 Question = Literal["scored", "prompt", ""]
-"""How log-probabilities of the prompt are had: for chosen tokens, for all of it, or not at all."""
+"""How log-probabilities of the prompt are obtained: for chosen tokens, for all, or not at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +278,7 @@ class CommonWay(Way):
         """Nothing has to be known before."""
 
     def row(self, view: View, tokens: Sequence[int], wanted: Wanted) -> Asked:
-        """See `Way.row`: the answer so far is a message that the model goes on with."""
+        """See `Way.row`: the answer so far is a message that the model continues."""
         body = dict(view.sent("common", lambda: self.chat(view)))
         written = [*self._thought(view), *tokens]
         if written:

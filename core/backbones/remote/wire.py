@@ -124,7 +124,7 @@ SAMPLING: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What /render made of a video: the features of its answer, taken apart.
+    """What /render made of a video: the features of its answer, parsed.
 
     item: names → the tensor's data and its field, as msgpack holds them. place: which of them are
     the pixels; dtype, shape: of these. scale: 255 where the server normalises them itself, else 0.

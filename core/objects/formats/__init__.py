@@ -31,7 +31,7 @@ from macd_studio.core.options import TrackOptions
 
 @dataclass(frozen=True)
 class Format:
-    """One format. title: as people call it; ending: of the name of a file that is written.
+    """One format. title: its name for people; ending: of the name of a file that is written.
 
     sources: the videos that files describe in it, none where they are of another format. write: the
     file of a sheet; None where the format is only read.

@@ -1,7 +1,7 @@
 """The border to files of tracks: bytes, archives, JSON, XML and YAML of bounded size, numbers.
 
 A file is untrusted: its size is looked at before it is read, what it holds is counted before it is
-taken apart, nothing that it names is opened, and every number is checked.
+parsed, nothing that it names is opened, and every number is checked.
 """
 
 from __future__ import annotations

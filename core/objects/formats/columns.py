@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A row taken apart. box: x y w h; ring: a polygon's x y …; points: (K, 2 or 3) key points."""
+    """A parsed row. box: x y w h; ring: a polygon's x y …; points: (K, 2 or 3) key points."""
 
     box: NDArray[np.float64] | None
     ring: NDArray[np.float64] | None
@@ -53,7 +53,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Layout:
-    """What stands in a row. order: of what stands beside the shape, as in ("conf", "track").
+    """The contents of a row. order: of the values beside the shape, as in ("conf", "track").
 
     before: whether the track stands before the shape. keypoints: (K, 2 or 3) of a pose.
     """
@@ -100,7 +100,7 @@ class Layout:
         return self._beside(n) is not None
 
     def split(self, row: Row) -> Cells:
-        """A row taken apart. Raises TracksError for a row of another layout."""
+        """A row, parsed. Raises TracksError for a row of another layout."""
         order = self._beside(len(row.numbers))
         if order is None:
             raise TracksError(

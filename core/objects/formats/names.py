@@ -35,7 +35,7 @@ MAX_RUN = 12
 
 @dataclass(frozen=True)
 class _Name:
-    """A name taken apart. words: between its numbers, one more than these."""
+    """A name, parsed. words: between its numbers, one more than these."""
 
     name: str
     words: tuple[str, ...]
@@ -187,7 +187,7 @@ def _refuse_twins(of: str, one: _Name, two: _Name, values: list[list[int]]) -> N
 
 
 def _fields(one: _Name, values: list[list[int]], fields: Sequence[int]) -> str:
-    """The numbers in words: what stands before each, and what it runs from and to."""
+    """The numbers in words: the text before each, and its range."""
     told = []
     for i in fields:
         low, high = min(values[i]), max(values[i])

@@ -24,20 +24,21 @@ MOST_LISTED = 40
 
 @dataclass(frozen=True, eq=False)
 class ClipFacts:
-    """What a file of tracks is held against: a clip without its pixels.
-
-    name: of its file. times, numbers: (T,) of the sampled frames, seconds and places in the file,
-    from 0. size: (w, h) of the frames that are analysed. full_size: of the file's, upright. count:
-    pictures of the file; None where they were not all listed. fps: of the file.
-    """
+    """What a file of tracks is held against: a clip without its pixels."""
 
     name: str
+    """Name of its file."""
     times: NDArray[np.float64]
     numbers: NDArray[np.int64] | None
+    """`times` and `numbers`: (T,) of the sampled frames, seconds and places in the file, from 0."""
     size: tuple[int, int]
+    """(w, h) of the frames that are analysed."""
     full_size: tuple[int, int]
+    """(w, h) of the file's frames, upright."""
     count: int | None
+    """How many pictures the file holds; None where they were not all listed."""
     fps: float | None
+    """Frames per second of the file."""
     is_picture: bool = False
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Writes figures from a report into pages, between markers: `python -m evals.printing.render`.
+"""Writes figures from a report into pages, between markers: `python -m evals.commands.render`.
 
 A marker is `<!-- figures:NAME -->`, then what is written, then `<!-- /figures -->`; in a line of
 prose as well as around a table. NAME is the kind of figure and where it stands, with slashes:
@@ -369,8 +369,8 @@ def with_files(report: Report, folder: Path) -> Report:
 
 def main(argv: list[str] | None = None) -> int:
     """Renders the pages, or checks them; 1 where a page was or is out of date."""
-    need_checkout("evals.printing.render")
-    parser = command_line("evals.printing.render", __doc__)
+    need_checkout("evals.commands.render")
+    parser = command_line("evals.commands.render", __doc__)
     parser.add_argument("--report", type=Path, default=REPORT, help="folder with a report.json")
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args(argv)

@@ -14,7 +14,7 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Item, Split
-from macd_studio.evals.commands.common import pack_lines, say
+from macd_studio.evals.running.output import pack_lines, say
 from macd_studio.evals.running.rows import Setting
 
 R = TypeVar("R", bound=Any)

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.evals.benchmarks.base import Benchmark, Item
-from macd_studio.evals.printing.breakdown import asked_objects, groups_of
 from macd_studio.evals.running.rows import Row
+from macd_studio.evals.statistics.breakdown import asked_objects, groups_of
+from macd_studio.evals.statistics.constant import (
+    Constants,
+    answers_by_first,
+    same_counts,
+    takes_constant,
+    with_constants,
+)
 from macd_studio.evals.statistics.intervals import auroc_change, auroc_interval
 from macd_studio.evals.statistics.metrics import (
     auroc,
@@ -35,13 +42,6 @@ from macd_studio.evals.statistics.stats import (
     mcnemar,
     mean_difference,
     sign_flip,
-)
-from macd_studio.evals.studies.constant import (
-    Constants,
-    answers_by_first,
-    same_counts,
-    takes_constant,
-    with_constants,
 )
 
 Figures = dict[str, Any]

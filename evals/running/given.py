@@ -1,7 +1,7 @@
 """What one answer was computed from: pictures, prompt, model and packages, as sizes and hashes.
 
 Kept with the baseline's row of a question, whoever computed it, so that answers of different
-machines and days stay told apart.
+machines and days can be distinguished.
 """
 
 from __future__ import annotations
@@ -18,9 +18,18 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.system.machine import versions
 from macd_studio.core.types import Clip, ModelFrames
-from macd_studio.evals.protocol.hashes import DIGITS, digest
 
 Plain = dict[str, Any]
+
+DIGITS = 32
+"""Hexadecimal digits of a hash that are kept."""
+
+
+def digest(text: str) -> str:
+    """The kept digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
 FILES = {
     "processor": ("processor_config.json", "preprocessor_config.json",
                   "video_preprocessor_config.json"),

@@ -1,24 +1,8 @@
-"""The parts of a report before they are Markdown or HTML, and how figures are written in them."""
+"""How figures are written in a report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 DASH = "–"
-BOLD = "\0"
-"""Around words that stand out: a sign that no text from outside holds."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A heading ("h1", "h2"), a paragraph ("p"), or a "table" whose first row is its head.
-
-    text: of all but a table, BOLD around what stands out.
-    """
-
-    kind: str
-    text: str = ""
-    rows: tuple[tuple[str, ...], ...] = ()
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -1,6 +1,6 @@
 """Does the rule that sorts questions by type agree with a reader.
 
-`python -m evals.studies.query_types`.
+`python -m evals.paper.query_types`.
 
 The paper tells right answers by reasoning depth and content focus and not how questions were
 sorted; here a rule does (`evals.paper.ours.label_queries`). docs/query-types.csv holds 60 distinct
@@ -28,9 +28,9 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import read_json
-from macd_studio.evals.commands.common import say
 from macd_studio.evals.paper.ours import label_queries
 from macd_studio.evals.printing.figures import table
+from macd_studio.evals.running.output import say
 from macd_studio.evals.statistics.intervals import UNKNOWN, Interval
 from macd_studio.parts import ROOT
 
@@ -148,8 +148,8 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table; with --data writes the rule's labels anew."""
-    parser = command_line("evals.studies.query_types", __doc__)
+    """Prints the table; with --data writes the rule's labels again."""
+    parser = command_line("evals.paper.query_types", __doc__)
     parser.add_argument("--data", type=Path, help="folder with eventhallusion/ and pope/")
     args: argparse.Namespace = parser.parse_args(argv)
     try:

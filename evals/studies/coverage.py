@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth, by simulation: `python -m evals.statistics.coverage`.
+"""How often 95 % intervals hold the truth, by simulation: `python -m evals.studies.coverage`.
 
 Clips with several questions whose outcomes go together are drawn again and again; each draw is
 given to the intervals of `evals.statistics.intervals` and to the percentile bootstrap over clips
@@ -23,8 +23,8 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
-from macd_studio.evals.commands.common import check_folder, say
 from macd_studio.evals.printing.figures import table
+from macd_studio.evals.running.output import check_folder, say
 from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
@@ -283,7 +283,7 @@ def markdown(report: dict[str, Any]) -> str:
     )
     text = f"""# Do the intervals hold what they say?
 
-Written by `python -m evals.statistics.coverage`. Each line is drawn {now[0]["draws"]} times; the
+Written by `python -m evals.studies.coverage`. Each line is drawn {now[0]["draws"]} times; the
 bootstrap gets {report["cells"][0]["former"]["draws"]} of them. *holds*: the share of draws whose
 95 % interval holds the truth, with its Monte Carlo error; *width*: of the interval, on average. The
 bootstrap is the percentile interval over clips that was used before. Least of all {len(now)} lines:
@@ -322,7 +322,7 @@ def _held(figures: dict[str, Any]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Simulates, and writes both files."""
-    parser = command_line("evals.statistics.coverage", __doc__)
+    parser = command_line("evals.studies.coverage", __doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"a line (default: {DRAWS})")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of both files")
     args = parser.parse_args(argv)
