@@ -411,14 +411,11 @@ def test_app_is_short():
 
 
 LONGEST = 450
-TRAINING = {"toyworld/train_backbone.py"}
-"""Longer, and as it was when trainings that may go on began with it."""
 
 
 def test_no_file_has_grown_too_long():
     for path in [p for house in HOUSES for p in sources(house)]:
-        place, length = str(path.relative_to(ROOT)), len(path.read_text().splitlines())
-        assert length <= (500 if place in TRAINING else LONGEST), place
+        assert len(path.read_text().splitlines()) <= LONGEST, path
     for path in sources("tests"):
         assert len(path.read_text().splitlines()) <= 500, path
 
