@@ -73,7 +73,7 @@ vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 vllm: export TORCHDYNAMO_DISABLE ?= 1
 vllm: export VLLM_NO_USAGE_STATS ?= 1
 vllm: $(VLLM)/.ready
-	$(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
+	$(VLLM)/bin/python $(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
 	  --max-model-len 2048 --max-logprobs -1 --trust-request-mm-kwargs --enable-scale-out \
 	  --limit-mm-per-prompt '{"video":1,"image":0}' $(ARGS)
 

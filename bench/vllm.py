@@ -37,7 +37,9 @@ def served(folder: Path, options: Sequence[str] = ALL, log: Path | None = None) 
     Raises RuntimeError where it ends before it answers.
     """
     port = free_port()
-    words = [VLLM, "serve", folder, "--host", "127.0.0.1", "--port", port, *COMMON, *options]
+    # by its Python, as a checkout that was moved leaves the path in the script's first line behind
+    words = [VLLM.with_name("python"), VLLM, "serve", folder, "--host", "127.0.0.1", "--port", port,
+             *COMMON, *options]  # fmt: skip
     with open(log or os.devnull, "wb") as out:
         process = subprocess.Popen(
             [str(word) for word in words], env=os.environ | SETTINGS, stdout=out, stderr=out,

@@ -263,11 +263,16 @@ def alphas_bar() -> NDArray[np.float64]:
 
 def vcd(context: MethodContext) -> SecondView:
     """VCD (Leng et al., CVPR 2024): DDPM noise on the normalised pixels, one draw per answer."""
+    from macd_studio.core.backbones.base import outside_rgb
+
     signal = float(alphas_bar()[context.options.vcd.step])
     scale = (1 - signal) ** 0.5
     video = signal**0.5 * context.encoded.video + scale * context.noise()
     video = video.to(context.encoded.video.dtype)
-    return SecondView(context.prefill(video), NoisedView(scale=scale), video)
+    encoded, clamped = context.encoded, None
+    if context.lm.rounds:
+        clamped = outside_rgb(video, encoded.mean, encoded.std)
+    return SecondView(context.prefill(video), NoisedView(scale=scale, clamped=clamped), video)
 
 
 def noise_global(context: MethodContext) -> SecondView:

@@ -51,7 +51,8 @@ class Row:
     tokens: of the answer, the end included. open: those that a contrast could change, because two
     or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
     rows of an earlier version. certified: tokens that are certified, see
-    `core.decoding.certificate`; None where no server was asked. given: what it was computed from
+    `core.decoding.certificate`; None where no server was asked. clamped: share of the second view's
+    values that a server clamped to 8 bits; None where none was. given: what it was computed from
     (`evals.protocol.given`), of the baseline only; a packed row leaves it out, protocol.json holds
     it.
     """
@@ -76,6 +77,7 @@ class Row:
     tokens: int | None = None
     open: int | None = None
     certified: int | None = None
+    clamped: float | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
 

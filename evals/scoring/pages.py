@@ -14,10 +14,9 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from macd_studio.core.methods import find_method
 from macd_studio.core.system.shipped import document_style
 from macd_studio.core.text.words import count, visible
-from macd_studio.evals.printing.figures import Link, as_cell
+from macd_studio.evals.printing.figures import Link, as_cell, own_title
 from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
@@ -44,7 +43,7 @@ def anchor(*names: str) -> str:
 
 def link_of(report: Report) -> Link:
     """Where the cells of the report lead; see `evals.printing.figures.page`."""
-    methods = {find_method(m).title: m for m in report["methods"]}
+    methods = {own_title(m, report): m for m in report["methods"]}
     first = next(iter(report["scores"].values()))
     splits = {as_cell(s): s for s in ("all", *first["splits"])}
     labels = {as_cell(d): {as_cell(v): v for v in values} for d, values in first["labels"].items()}
@@ -83,7 +82,7 @@ def questions_page(report: Report, folder: str = "FOLDER", links: Links = lambda
 
 
 def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
-    methods: list[str] = report["methods"]
+    methods = {m: own_title(m, report) for m in report["methods"]}
     every: list[Report] = report["questions"]
     numbers = {id(q): f"q-{i}" for i, q in enumerate(every)}
     yield f"<h1>{_text(report['benchmark'])}</h1>"
@@ -107,7 +106,10 @@ def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
 
 
 def _lists(
-    questions: Sequence[Report], names: tuple[str, ...], methods: list[str], numbers: dict[int, str]
+    questions: Sequence[Report],
+    names: tuple[str, ...],
+    methods: dict[str, str],
+    numbers: dict[int, str],
 ) -> Iterator[str]:
     """By method: what it repairs and spoils of these questions, and what else it has wrong."""
     yield '<ul class="lists">'
@@ -125,7 +127,7 @@ def _lists(
             f"{name}: {_names(members, numbers)}" for name, members in parts.items() if members
         )
         yield (
-            f'<li id="{anchor(*names, method)}"><b>{_text(find_method(method).title)}</b>'
+            f'<li id="{anchor(*names, method)}"><b>{_text(methods[method])}</b>'
             f" {len(right)} of {count(len(questions), 'question')} right{'; ' * bool(shown)}{shown}"
             "</li>"
         )
@@ -142,12 +144,12 @@ def _names(questions: Sequence[Report], numbers: dict[int, str]) -> str:
 
 def _table(
     questions: Sequence[Report],
-    methods: list[str],
+    methods: dict[str, str],
     numbers: dict[int, str],
     folder: str,
     links: Links,
 ) -> Iterator[str]:
-    heads = "".join(f"<th>{_text(find_method(m).title)}</th>" for m in methods)
+    heads = "".join(f"<th>{_text(title)}</th>" for title in methods.values())
     yield '<table tabindex="0">'
     yield f"<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>{heads}</tr>"
     for question in questions:

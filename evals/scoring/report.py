@@ -42,6 +42,7 @@ from macd_studio.evals.scoring.show import markdown
 from macd_studio.evals.statistics.metrics import (
     calibration,
     certified_tokens,
+    clamped_shares,
     one_answer_note,
     open_shares,
 )
@@ -130,6 +131,7 @@ def make_report(
             for note in notes_on(benchmark.name, items, texts[m], rule)
         ],
         "questions": _questions(benchmark, items, answers, methods, rule),
+        **clamped_shares({m: [answers[i.id, m] for i in items] for m in methods}),
     }
     if "baseline" in methods:
         report["compared"] = compare(benchmark, splits, texts, answers, methods, rule)

@@ -29,8 +29,9 @@ from macd_studio.core.errors import (
 )
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_json, as_text
+from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.macd_ui.questions import answers_of
 from macd_studio.viewer.payload import payload
 from tests.fakes import BoxDetector, clip
 from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
@@ -107,6 +108,31 @@ def test_a_run_with_measured_slopes_equals_that_of_the_model(exact, toyworld, to
     one, other = (bench.trace for bench in benches)
     assert one.controls.outcomes == other.controls.outcomes
     np.testing.assert_allclose(one.occlusion.loss_change, other.occlusion.loss_change, atol=1e-4)
+
+
+def test_noise_that_a_server_rounds_to_8_bits_has_a_name_of_its_own(common, exact, tmp_path):
+    """How much of it was clamped is said by file, summary, JSON, notes and page."""
+    trace = run(common, ("vcd", "mask-all"))
+    view = trace.answers["vcd"].second_views[0].view
+    shown = trace.answers["vcd"].second_views[0].shown
+    at_an_end = ((shown == 0) | (shown == 255)).mean()
+    assert 0.005 < view.clamped <= at_an_end < view.clamped + 0.02
+    share = f"{100 * view.clamped:.1f} %"
+    told = "".join(w for w in trace.warnings if "vcd (8 bit)" in w)
+    assert share in told
+    assert "mask-all (8 bit)" not in as_text(trace)
+    assert "vcd (8 bit)" in as_table(trace)
+    assert "vcd (8 bit)" in as_text(trace)
+    assert as_json(trace)["answers"]["vcd"]["name"] == "vcd (8 bit)"
+    assert as_json(trace)["answers"]["vcd"]["second_views"][0]["clamped"] == view.clamped
+    assert payload(trace)["trace"]["answers"]["vcd"]["title"] == "VCD (8 bit)"
+    assert answers_of(trace)["answers"]["vcd"]["title"] == "VCD (8 bit)"
+    again = load(save(trace, tmp_path / "far.macd"))
+    assert again.answers["vcd"].second_views[0].view.clamped == view.clamped
+    plain = run(exact, ("vcd",))
+    assert plain.answers["vcd"].second_views[0].view.clamped is None
+    assert "8 bit" not in as_text(plain) + as_table(plain)
+    assert as_json(plain)["answers"]["vcd"]["name"] == "vcd"
 
 
 # what servers do wrong

@@ -64,6 +64,7 @@ class RemoteReader(Reader):
             **dict.fromkeys(("reuse", "prune", "attention", "lens", "maps"), NOT_GIVEN),
             "rows": "start it with --max-logprobs -1",
         }
+        self.rounds = not server.exact
         self.notes = self._notes(lm.info.repetition_penalty)
 
     def _notes(self, penalty: float) -> tuple[str, ...]:
