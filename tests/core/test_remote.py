@@ -14,6 +14,7 @@ from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote.files import normalised_apart
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
@@ -27,7 +28,7 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.system.shipped import assets
+from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.whatif.workbench import Workbench
@@ -459,6 +460,29 @@ def test_text_among_the_video_s_tokens_is_never_sent_the_exact_way(toyworld):
 def test_families_that_were_not_compared_are_named(exact):
     assert not any("was not found" in note for note in exact.notes)
     lm = copy(exact._lm)
-    lm.info = replace(lm.info, family="qwen3_vl")
+    lm.info = replace(lm.info, family="internvl")
     notes = RemoteReader(lm, exact._way, exact.server).notes
-    assert any("'qwen3_vl' was not found to be read by vLLM" in note for note in notes)
+    assert any("'internvl' was not found to be read by vLLM" in note for note in notes)
+
+
+def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_server(
+    toyworld, common, monkeypatch
+):
+    """vLLM normalises both as it does pictures: it tells no prompt, token or error of that."""
+    load = open_module.load_files
+
+    def other(source, name):
+        lm = load(source, name)
+        assert not normalised_apart(lm)
+        lm.processor.image_processor.image_mean = [0.1, 0.2, 0.3]
+        assert normalised_apart(lm)
+        return lm
+
+    monkeypatch.setattr(open_module, "load_files", other)
+    with pytest.raises(RemoteError, match="normalises videos as it does pictures") as told:
+        opened(FakeVLLM(toyworld))
+    assert "--no-mm-device-do-normalize" in str(told.value)
+    assert not any("--no-mm-device-do-normalize" in note for note in common.notes)
+    lm = other(str(TOYWORLD / "backbone"), NAME)
+    notes = RemoteReader(lm, common._way, common.server).notes
+    assert any("--no-mm-device-do-normalize" in note for note in notes)

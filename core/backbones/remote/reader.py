@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
-from macd_studio.core.backbones.remote.files import FilesLM, text_prompt
+from macd_studio.core.backbones.remote.files import FilesLM, normalised_apart, text_prompt
 from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Server
 from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
 from macd_studio.core.backbones.remote.wire import Said
@@ -26,7 +26,7 @@ TOP = 128
 SMALL = 1024
 """A vocabulary of which whole rows are asked for always."""
 NO_GRADIENT = "a server gives none; --gradient difference takes slopes by reading alone"
-COMPARED = ("qwen2_vl", "qwen2_5_vl")
+COMPARED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision")
 """Families whose log-probabilities behind vLLM were those of the same weights in this process."""
 NOT_GIVEN = "a server that generates text does not give it"
 
@@ -74,6 +74,12 @@ class RemoteReader(Reader):
                 "frames were rounded to 8 bits for every view: the server was started without"
                 " --enable-scale-out"
             )
+            if normalised_apart(self._lm):
+                found.append(
+                    "this model's processor normalises videos otherwise than pictures, which vLLM"
+                    " 0.32 does only if it is started with --no-mm-device-do-normalize; whether it"
+                    " was cannot be seen from here"
+                )
         if self.info.family not in COMPARED:
             found.append(
                 f"the family {self.info.family!r} was not found to be read by vLLM as it is read by"
