@@ -13,7 +13,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from bench import history
-from bench.__main__ import RESULTS, WORKERS
+from bench.__main__ import RESULTS, VLLM, WORKERS
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
@@ -301,7 +301,57 @@ def workers_lines(figures: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
+def server_lines(figures: dict[str, Any] | None) -> list[str]:
+    """The section on a server; figures: what `bench.vllm_check` wrote, None where it did not."""
+    lines = ["", "## A model that a server holds", ""]
+    if figures is None:
+        return [*lines, "not measured"]
+    models = figures["models"]
+    lines += [
+        "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn"
+        " questions, seed 2,"
+        " answered by baseline, MACD with slopes by differences, VCD and with every object masked,"
+        " greedy, at most 8 tokens. In turn: each question is answered here, then by the server;"
+        " ratios of these times carry further than seconds. The models other than the embedded one"
+        " are tiny, of random weights: their times are those of the requests.",
+        "",
+        "| model | way | requests a question | questions in turn | here, s each | server, s each |"
+        " server over here | further questions at once, s each |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, ways in models.items():
+        lines += [
+            _server_row(name, way, ways[way]["tokens"])
+            for way in ("exact", "common")
+            if way in ways
+        ]
+    measured = (
+        f"{name} on {m['machine']['cores']} cores of an {m['machine']['processor']},"
+        f" {m['machine']['date']}"
+        for name, m in models.items()
+    )
+    return [*lines, "", f"Measured: {'; '.join(measured)}."]
+
+
+def _server_row(name: str, way: str, tokens: dict[str, Any]) -> str:
+    timed, together = tokens["timed"], tokens["together"]
+    here, server = (timed[k] / timed["questions"] for k in ("local", "server"))
+    each = f"{tokens['requests'] / tokens['questions']:.0f}"
+    at_once = "not measured"
+    if together["questions"]:
+        seconds = together["seconds"] / together["questions"]
+        at_once = f"{together['questions']}, {together['at_once']} at once: {seconds:.2f}"
+    return (
+        f"| {name} | {way} | {each} | {timed['questions']} | {here:.2f} | {server:.2f} |"
+        f" {server / here:.1f}× | {at_once} |"
+    )
+
+
+def page(
+    figures: dict[str, Any],
+    workers: dict[str, Any] | None = None,
+    server: dict[str, Any] | None = None,
+) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
     machine, last = figures["machine"], ", ".join(figures.get("last", ["nothing"]))
     lines = [
@@ -325,6 +375,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
         lines += ["", COUNTED] if title == TRUE_SIZE else []
     lines += lazy_lines(figures)
     lines += workers_lines(workers)
+    lines += server_lines(server)
     lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
     lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
@@ -383,7 +434,8 @@ def main() -> None:
     draw(figures)
     draw_lazy(figures)
     workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
-    (DOCS / "bench.md").write_text(page(figures, workers), encoding="utf-8")
+    server = json.loads(VLLM.read_text()) if VLLM.exists() else None
+    (DOCS / "bench.md").write_text(page(figures, workers, server), encoding="utf-8")
 
 
 if __name__ == "__main__":

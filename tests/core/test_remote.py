@@ -461,7 +461,7 @@ def test_families_that_were_not_compared_are_named(exact):
     assert not any("was not found" in note for note in exact.notes)
     lm = copy(exact._lm)
     lm.info = replace(lm.info, family="internvl")
-    notes = RemoteReader(lm, exact._way, exact.server).notes
+    notes = RemoteReader(lm, exact._way, exact.server, exact._sample).notes
     assert any("'internvl' was not found to be read by vLLM" in note for note in notes)
 
 
@@ -484,5 +484,5 @@ def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_
     assert "--no-mm-device-do-normalize" in str(told.value)
     assert not any("--no-mm-device-do-normalize" in note for note in common.notes)
     lm = other(str(TOYWORLD / "backbone"), NAME)
-    notes = RemoteReader(lm, common._way, common.server).notes
+    notes = RemoteReader(lm, common._way, common.server, common._sample).notes
     assert any("--no-mm-device-do-normalize" in note for note in notes)

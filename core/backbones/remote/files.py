@@ -116,6 +116,11 @@ def normalised_apart(lm: FilesLM) -> bool:
     return len(means) > 1 or len(stds) > 1
 
 
+def vocabulary_of(lm: FilesLM) -> int:
+    """How many tokens have a logit."""
+    return int(lm.model.config.get_text_config().vocab_size)
+
+
 def text_prompt(lm: FilesLM, question: str) -> list[int]:
     """The ids of a prompt that holds the question alone."""
     lm.refuse_control_tokens(question)

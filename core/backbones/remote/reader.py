@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
-from macd_studio.core.backbones.remote.files import FilesLM, normalised_apart, text_prompt
-from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Server
+from macd_studio.core.backbones.remote.files import (
+    FilesLM,
+    normalised_apart,
+    text_prompt,
+    vocabulary_of,
+)
+from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Sample, Server
 from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
-from macd_studio.core.backbones.remote.wire import Said
-from macd_studio.core.errors import NotApplicable
+from macd_studio.core.backbones.remote.wire import Said, unusable
+from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.options import Fit
 from macd_studio.core.rows import Row
 from macd_studio.core.types import Clip, ModelFrames
@@ -41,11 +46,12 @@ class Views:
 class RemoteReader(Reader):
     """Reads through a server. `lm` has the model's files without weights, for prompts and pixels.
 
-    server: what it was found to do.
+    server: what it was found to do. sample: what it said then, to know it again.
     """
 
-    def __init__(self, lm: FilesLM, way: Way, server: Server) -> None:
-        self._lm, self._way, self.server = lm, way, server
+    def __init__(self, lm: FilesLM, way: Way, server: Server, sample: Sample) -> None:
+        self._lm, self._way, self.server, self._sample = lm, way, server, sample
+        self._met = [way.client.counted.broken]  # shared by all copies
         self.info: BackboneInfo = replace(
             lm.info,
             repetition_penalty=1.0,
@@ -177,6 +183,7 @@ class RemoteReader(Reader):
         at, way = encoded.query.tolist(), self._way
         way.prepare(views.views)
         answers = way.client.all([way.question(view, at, how) for view in views.views])
+        self._check_same()
         found = [
             way.read_question(v, at, how, a) for v, a in zip(views.views, answers, strict=True)
         ]
@@ -196,10 +203,11 @@ class RemoteReader(Reader):
         for view in views.views:
             asked += [way.row(view, tokens, one) for one in wanted]
         answers = iter(way.client.all(asked))
+        self._check_same()
         rows = []
         for view in views.views:
             said = [way.read_row(view, tokens, next(answers)) for _ in wanted]
-            rows.append(self._row(said, bool(wanted[0].ids)))
+            rows.append(self._row(said, wanted[0]))
             if missing := set(ids).difference(_told(rows[-1])):
                 raise NotApplicable(
                     f"the server tells of {len(_told(rows[-1]))} tokens in the second view, and not"
@@ -207,6 +215,22 @@ class RemoteReader(Reader):
                     "Start it with --max-logprobs -1, or choose a larger β",
                 )
         return rows
+
+    def _check_same(self) -> None:
+        """Raises RemoteError where the server is another than the one that was tried.
+
+        Looked at after a connection broke: it may have been started anew, with another model.
+        """
+        broken = self._way.client.counted.broken
+        if broken == self._met[0]:
+            return
+        if self._sample.moved(self._way) > self.server.error:
+            raise RemoteError(
+                f"the server at {self.server.url} says something else now of the clip that it was"
+                " tried on: it was started anew, with another model or with other options",
+                "Start this program anew, so that the server is tried again",
+            )
+        self._met[0] = broken
 
     def _wanted(self, ids: Sequence[int], whole: bool) -> list[Wanted]:
         most, chosen = self.server.most, self.server.chosen
@@ -220,18 +244,21 @@ class RemoteReader(Reader):
         each = MOST_CHOSEN if most == WHOLE else min(MOST_CHOSEN, most)
         return [Wanted(ids=tuple(ids[i : i + each])) for i in range(0, len(ids), each)]
 
-    @staticmethod
-    def _row(said: Sequence[Said], named: bool) -> Row:
-        """The answers about one view as one row. named: whether tokens were asked by their ids."""
+    def _row(self, said: Sequence[Said], wanted: Wanted) -> Row:
+        """The answers about one view as one row. wanted: the first of what was asked of it."""
         found: dict[int, float] = {}
         for one in said:
             found.update(one.log_p)
         ids = np.array(sorted(found), np.int64)
+        if ids[-1] >= vocabulary_of(self._lm):
+            raise unusable(f"it tells of a token {ids[-1]}, and the model has none")
+        if wanted == Wanted(WHOLE) and len(ids) != self.server.vocabulary:
+            raise unusable("it leaves tokens out of a whole row")
         values = np.array([found[i] for i in ids.tolist()])
         if len(ids) > 1 and abs(np.exp(values).sum() - 1) < 1e-3 and ids[-1] == len(ids) - 1:
             return Row(values, log_z=0.0)
         # a token that was not named may be as likely as the likeliest, one below the top is not
-        floor = float(values.max() if named else values.min())
+        floor = float(values.max() if wanted.ids else values.min())
         return Row(values, ids, floor, 0.0)
 
 

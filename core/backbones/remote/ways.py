@@ -49,9 +49,7 @@ Question = Literal["scored", "prompt", ""]
 """How log-probabilities of the prompt are had: for chosen tokens, for all of it, or not at all."""
 
 
-NORMALISED = (
-    "the server normalises videos as it does pictures, and this model's processor does not"
-)
+NORMALISED = "the server normalises videos as it does pictures, and this model's processor does not"
 
 
 @dataclass(frozen=True, eq=False)
