@@ -82,9 +82,9 @@ class RemoteReader(Reader):
             )
             if normalised_apart(self._lm):
                 found.append(
-                    "this model's processor normalises videos otherwise than pictures, which vLLM"
-                    " 0.32 does only if it is started with --no-mm-device-do-normalize; whether it"
-                    " was cannot be seen from here"
+                    "this model's processor normalises videos otherwise than pictures; vLLM 0.32"
+                    " may normalise both as pictures unless it is started with"
+                    " --no-mm-device-do-normalize, and which it does cannot be seen from here"
                 )
         if self.info.family not in COMPARED:
             found.append(
