@@ -1,5 +1,8 @@
 """The check of a vLLM server: its comparisons, held against the stand-in, and how it is printed."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,8 +13,10 @@ from bench.vllm_compare import (
     Local,
     check_reads,
     compare_reads,
+    compare_tokens,
     drawn_questions,
 )
+from macd_studio.core.backbones.remote.client import Counted
 from tests.vllm_server import FakeVLLM, opened
 
 TOKENS = {
@@ -63,3 +68,26 @@ def test_a_server_that_rounds_is_held_against_the_same_rounded_frames(toyworld, 
     assert found["reads"]["rounded"]["log_p"] <= 1e-5 < found["reads"]["log_p"]
     assert found["tokens"]["timed"]["requests"] == found["tokens"]["requests"] > 2
     assert np.isfinite(found["tokens"]["certified_share"]).all()
+
+
+@pytest.mark.long
+def test_answers_under_other_masks_are_told_and_not_compared(toyworld, monkeypatch):
+    monkeypatch.setattr(vllm_compare, "METHODS_TRIED", ("baseline", "mask-all"))
+    (case,) = drawn_questions(1)
+    known = vllm_compare.answer(case, toyworld)
+    whole = known["mask-all"]
+    view = replace(whole.second_views[0].view, level=(0.5,) * len(case.tracks))
+    moved = replace(whole, second_views=(replace(whole.second_views[0], view=view),))
+    server = SimpleNamespace(
+        server=SimpleNamespace(error=1e-3),
+        _way=SimpleNamespace(client=SimpleNamespace(counted=Counted())),
+    )
+    for other, told in ((whole, 0), (moved, 1)):
+        answers = {"mask-all": other, "baseline": known["baseline"]}
+        monkeypatch.setattr(
+            vllm_compare, "answer",
+            lambda case, reader, answers=answers: answers if reader is server else known,
+        )  # fmt: skip
+        found = compare_tokens(Local(toyworld), server, [case])
+        assert len(found["other_masks"]) == told
+        assert found["tokens"] == len(known["baseline"].tokens) + (1 - told) * len(whole.tokens)
