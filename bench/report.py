@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 
 from bench import history
 from bench.__main__ import RESULTS, VLLM, WORKERS
+from bench.report_server import server_lines
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
@@ -299,52 +300,6 @@ def workers_lines(figures: dict[str, Any] | None) -> list[str]:
         f"| {name} | {'not measured' if value is None else f'{value:.2f}×'} |"
         for name, value in rows.items()
     ]
-
-
-def server_lines(figures: dict[str, Any] | None) -> list[str]:
-    """The section on a server; figures: what `bench.vllm_check` wrote, None where it did not."""
-    lines = ["", "## A model that a server holds", ""]
-    if figures is None:
-        return [*lines, "not measured"]
-    models = figures["models"]
-    lines += [
-        "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn"
-        " questions, seed 2,"
-        " answered by baseline, MACD with slopes by differences, VCD and with every object masked,"
-        " greedy, at most 8 tokens. In turn: each question is answered here, then by the server;"
-        " ratios of these times carry further than seconds. The models other than the embedded one"
-        " are tiny, of random weights: their times are those of the requests.",
-        "",
-        "| model | way | requests a question | questions in turn | here, s each | server, s each |"
-        " server over here | further questions at once, s each |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, ways in models.items():
-        lines += [
-            _server_row(name, way, ways[way]["tokens"])
-            for way in ("exact", "common")
-            if way in ways
-        ]
-    measured = (
-        f"{name} on {m['machine']['cores']} cores of an {m['machine']['processor']},"
-        f" {m['machine']['date']}"
-        for name, m in models.items()
-    )
-    return [*lines, "", f"Measured: {'; '.join(measured)}."]
-
-
-def _server_row(name: str, way: str, tokens: dict[str, Any]) -> str:
-    timed, together = tokens["timed"], tokens["together"]
-    here, server = (timed[k] / timed["questions"] for k in ("local", "server"))
-    each = f"{tokens['requests'] / tokens['questions']:.0f}"
-    at_once = "not measured"
-    if together["questions"]:
-        seconds = together["seconds"] / together["questions"]
-        at_once = f"{together['questions']}, {together['at_once']} at once: {seconds:.2f}"
-    return (
-        f"| {name} | {way} | {each} | {timed['questions']} | {here:.2f} | {server:.2f} |"
-        f" {server / here:.1f}× | {at_once} |"
-    )
 
 
 def page(

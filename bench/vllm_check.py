@@ -171,6 +171,9 @@ def _write(figures: Figures, args: argparse.Namespace) -> None:
         models[family] = models.get(family, {}) | found | {"machine": machine()}
     told = json.dumps({"models": models}, indent=1, default=float)
     RESULTS.write_text(told + "\n", encoding="utf-8")
+    print(
+        f"{RESULTS.relative_to(ROOT)} is written; python -m bench.report shows it in docs/bench.md"
+    )
 
 
 if __name__ == "__main__":

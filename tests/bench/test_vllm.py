@@ -20,20 +20,33 @@ from macd_studio.core.backbones.remote.client import Counted
 from tests.vllm_server import FakeVLLM, opened
 
 TOKENS = {
+    "certificates": {"certified": 90, "close": 10}, "tokens": 100, "certified_and_other": [],
     "questions": 30, "requests": 1500,
     "timed": {"questions": 20, "requests": 1000, "server": 60.0, "local": 30.0},
     "together": {"questions": 10, "at_once": 4, "seconds": 15.0},
 }  # fmt: skip
 
+FOUND = {
+    "reads": {"reads": 12, "log_p": 0.02, "loss": 0.01, "rounded": {"log_p": 2e-6, "loss": 3e-7}},
+    "signs": {"strengths": 18, "decided": 10, "same_sign": 9},
+}
+
 
 def figures(**changed):
     machine = {"processor": "x", "cores": 2, "date": "2026-01-01"}
-    return {"models": {"tiny": {"machine": machine, "exact": {"tokens": TOKENS | changed}}}}
+    return {
+        "models": {"tiny": {"machine": machine, "common": FOUND | {"tokens": TOKENS | changed}}}
+    }
 
 
 def test_requests_and_seconds_stand_beside_local_ones():
     shown = report.server_lines(figures())
-    assert shown[-3] == "| tiny | exact | 50 | 20 | 1.50 | 3.00 | 2.0× | 10, 4 at once: 1.50 |"
+    assert (
+        "| tiny | common | 12 | 2.0e-06 | 3.0e-07 | 2.0e-02 | 9 of 10 | 8 of 18 | 90 of 100 | 0 |"
+        in shown
+    )
+    assert shown[-1] == "Measured: tiny on 2 cores of an x, 2026-01-01."
+    assert shown[-3] == "| tiny | common | 50 | 20 | 1.50 | 3.00 | 2.0× | 10, 4 at once: 1.50 |"
     alone = figures(together={"questions": 0, "at_once": 4, "seconds": 0.0})
     assert report.server_lines(alone)[-3].endswith("| not measured |")
     assert "not measured" in report.server_lines(None)

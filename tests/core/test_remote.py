@@ -155,7 +155,9 @@ def test_a_server_without_scale_out_is_asked_by_chat_and_says_what_would_help(co
     assert "frames in 8 bits" in told
     assert not common.server.exact
     assert common.server.rounding > 0
-    assert any("rounded to 8 bits" in note for note in common.notes)
+    assert any(
+        "8 bits for every view (start it with --enable-scale-out)" in n for n in common.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -453,7 +455,8 @@ def test_text_among_the_video_s_tokens_is_never_sent_the_exact_way(toyworld):
     lm = opened(server)
     assert not lm.server.exact
     assert "text stands among the video's tokens" in "\n".join(lm.server.lines())
-    assert "--enable-scale-out" not in "\n".join(lm.server.lines())
+    assert "--enable-scale-out" not in "\n".join([*lm.server.lines(), *lm.notes])
+    assert any("8 bits for every view (text stands among" in note for note in lm.notes)
     assert not [path for path, _ in server.requests if path == "/inference/v1/generate"]
 
 

@@ -38,6 +38,8 @@ REPEATS, BESIDE = 3, 8
 """How often a view is read again alone, and how many others are read beside it."""
 HEAD = 12.0
 """Nats below the likeliest token within which noise counts: no cut reaches further down."""
+EXACT = "the exact way: token ids and unrounded pixels"
+"""What a server lacks that is asked by chat."""
 QUESTION = "What is in the video?"
 UNKNOWN = "unknown"
 
@@ -217,7 +219,7 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
         option = told.cause
     elif told.status != 404:
         option += f"; it answered {told.cause}"
-    lacking.append(Lacking("the exact way: token ids and unrounded pixels", option))
+    lacking.append(Lacking(EXACT, option))
     return common
 
 

@@ -18,7 +18,7 @@ from macd_studio.core.backbones.remote.files import (
     text_prompt,
     vocabulary_of,
 )
-from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Sample, Server
+from macd_studio.core.backbones.remote.probe import EXACT, MOST_CHOSEN, Sample, Server
 from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
 from macd_studio.core.backbones.remote.wire import Said, unusable
 from macd_studio.core.errors import NotApplicable, RemoteError
@@ -76,10 +76,8 @@ class RemoteReader(Reader):
     def _notes(self, penalty: float) -> tuple[str, ...]:
         found = [f"the backbone is held by a server ({self.server.title})"]
         if not self.server.exact:
-            found.append(
-                "frames were rounded to 8 bits for every view: the server was started without"
-                " --enable-scale-out"
-            )
+            why = next((f" ({z.option})" for z in self.server.lacking if z.what == EXACT), "")
+            found.append(f"frames were rounded to 8 bits for every view{why}")
             if normalised_apart(self._lm):
                 found.append(
                     "this model's processor normalises videos otherwise than pictures; vLLM 0.32"
