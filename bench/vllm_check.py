@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,7 +152,9 @@ def _check(checks: Checks, args: argparse.Namespace, family: str, held: Path,
     log = Path(tempfile.gettempdir()) / "macd-vllm.log"
     folder = shipped("backbone") if family == EMBEDDED else write_model(family, held / family)
     local = Local(load_backbone("toyworld" if family == EMBEDDED else str(folder), "cpu"))
+    began = time.monotonic()
     with served(folder, log=log) as name:
+        print(f"    {family}: vLLM started in {time.monotonic() - began:.0f} s", flush=True)
         if args.record:
             print(f"recorded {record(name)} answers")
             return None
