@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from macd_studio.core.methods import clamped_share
 from macd_studio.core.objects.truth import is_right, normalized
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
@@ -32,7 +33,7 @@ class Run:
     """One trace file. sha256: of the file, in hexadecimal digits; title: of its example, if any.
 
     truth: what is really in the clip, as far as is known. detector: "" where objects came from a
-    file. answers: method → answer.
+    file. answers: method → answer. clamped: method → see `core.methods.clamped_share`.
     """
 
     file: Path
@@ -45,6 +46,7 @@ class Run:
     backbone: str
     detector: str
     answers: dict[str, str]
+    clamped: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -81,6 +83,7 @@ def read_run(file: Path) -> tuple[Run, Trace]:
         backbone=trace.backbone.name,
         detector=trace.detector.name,
         answers={name: answer.text for name, answer in trace.answers.items()},
+        clamped={name: clamped_share(answer) for name, answer in trace.answers.items()},
     ), trace
 
 

@@ -22,6 +22,7 @@ from PIL import Image, ImageDraw
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.methods import in_8_bits
 from macd_studio.core.objects.registry import named
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.system.shipped import EMBEDDED, look
@@ -361,7 +362,8 @@ def _model_name(backbone: str) -> str:
 def _entry(run: Run) -> str:
     methods = escape("\n".join(run.answers), quote=True)
     answers = "".join(
-        f"<dt>{escape(title_of(name))}</dt><dd>{escape(text)}</dd>"
+        f"<dt>{escape(in_8_bits(title_of(name), run.clamped.get(name)))}</dt>"
+        f"<dd>{escape(text)}</dd>"
         for name, text in run.answers.items()
     )
     return (
