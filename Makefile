@@ -73,12 +73,12 @@ vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 vllm: export TORCHDYNAMO_DISABLE ?= 1
 vllm: export VLLM_NO_USAGE_STATS ?= 1
 vllm: $(VLLM)/.ready
-	$(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
+	$(VLLM)/bin/python $(VLLM)/bin/vllm serve $(SERVE) --host 127.0.0.1 --port $(PORT) --dtype float32 --enforce-eager \
 	  --max-model-len 2048 --max-logprobs -1 --trust-request-mm-kwargs --enable-scale-out \
 	  --limit-mm-per-prompt '{"video":1,"image":0}' $(ARGS)
 
-# starts a vLLM on this CPU; half an hour on two idle cores. ARGS="--record" writes what the tests
-# play again, ARGS="--questions 20" is a short one, ARGS="--url vllm:http://HOST:PORT" asks another
+# starts a vLLM on this CPU for each of five models. ARGS="--record" writes what the tests play again,
+# ARGS="--questions 8 --family embedded" is a short one, ARGS="--url vllm:http://HOST:PORT" asks another
 vllm-check: $(VLLM)/.ready $(VENV)/.ready-dev
 	$(call VERIFIED,vllm-check) $(BIN)/python -m bench.vllm_check $(ARGS)
 

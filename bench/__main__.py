@@ -17,6 +17,8 @@ from bench import history
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 WORKERS = RESULTS.with_name("workers.json")
 """What `bench.workers` wrote, which runs by itself."""
+VLLM = RESULTS.with_name("vllm.json")
+"""What `bench.vllm_check` wrote, which runs by itself too."""
 PARTS = (
     "ingest",
     "detect",

@@ -13,7 +13,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from bench import history
-from bench.__main__ import RESULTS, WORKERS
+from bench.__main__ import RESULTS, VLLM, WORKERS
+from bench.report_server import server_lines
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
@@ -303,7 +304,11 @@ def workers_lines(figures: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
+def page(
+    figures: dict[str, Any],
+    workers: dict[str, Any] | None = None,
+    server: dict[str, Any] | None = None,
+) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
     machine, last = figures["machine"], ", ".join(figures.get("last", ["nothing"]))
     lines = [
@@ -327,6 +332,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
         lines += ["", COUNTED] if title == TRUE_SIZE else []
     lines += lazy_lines(figures)
     lines += workers_lines(workers)
+    lines += server_lines(server)
     lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
     lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
@@ -385,7 +391,8 @@ def main() -> None:
     draw(figures)
     draw_lazy(figures)
     workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
-    (DOCS / "bench.md").write_text(page(figures, workers), encoding="utf-8")
+    server = json.loads(VLLM.read_text()) if VLLM.exists() else None
+    (DOCS / "bench.md").write_text(page(figures, workers, server), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1",
 }  # fmt: skip
+NO_CACHES = "PYTHONDONTWRITEBYTECODE"
+"""Left out of its environment: three processes would compile the modules of vLLM, each anew."""
 COMMON = (
     "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048", "--limit-mm-per-prompt",
     '{"video":1,"image":0}', "--trust-request-mm-kwargs",
@@ -37,10 +39,13 @@ def served(folder: Path, options: Sequence[str] = ALL, log: Path | None = None) 
     Raises RuntimeError where it ends before it answers.
     """
     port = free_port()
-    words = [VLLM, "serve", folder, "--host", "127.0.0.1", "--port", port, *COMMON, *options]
+    # by its Python, as a checkout that was moved leaves the path in the script's first line behind
+    words = [VLLM.with_name("python"), VLLM, "serve", folder, "--host", "127.0.0.1", "--port", port,
+             *COMMON, *options]  # fmt: skip
+    environment = {k: v for k, v in os.environ.items() if k != NO_CACHES} | SETTINGS
     with open(log or os.devnull, "wb") as out:
         process = subprocess.Popen(
-            [str(word) for word in words], env=os.environ | SETTINGS, stdout=out, stderr=out,
+            [str(word) for word in words], env=environment, stdout=out, stderr=out,
             cwd=folder, start_new_session=True,
         )  # fmt: skip
         try:

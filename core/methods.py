@@ -15,6 +15,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
 from macd_studio.core.validation import shown
+from macd_studio.core.view_records import NoisedView, View
 from macd_studio.core.views import (
     OF_A_PARTNER,
     OF_THE_CLIP,
@@ -26,7 +27,7 @@ from macd_studio.core.views import (
 
 if TYPE_CHECKING:
     from macd_studio.core.run.context import MethodContext
-    from macd_studio.core.types import Trace
+    from macd_studio.core.types import Answer, Trace
     from macd_studio.core.views import SecondView
 
 
@@ -119,6 +120,31 @@ def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> 
     if part not in OWN_CONTRAST:
         return replace(options, contrast=contrast)
     return replace(options, **{part: replace(getattr(options, part), contrast=contrast)})
+
+
+def clamped_share(answer: Answer) -> float | None:
+    """The largest share of clamped values among an answer's second views; None where none was."""
+    return largest_clamped(second.view for second in answer.second_views)
+
+
+def largest_clamped(views: Iterable[View]) -> float | None:
+    """The same of the views themselves."""
+    shares = [v.clamped for v in views if isinstance(v, NoisedView) and v.clamped is not None]
+    return max(shares, default=None)
+
+
+def in_8_bits(name: str, clamped: float | None) -> str:
+    """A method's name or title, with what tells it from the one that reads unrounded noise.
+
+    >>> in_8_bits("vcd", 0.02), in_8_bits("vcd", None)
+    ('vcd (8 bit)', 'vcd')
+    """
+    return name if clamped is None else f"{name} (8 bit)"
+
+
+def shown_name(answer: Answer) -> str:
+    """The name of an answer's method, as people read it."""
+    return in_8_bits(answer.method, clamped_share(answer))
 
 
 def masked_answer(trace: Trace) -> str:

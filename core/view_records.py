@@ -13,6 +13,7 @@ from macd_studio.core.description import (
     NAME,
     PLAIN,
     REAL,
+    SHARE,
     Table,
     as_object,
     build,
@@ -83,6 +84,12 @@ class NoisedView(View):
     over: str | None = stored(NAME, "what has a scale of its own", None)
     level: tuple[float, ...] | None = stored(_REALS, "(K,) scales of the objects", None)
     frame_level: tuple[float, ...] | None = stored(_REALS, "(G,) of the frame groups", None)
+    clamped: float | None = stored(
+        SHARE,
+        "share of its values that lay outside RGB and were clamped, as the server took frames in"
+        " 8 bits; missing where the model read the noise itself",
+        None,
+    )
 
 
 @dataclass(frozen=True)

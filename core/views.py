@@ -215,10 +215,8 @@ def control_view(context: MethodContext, draw_mask: DrawControl, draw: int = 0) 
     draw: the first is 0. The record holds the mask, its area and how much it shares with MACD's.
     """
     mask = context.options.mask
-    if context.ascends:
-        counterfactual = context.counterfactual(mask)
-    else:
-        counterfactual = measured_counterfactual(context)
+    ascends = context.ascends
+    counterfactual = context.counterfactual(mask) if ascends else measured_counterfactual(context)
     seed = context.options.seed
     if draw:  # a stream of its own for each further draw
         seed = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
@@ -263,11 +261,14 @@ def alphas_bar() -> NDArray[np.float64]:
 
 def vcd(context: MethodContext) -> SecondView:
     """VCD (Leng et al., CVPR 2024): DDPM noise on the normalised pixels, one draw per answer."""
-    signal = float(alphas_bar()[context.options.vcd.step])
+    from macd_studio.core.backbones.base import outside_rgb
+
+    encoded, signal = context.encoded, float(alphas_bar()[context.options.vcd.step])
     scale = (1 - signal) ** 0.5
-    video = signal**0.5 * context.encoded.video + scale * context.noise()
-    video = video.to(context.encoded.video.dtype)
-    return SecondView(context.prefill(video), NoisedView(scale=scale), video)
+    noised = signal**0.5 * encoded.video + scale * context.noise()
+    video = noised.to(encoded.video.dtype)
+    clamped = outside_rgb(video, encoded.mean, encoded.std) if context.lm.rounds else None
+    return SecondView(context.prefill(video), NoisedView(scale=scale, clamped=clamped), video)
 
 
 def noise_global(context: MethodContext) -> SecondView:

@@ -123,7 +123,7 @@ class Changes:
             def stopped() -> bool:
                 return turn.is_over() or session.current is not start
 
-            if zerogpu.active():
+            if zerogpu.borrows(trace.backbone.name):
                 job = zerogpu.ChangeJob(trace, plain, self.jobs.check_maker(trace, backbone))
                 with closing(zerogpu.change(job, stopped)) as events:
                     return (yield from self._stream(session, events, start, trace, turn))

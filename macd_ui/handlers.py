@@ -15,6 +15,7 @@ from typing import Any
 
 import gradio as gr
 
+from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import Cancelled, MacdError, TraceError
 from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
@@ -87,6 +88,8 @@ class FormEvents:
             methods = tuple(values["methods"] or ())
             work = work_of_spec(RunSpec("", run_options(values), methods, *models))
         except MacdError:  # the run will say so
+            return {"cost": {"text": ""}}
+        if is_remote(models[0]):
             return {"cost": {"text": ""}}
         seconds = zerogpu.declared(work, self.store.estimator.total(work))
         return {"cost": {"text": sentences.cost_of_run(seconds)}}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Trace
-from macd_studio.macd_ui import sentences
+from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.session_view import SessionView, Updates
@@ -107,7 +108,8 @@ class Jobs:
             lm = self.store.models.backbone(self.check_maker(trace, backbone))
             if self.store.settings.shared:
                 check_pixels(trace, lm)
-            session.bench = Workbench(trace, lm, self.store.models.segmenter)
+            segmenter = partial(self.store.models.segmenter, device=zerogpu.own_device())
+            session.bench = Workbench(trace, lm, segmenter)
         return session.bench
 
 

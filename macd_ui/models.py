@@ -246,28 +246,30 @@ class Models:
         lm: Reader = self.get(("backbone", name), load)
         return lm
 
-    def detector(self, name: str, progress: Progress | None = None) -> Detector:
-        """A loaded detector; progress: updated while it loads."""
+    def detector(
+        self, name: str, progress: Progress | None = None, device: str = "auto"
+    ) -> Detector:
+        """A loaded detector; progress: updated while it loads. device: see `device_of`."""
 
         def load() -> Detector:
             from macd_studio.core.backbones.local import device_of
             from macd_studio.core.objects.detect import load_detector
 
-            return load_detector(name, device_of().type, progress)
+            return load_detector(name, device_of(device).type, progress)
 
-        detector: Detector = self.get(("detector", name), load)
+        detector: Detector = self.get(("detector", _on(device, name)), load)
         return detector
 
-    def segmenter(self, name: str, frames: int = 0) -> Segmenter:
-        """A loaded segmenter. frames: see `core.objects.segment.load_segmenter`."""
+    def segmenter(self, name: str, frames: int = 0, device: str = "auto") -> Segmenter:
+        """A loaded segmenter. frames: see `load_segmenter`; device: see `device_of`."""
 
         def load() -> Segmenter:
             from macd_studio.core.backbones.local import device_of
             from macd_studio.core.objects.segment import load_segmenter
 
-            return load_segmenter(name, device_of().type, frames=frames)
+            return load_segmenter(name, device_of(device).type, frames=frames)
 
-        segmenter: Segmenter = self.get(("segmenter", name), load)
+        segmenter: Segmenter = self.get(("segmenter", _on(device, name)), load)
         return segmenter
 
     def get(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
@@ -285,6 +287,10 @@ class Models:
                 model = load()
                 loaded.put(name, model)
             return model
+
+
+def _on(device: str, name: str) -> str:
+    return name if device == "auto" else f"{name} on {device}"
 
 
 def try_out(lm: LocalLM, detector: Detector) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.methods import clamped_share, in_8_bits
 from macd_studio.core.objects.registry import named
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.text.question import clean_question
@@ -92,7 +93,7 @@ def answers_of(trace: Trace) -> dict[str, Any]:
     """
     answers = {
         name: {
-            "title": title_of(name),
+            "title": in_8_bits(title_of(name), clamped_share(answer)),
             "text": answer.text,
             "right": is_right(answer.text, trace.truth) if answer.finished else None,
         }

@@ -286,7 +286,7 @@ class Runs:
                 answer_outside=job.anyway or job.upload is None, tracks=placed,
                 counterpart=partner,
             )  # fmt: skip
-            if zerogpu.active():
+            if zerogpu.borrows(job.spec.backbone):
                 message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
                 yield self.view.show_state(session, status(message=message, running=True))
             events = zerogpu.run_events(self.store.models, on_device, turn.is_over, session.cache)
@@ -415,7 +415,8 @@ class Runs:
         Where it is slow or fails, the page offers it by a button.
         """
         trace = session.trace
-        if trace is None or not can_compare(trace) or turn.is_over() or zerogpu.active():
+        borrowed = zerogpu.borrows(job.spec.backbone)
+        if trace is None or not can_compare(trace) or turn.is_over() or borrowed:
             return  # on a shared GPU it would take more of the visitor's quota
         estimator, work, views = self.store.estimator, work_of_trace(trace), RANDOM_MASKS + 3
         expected = estimator.measured(work, "controls", views)

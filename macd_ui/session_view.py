@@ -13,7 +13,7 @@ import gradio as gr
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
-from macd_studio.core.methods import METHODS
+from macd_studio.core.methods import METHODS, clamped_share, in_8_bits
 from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.spec import RunSpec
@@ -341,7 +341,11 @@ def tally_of(trace: Trace | None, clip: RandomClip) -> dict[str, Any]:
     if trace is None or trace.status != "complete" or trace.clip.name != Path(clip.video).name:
         return {}
     right = {name: is_right(a.text, clip.truth) for name, a in trace.answers.items()}
-    titles = {name: METHODS[name].title for name in right if name in METHODS}
+    titles = {
+        name: in_8_bits(METHODS[name].title, clamped_share(answer))
+        for name, answer in trace.answers.items()
+        if name in METHODS
+    }
     if COUNTED_TOO in titles:
         titles[COUNTED_TOO] = f"{titles[COUNTED_TOO]} (+{trace.options.rules.delta:g})"
     return {"seed": clip.seed, "truth": clip.truth, "right": right, "titles": titles}

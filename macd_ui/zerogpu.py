@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.run.spec import RunSpec
@@ -115,6 +116,20 @@ def active() -> bool:
     return wanted and spaces is not None
 
 
+def borrows(backbone: str) -> bool:
+    """Whether what this backbone computes is done in a process that is lent a GPU.
+
+    Not what another server computes: it would use up a visitor's quota for waiting, and a forked
+    process would share the connections of this one.
+    """
+    return active() and not is_remote(backbone)
+
+
+def own_device() -> str:
+    """Where this process itself looks for objects: it has no GPU where they are lent."""
+    return "cpu" if active() else "auto"
+
+
 def run_events(
     models: Models,
     job: RunJob,
@@ -125,7 +140,7 @@ def run_events(
 
     cache: of stages that are the same again; a process that is lent a GPU has none.
     """
-    if active():
+    if borrows(job.spec.backbone):
         return run(job, stopped)
     from macd_studio.core.run import pipeline
 
@@ -134,7 +149,7 @@ def run_events(
         lambda: job.clip,
         job.spec.question,
         lambda: models.backbone(job.spec.backbone, loading),
-        lambda: models.detector(job.spec.detector, loading),
+        lambda: models.detector(job.spec.detector, loading, own_device()),
         job.spec.options,
         methods=job.spec.methods,
         cache=cache,
@@ -147,10 +162,13 @@ def run_events(
 
 
 def load_models(store: Store) -> None:
-    """Loads every offered model, before the first fork; later ones would be loaded in each."""
+    """Loads every offered model, before the first fork; later ones would be loaded in each.
+
+    A backbone that another server holds is asked when it is first used: the Space starts without.
+    """
     global estimator
     estimator = store.estimator
-    for name in store.settings.backbones:
+    for name in filter(borrows, store.settings.backbones):
         MODELS["backbone", name] = store.models.backbone(name)
     for name in store.settings.detectors:
         MODELS["detector", name] = store.models.detector(name)

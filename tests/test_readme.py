@@ -157,11 +157,11 @@ def test_the_honest_table_is_the_reports():
 
 
 def test_the_measured_figures_are_the_bench_s():
-    from bench.report import RESULTS, WORKERS, page
+    from bench.report import RESULTS, VLLM, WORKERS, page
 
     told = (ROOT / "docs" / "bench.md").read_text()
-    workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
-    assert told == page(json.loads(RESULTS.read_text()), workers)
+    others = [json.loads(p.read_text()) if p.exists() else None for p in (WORKERS, VLLM)]
+    assert told == page(json.loads(RESULTS.read_text()), *others)
     section = README.split("## What it costs")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 3

@@ -135,6 +135,12 @@ def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
     return to_host(rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous())
 
 
+def outside_rgb(video: Tensor, mean: Tensor, std: Tensor) -> float:
+    """The share of values of a video (…, 3, h, w), normalised, that `to_pixels` clamps."""
+    rgb = (video.detach().float() * std[:, None, None] + mean[:, None, None]) * 255
+    return float(((rgb.round() < 0) | (rgb.round() > 255)).float().mean())
+
+
 @dataclass(frozen=True)
 class Prune:
     """From decoder layer `layer` on, all but the least-attended `ratio` of vision tokens hide.
@@ -187,6 +193,8 @@ class Reader(ABC):
 
     reasons: Mapping[str, str] = {}
     """Capability that was found lacking at load → why."""
+    rounds: bool = False
+    """Whether it rounds every view to 8 bits, so that what lies outside RGB is clamped."""
 
     def need(self, *names: str) -> None:
         """Raises NotApplicable, with the reason, where the model lacks one of these."""

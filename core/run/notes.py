@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from macd_studio.core.methods import clamped_share, shown_name
 from macd_studio.core.options import AscentOptions
-from macd_studio.core.types import AscentStep, Counterfactual
+from macd_studio.core.types import Answer, AscentStep, Counterfactual
 
 UNNAMED = "{} does not say what its classes are called: give their names in order, with --names"
 NOBODY_FOUND = "looked for, and not found: {}"
@@ -29,6 +30,18 @@ UNDECIDED = (
 NEARLY_ALL = 0.98
 """Mean of the mask from which on the counterfactual shows nothing."""
 ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
+
+
+CLAMPED = (
+    "{}: {:.1f} % of the noise's values lay outside RGB and were clamped, since the server takes"
+    " frames in 8 bits"
+)
+
+
+def of_view(answer: Answer) -> Iterator[str]:
+    """Where a second view's values were clamped, how many."""
+    if (share := clamped_share(answer)) is not None:
+        yield CLAMPED.format(shown_name(answer), 100 * share)
 
 
 def of_slopes(last: AscentStep, options: AscentOptions) -> Iterator[str]:

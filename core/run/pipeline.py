@@ -38,6 +38,7 @@ from macd_studio.core.run.notes import (
     UNNAMED,
     of_masks,
     of_slopes,
+    of_view,
 )
 from macd_studio.core.run.opening import backbone_record, opening_trace
 from macd_studio.core.run.order import (
@@ -294,6 +295,7 @@ def _compare(
         for view in (second.view for second in answer.second_views):
             if isinstance(view, MaskedView) and view.random is not None:
                 run.warnings += placement_warnings(view.random)
+        run.warnings += of_view(answer)
         answers = run.trace.answers | {method.name: answer}
         run.update_trace(answers=answers, shared=dict(context.cache.shared))
     if methods:

@@ -16,6 +16,7 @@ from macd_studio.core.decoding.certificate import Certificate, certificates, cou
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
+from macd_studio.core.methods import shown_name
 from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.records import Thought
@@ -164,6 +165,7 @@ def _answer(answer: Answer, found: Sequence[Certificate]) -> dict[str, Any]:
         named = zip(tokens, found, strict=True)
         tokens = [token | {"certificate": certificate} for token, certificate in named]
     return as_row(answer, without=("method",)) | {
+        "name": shown_name(answer),
         "second_views": [second.view.as_dict() for second in answer.second_views],
         "tokens": tokens,
     }
@@ -206,6 +208,7 @@ def as_text(trace: Trace) -> str:
     lines += _thought_lines("Thought", trace.thought)
     for name, answer in trace.answers.items():
         lines += _thought_lines(f"Thought of {name}", answer.thought)
+        name = shown_name(answer)
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
     lines += _certified_lines(trace)
     lines += _constant_lines(trace)
@@ -239,9 +242,9 @@ def _thought_lines(title: str, thought: Thought | None) -> list[str]:
 def _certified_lines(trace: Trace) -> list[str]:
     """How many tokens are the same for every error of a server's log-probabilities."""
     parts = []
-    for name, answer in trace.answers.items():
+    for answer in trace.answers.values():
         if (counted := count_certified(trace, answer)) is not None:
-            parts.append(f"{name} {counted[0]} of {counted[1]}")
+            parts.append(f"{shown_name(answer)} {counted[0]} of {counted[1]}")
     error = f"tokens, for every error up to {trace.backbone.log_p_error:g} nats"
     return [f"{'Certified':<10} {', '.join(parts)} {error}"] if parts else []
 
@@ -330,7 +333,7 @@ def as_table(trace: Trace) -> str:
         contrasted = a.rule == "linear" and any(t.others for t in a.tokens)
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""
         lines.append(
-            f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
+            f"{shown_name(a):<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
             f"  {standing:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())

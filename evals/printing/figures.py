@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from macd_studio.core.methods import find_method
+from macd_studio.core.methods import find_method, in_8_bits
 from macd_studio.core.pages.blocks import Link, Marked, Table, as_html, no_link
 from macd_studio.core.pages.frame import document
 
@@ -40,9 +40,14 @@ def survives(figures: dict[str, Any]) -> bool:
     return bool(figures.get("holm", 1.0) < SIGNIFICANT)
 
 
-def title(method: str) -> str:
-    """How tables name a method."""
-    return TITLES.get(method) or find_method(method).title
+def title(method: str, report: Report | None = None) -> str:
+    """How tables name a method. report: tells where a server clamped what it was shown."""
+    return TITLES.get(method) or own_title(method, report)
+
+
+def own_title(method: str, report: Report | None = None) -> str:
+    """The same by the method's own title."""
+    return in_8_bits(find_method(method).title, (report or {}).get("clamped", {}).get(method))
 
 
 TITLES = {
@@ -160,6 +165,19 @@ def certified_section(methods: Mapping[str, Sequence[Mapping[str, int]]]) -> Ite
         " for every error of them within the stated bound (docs/remote.md); others may differ from"
         " what exact numbers give."
     )
+
+
+def clamped_section(report: Report) -> Iterator[str]:
+    """What a server did not read of second views that lie outside RGB; nothing where none does."""
+    if shares := report.get("clamped"):
+        yield "## Values outside RGB"
+        rows = [[own_title(m, report), points(share)] for m, share in shares.items()]
+        yield table(["method", "clamped %"], rows)
+        yield (
+            "The server took frames in 8 bits, so that values below black and above white were"
+            " clamped. These methods are not those of the same name without “8 bit”, which read"
+            " the noise itself (docs/remote.md)."
+        )
 
 
 def page(

@@ -15,6 +15,7 @@ from macd_studio.evals.printing.figures import (
     cell,
     certified_section,
     change,
+    clamped_section,
     number,
     open_row,
     open_section,
@@ -32,7 +33,11 @@ def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
     """The table: regimes across, methods down; baseline in percent, the others as change."""
     regimes = report["regimes"]
     rows = [
-        [title(m), _pair(report, m), *(cell(part["methods"][m]) for part in regimes.values())]
+        [
+            title(m, report),
+            _pair(report, m),
+            *(cell(part["methods"][m]) for part in regimes.values()),
+        ]
         for m in methods or report["methods"]
     ]
     counts = [f"{part['n']} ({part['clips']})" for part in regimes.values()]
@@ -47,7 +52,7 @@ def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
     for method in methods or report["methods"]:
         cells = [_auroc_cell(method, part.get(method)) for part in regimes.values()]
         if set(cells) != {"–"}:
-            rows.append([title(method), *cells])
+            rows.append([title(method, report), *cells])
     return table(["method", *regimes], rows)
 
 
@@ -178,7 +183,14 @@ def _constants(report: Report) -> Iterator[str]:
         share = "–" if c["share"] is None else f"{percent(c['share'])} %"
         gains = (change(c["gain"]), change(c["constant_gain"]))
         cells.append(
-            [regime, title(method), *gains, delta.replace("-", "−"), share, change(c["remains"])]
+            [
+                regime,
+                title(method, report),
+                *gains,
+                delta.replace("-", "−"),
+                share,
+                change(c["remains"]),
+            ]
         )
     heads = ["regime", "method", "gain", "a constant's", "δ on yes", "share", "remains"]
     yield table(heads, cells)
@@ -196,7 +208,7 @@ def _constant_free(report: Report) -> Iterator[str]:
     )
     parts = regimes.values()
     rows = [
-        [title(m), *(cell(p["methods"].get(m, {"n": 0})) for p in parts)]
+        [title(m, report), *(cell(p["methods"].get(m, {"n": 0})) for p in parts)]
         for m in report["methods"]
         if m != "yes-bias"
     ]
@@ -248,7 +260,7 @@ def _objects(report: Report) -> Iterator[str]:
             for level, f in levels.items():
                 shares = (percent(f["first"]), points(f["chance"]))
                 agrees = "–" if f["agrees"] is None else percent(f["agrees"])
-                of = (title(method), regime, level, f["pairs"])
+                of = (title(method, report), regime, level, f["pairs"])
                 rows.append([*of, area(f["auc"]), *shares, agrees])
     yield table(heads, rows)
 
@@ -264,7 +276,7 @@ def _levels(report: Report) -> Iterator[str]:
 
 def _by_group(report: Report, groups: dict[str, tuple[int, dict[str, Any]]]) -> str:
     rows = (
-        [title(m), *(cell(methods.get(m, {"n": 0})) for _, methods in groups.values())]
+        [title(m, report), *(cell(methods.get(m, {"n": 0})) for _, methods in groups.values())]
         for m in report["methods"]
     )
     return table(["method", *(f"{k} (n = {n})" for k, (n, _) in groups.items())], rows)
@@ -299,10 +311,10 @@ def _yes_no(report: Report) -> Iterator[str]:
             cells += [number(f.get(name, math.nan)) for name in numbers]
             cells.append(f"{f['unmatched']:.0f}")
             cells.append("–" if p is None else f"{p:.2g}")
-            lines.append([title(method), *cells])
+            lines.append([title(method, report), *cells])
         yield table(["method", *heads], lines)
         line = next(iter(rows.values()))["always_yes"]
-        weak = [title(m) for m, f in rows.items() if f["accuracy"] <= line]
+        weak = [title(m, report) for m, f in rows.items() if f["accuracy"] <= line]
         yield f"Answering yes every time gets {points(line)} here. " + (
             f"Not better than that: {', '.join(weak)}." if weak else "Every method beats that."
         )
@@ -341,7 +353,7 @@ def _calibration(report: Report) -> Iterator[str]:
     for method in report["methods"]:
         errors = (z.get(method, {}).get("calibration") for z in regimes.values())
         cells = ["–" if e is None else points(e["ece"]) for e in errors]
-        rows.append([title(method), _reads(report, method), *cells])
+        rows.append([title(method, report), _reads(report, method), *cells])
     yield table(["method", "reads", *regimes], rows)
     yield (
         "Reads: what a method takes in prompts read, alone: the video is 1, a second or a measured"
@@ -355,13 +367,17 @@ def _open(report: Report) -> Iterator[str]:
     for method in report["methods"]:
         parts = [p["methods"][method] for p in report["regimes"].values()]
         if known := [f["open"] for f in parts if "open" in f]:
-            rows.append(open_row(title(method), known, _reads(report, method)))
+            rows.append(open_row(title(method, report), known, _reads(report, method)))
     yield from open_section(rows)
     regimes = report["regimes"].values()
     told = {m: [p["methods"][m] for p in regimes] for m in report["methods"]}
     yield from certified_section(
-        {title(m): [f["certified"] for f in of if "certified" in f] for m, of in told.items()}
+        {
+            title(m, report): [f["certified"] for f in of if "certified" in f]
+            for m, of in told.items()
+        }
     )
+    yield from clamped_section(report)
 
 
 def _reads(report: Report, method: str) -> str:
@@ -374,7 +390,7 @@ def _reads(report: Report, method: str) -> str:
 def _counted(report: Report, name: str, what: str) -> Iterator[str]:
     """How many answers have a property, by method and regime; nothing where none has."""
     counts = [
-        f"{f[name]} of {title(method)} in {regime}"
+        f"{f[name]} of {title(method, report)} in {regime}"
         for regime, part in report["regimes"].items()
         for method, f in part["methods"].items()
         if f.get(name)
@@ -394,7 +410,7 @@ def _captions(report: Report) -> Iterator[str]:
         for method, f in rows.items():
             invented = (percent(f["chair_i"]), _change(f, "chair_i_delta"))
             lines.append(
-                [title(method), *invented, percent(f["recall"]), _change(f, "recall_delta")]
+                [title(method, report), *invented, percent(f["recall"]), _change(f, "recall_delta")]
             )
         yield table(heads, lines)
 

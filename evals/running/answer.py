@@ -9,20 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.backbones.base import Reader
+from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.certificate import certify
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NotApplicable, RemoteError
 from macd_studio.core.macd import Head, above, cut_floor, weighted
 from macd_studio.core.masking.measured import measured_changes
-from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
+from macd_studio.core.methods import (
+    METHODS,
+    Method,
+    contrast_of,
+    find_method,
+    find_methods,
+    largest_clamped,
+)
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
 from macd_studio.core.run.context import MethodContext, Partner
-from macd_studio.core.run.order import DecodingViews, decoding_views
+from macd_studio.core.run.order import DecodingViews, decoding_views, finish
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.evals.benchmarks.base import LETTERS, Item
@@ -202,9 +209,15 @@ def open_tokens(answer: Answer, rule: ScoreRule) -> int | None:
 
 def _row(lm: Reader, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     """In a lazy run without what needs the second views' logits, where there are any."""
-    answer = find_answer(
-        lm, want.method, views.base, views.for_search, views.rule, context.options.decode
-    )
+    built = list(views.seconds)
+
+    def build() -> Sequence[Handle]:
+        made = finish(views.build())
+        built.extend(made.seconds)
+        return made.states
+
+    search = views.others if views.built is not None else build
+    answer = find_answer(lm, want.method, views.base, search, views.rule, context.options.decode)
     first = answer.tokens[0] if answer.tokens else None
     whole = not (context.options.lazy and views.rule.second_views)
     text = answer.text
@@ -229,6 +242,7 @@ def _row(lm: Reader, context: MethodContext, want: PendingAnswer, views: Decodin
         open=None if want.item.kind == "forced" else open_tokens(answer, views.rule),
         penalty=None if lm.info.repetition_penalty == 1.0 else lm.info.repetition_penalty,
         certified=_certified(lm, answer, context.options.decode.search),
+        clamped=largest_clamped(second.record for second in built),
     )
 
 

@@ -79,6 +79,8 @@ class Row:
     certified: int | None = None
     """Tokens that are certified, see `core.decoding.certificate`; None where no server was
     asked."""
+    clamped: float | None = None
+    """Share of the second view's values that a server clamped to 8 bits; None where none was."""
     given: dict[str, Any] = field(default_factory=dict)
     """What the answer was computed from (`evals.running.given`), of the baseline only; a packed row
     leaves it out, protocol.json holds it."""

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macd_studio.core.methods import find_method
 from macd_studio.core.pages.blocks import Link
 from macd_studio.core.pages.frame import document, template
 from macd_studio.core.text.words import count, visible
-from macd_studio.evals.printing.figures import as_cell
+from macd_studio.evals.printing.figures import as_cell, own_title
 from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
@@ -45,7 +44,7 @@ def anchor(*names: str) -> str:
 
 def link_of(report: Report) -> Link:
     """Where the cells of the report lead; see `evals.printing.figures.page`."""
-    methods = {find_method(m).title: m for m in report["methods"]}
+    methods = {own_title(m, report): m for m in report["methods"]}
     first = report["scores"][report["methods"][0]]
     splits = {as_cell(s): s for s in ("all", *first["splits"])}
     labels = {as_cell(d): {as_cell(v): v for v in values} for d, values in first["labels"].items()}
@@ -81,7 +80,7 @@ def questions_page(report: Report, folder: str = "FOLDER", links: Links = lambda
         parts=list(_parts(report["methods"], every)),
         methods=report["methods"],
         number=lambda question: numbers[id(question)],
-        title_of=lambda method: find_method(method).title,
+        title_of=lambda method: own_title(method, report),
         command=lambda question: command(folder, question),
         links=links,
         count=count,

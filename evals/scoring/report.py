@@ -44,6 +44,7 @@ from macd_studio.evals.statistics.constant import constant_like
 from macd_studio.evals.statistics.metrics import (
     calibration,
     certified_tokens,
+    clamped_shares,
     one_answer_note,
     open_shares,
 )
@@ -131,6 +132,7 @@ def make_report(
             for note in notes_on(benchmark.name, items, texts[m], rule)
         ],
         "questions": _questions(benchmark, items, answers, methods, rule),
+        **clamped_shares({m: [answers[i.id, m] for i in items] for m in methods}),
     }
     if "baseline" in methods:
         report["compared"] = compare(benchmark, splits, texts, answers, methods, rule)

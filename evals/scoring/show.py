@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from macd_studio.core.methods import find_method
 from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.text.words import count
 from macd_studio.evals.printing.figures import (
     as_cell,
     certified_section,
+    clamped_section,
     open_row,
     open_section,
+    own_title,
     table,
 )
 from macd_studio.evals.running.failures import failures_line
@@ -197,7 +198,7 @@ def report_blocks(report: Scores) -> Iterator[str]:
     yield from _compared(report)
     for method in report["methods"]:
         scores = report["scores"][method]
-        yield f"## {find_method(method).title}"
+        yield f"## {own_title(method, report)}"
         yield split_table(scores)
         yield from _official(scores)
         rules = ", ".join(
@@ -217,12 +218,13 @@ def report_blocks(report: Scores) -> Iterator[str]:
         yield from _label_tables(scores)
     parts = {m: s["open"] for m, s in report["scores"].items() if "open" in s}
     yield from open_section(
-        [open_row(find_method(m).title, [z], f"{z['reads']:.2f}") for m, z in parts.items()]
+        [open_row(own_title(m, report), [z], f"{z['reads']:.2f}") for m, z in parts.items()]
     )
     scores = report["scores"].items()
     yield from certified_section(
-        {find_method(m).title: [s["certified"]] for m, s in scores if "certified" in s}
+        {own_title(m, report): [s["certified"]] for m, s in scores if "certified" in s}
     )
+    yield from clamped_section(report)
 
 
 AGAINST = "Against the baseline"
@@ -234,7 +236,7 @@ def _compared(report: Scores) -> Iterator[str]:
     names, rows = ["all", *first["splits"]], []
     for method in report["methods"]:
         scores, pair = report["scores"][method], report["contrasts"].get(method)
-        row = [find_method(method).title, f"{pair[0]:g}, {pair[1]:g}" if pair else "–"]
+        row = [own_title(method, report), f"{pair[0]:g}, {pair[1]:g}" if pair else "–"]
         changes = report.get("compared", {}).get(method)
         if changes is None:
             row += [_p(s["accuracy"]) for s in (scores, *scores["splits"].values())]
@@ -259,7 +261,7 @@ def _compared(report: Scores) -> Iterator[str]:
     yield "\n".join(
         [
             "Would a constant on yes do the same? Added to the baseline's margin:",
-            *(f"- {find_method(method).title}: {_constant(like)}" for method, like in constants),
+            *(f"- {own_title(method, report)}: {_constant(like)}" for method, like in constants),
         ]
     )
 

@@ -300,6 +300,16 @@ def certified_tokens(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     }
 
 
+def clamped_shares(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[str, float]]:
+    """Method → mean share of its second views' values that a server clamped to 8 bits.
+
+    Empty where none was: of models in this process, and of views that lie inside RGB.
+    """
+    known = {m: [r.clamped for r in own if r.clamped is not None] for m, own in rows.items()}
+    shares = {m: float(np.mean(found)) for m, found in known.items() if found}
+    return {"clamped": shares} if shares else {}
+
+
 def open_shares(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Shares of questions and tokens that a contrast could change; empty where none is known.
 

@@ -25,6 +25,7 @@ from macd_studio.evals.statistics.metrics import (
     calibration,
     certified_tokens,
     chair,
+    clamped_shares,
     margin_d_prime,
     mentioned,
     normalised,
@@ -148,6 +149,7 @@ def tabulate(
         "breakdown": _breakdown(benchmark, judged),
         "gradient_auc": gradient_auc(benchmark, items, answers),
         "ranking": object_ranking(benchmark, items, answers, methods),
+        **clamped_shares({m: [answers[i.id, m] for i in items] for m in methods}),
     }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from macd_studio.core.methods import clamped_share
 from macd_studio.core.objects.truth import is_right, normalized
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
@@ -46,6 +47,8 @@ class Run:
     """Name of the detector; "" where objects came from a file."""
     answers: dict[str, str]
     """Method → answer."""
+    clamped: dict[str, float | None] = field(default_factory=dict)
+    """Method → see `core.methods.clamped_share`."""
 
     @property
     def name(self) -> str:
@@ -82,6 +85,7 @@ def read_run(file: Path) -> tuple[Run, Trace]:
         backbone=trace.backbone.name,
         detector=trace.detector.name,
         answers={name: answer.text for name, answer in trace.answers.items()},
+        clamped={name: clamped_share(answer) for name, answer in trace.answers.items()},
     ), trace
 
 

@@ -21,6 +21,7 @@ from PIL import Image, ImageDraw
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.methods import in_8_bits
 from macd_studio.core.objects.registry import named
 from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
@@ -341,7 +342,7 @@ MACD. Each run opens with its frames, masks and tokens.</p></header>
 {#- #}<img src="t/{{ run.name }}.webp" alt="" loading="lazy" width="{{ width }}">
 {#- #}<strong>{{ run.title }}</strong></a><p>{{ run.question }}</p>
 {#- #}<dl>{% for name, text in run.answers.items() -%}
-<dt>{{ title_of(name) }}</dt><dd>{{ text }}</dd>
+<dt>{{ in_8_bits(title_of(name), run.clamped.get(name)) }}</dt><dd>{{ text }}</dd>
 {%- endfor %}</dl><p class="outcome">{{ run.outcome }}</p>
 {#- #}<p class="quiet">{{ model_name(run.backbone) }}</p></li>
 {% endfor %}
@@ -369,6 +370,7 @@ def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:
         runs=runs,
         width=THUMBNAIL,
         title_of=title_of,
+        in_8_bits=in_8_bits,
         model_name=_model_name,
         script=SCRIPT.name,
     )

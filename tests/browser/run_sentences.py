@@ -24,6 +24,13 @@ OF_RUNS: dict[str, Any] = {
             "the noise that the model read, cut off at black and white",
         ),
         (
+            [
+                {"kind": "noise", "clamped": 0.125},
+                {"frame": 0, "token": 0, "drawable": True},
+            ],
+            "the noise as the server read it, in 8 bits: 12.5 % of its values were clamped to black or white",
+        ),
+        (
             [{"kind": "frames", "frames": [0, 2]}, {"frame": 0, "token": 0, "drawable": True}],
             "sees only frames 1, 3",
         ),

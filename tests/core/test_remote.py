@@ -14,6 +14,7 @@ from macd_studio.core.backbones import open_backbone
 from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote.files import normalised_apart
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
@@ -27,10 +28,15 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.system.shipped import assets
+from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_json, as_text
+from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.macd_ui.gallery.runs import read_run
+from macd_studio.macd_ui.gallery.site import index_page
+from macd_studio.macd_ui.questions import answers_of
+from macd_studio.macd_ui.random_clips import RandomClip
+from macd_studio.macd_ui.session_view import tally_of
 from macd_studio.viewer.payload import payload
 from tests.fakes import BoxDetector, clip
 from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
@@ -109,6 +115,35 @@ def test_a_run_with_measured_slopes_equals_that_of_the_model(exact, toyworld, to
     np.testing.assert_allclose(one.occlusion.loss_change, other.occlusion.loss_change, atol=1e-4)
 
 
+def test_noise_that_a_server_rounds_to_8_bits_has_a_name_of_its_own(common, exact, tmp_path):
+    """How much of it was clamped is said by file, summary, JSON, notes and page."""
+    trace = run(common, ("vcd", "mask-all"))
+    view = trace.answers["vcd"].second_views[0].view
+    shown = trace.answers["vcd"].second_views[0].shown
+    at_an_end = ((shown == 0) | (shown == 255)).mean()
+    assert 0.005 < view.clamped <= at_an_end < view.clamped + 0.02
+    share = f"{100 * view.clamped:.1f} %"
+    told = "".join(w for w in trace.warnings if "vcd (8 bit)" in w)
+    assert share in told
+    assert "mask-all (8 bit)" not in as_text(trace)
+    assert "vcd (8 bit)" in as_table(trace)
+    assert "vcd (8 bit)" in as_text(trace)
+    assert as_json(trace)["answers"]["vcd"]["name"] == "vcd (8 bit)"
+    assert as_json(trace)["answers"]["vcd"]["second_views"][0]["clamped"] == view.clamped
+    assert payload(trace)["trace"]["answers"]["vcd"]["title"] == "VCD (8 bit)"
+    assert answers_of(trace)["answers"]["vcd"]["title"] == "VCD (8 bit)"
+    again = load(save(trace, tmp_path / "far.macd"))
+    assert again.answers["vcd"].second_views[0].view.clamped == view.clamped
+    listed = index_page([read_run(tmp_path / "far.macd")[0]])
+    assert "<dt>VCD (8 bit)</dt>" in listed
+    drawn = RandomClip(1, "a/clip.mp4", "", "yes")
+    assert tally_of(trace, drawn)["titles"]["vcd"] == "VCD (8 bit)"
+    plain = run(exact, ("vcd",))
+    assert plain.answers["vcd"].second_views[0].view.clamped is None
+    assert "8 bit" not in as_text(plain) + as_table(plain)
+    assert as_json(plain)["answers"]["vcd"]["name"] == "vcd"
+
+
 # what servers do wrong
 
 
@@ -128,7 +163,9 @@ def test_a_server_without_scale_out_is_asked_by_chat_and_says_what_would_help(co
     assert "frames in 8 bits" in told
     assert not common.server.exact
     assert common.server.rounding > 0
-    assert any("rounded to 8 bits" in note for note in common.notes)
+    assert any(
+        "8 bits for every view (start it with --enable-scale-out)" in n for n in common.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -426,13 +463,37 @@ def test_text_among_the_video_s_tokens_is_never_sent_the_exact_way(toyworld):
     lm = opened(server)
     assert not lm.server.exact
     assert "text stands among the video's tokens" in "\n".join(lm.server.lines())
-    assert "--enable-scale-out" not in "\n".join(lm.server.lines())
+    assert "--enable-scale-out" not in "\n".join([*lm.server.lines(), *lm.notes])
+    assert any("8 bits for every view (text stands among" in note for note in lm.notes)
     assert not [path for path, _ in server.requests if path == "/inference/v1/generate"]
 
 
 def test_families_that_were_not_compared_are_named(exact):
     assert not any("was not found" in note for note in exact.notes)
     lm = copy(exact._lm)
-    lm.info = replace(lm.info, family="qwen3_vl")
-    notes = RemoteReader(lm, exact._way, exact.server).notes
-    assert any("'qwen3_vl' was not found to be read by vLLM" in note for note in notes)
+    lm.info = replace(lm.info, family="internvl")
+    notes = RemoteReader(lm, exact._way, exact.server, exact._sample).notes
+    assert any("'internvl' was not found to be read by vLLM" in note for note in notes)
+
+
+def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_server(
+    toyworld, common, monkeypatch
+):
+    """vLLM normalises both as it does pictures: it tells no prompt, token or error of that."""
+    load = open_module.load_files
+
+    def other(source, name):
+        lm = load(source, name)
+        assert not normalised_apart(lm)
+        lm.processor.image_processor.image_mean = [0.1, 0.2, 0.3]
+        assert normalised_apart(lm)
+        return lm
+
+    monkeypatch.setattr(open_module, "load_files", other)
+    with pytest.raises(RemoteError, match="normalises videos as it does pictures") as told:
+        opened(FakeVLLM(toyworld))
+    assert "--no-mm-device-do-normalize" in str(told.value)
+    assert not any("--no-mm-device-do-normalize" in note for note in common.notes)
+    lm = other(str(TOYWORLD / "backbone"), NAME)
+    notes = RemoteReader(lm, common._way, common.server, common._sample).notes
+    assert any("--no-mm-device-do-normalize" in note for note in notes)

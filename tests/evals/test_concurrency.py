@@ -9,11 +9,11 @@ import pytest
 from macd_studio.core.errors import OptionError, RemoteError
 from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, for_reader
-from macd_studio.evals.printing.figures import certified_section
+from macd_studio.evals.printing.figures import certified_section, clamped_section, title
 from macd_studio.evals.running import engine
 from macd_studio.evals.running.rows import Setting
 from macd_studio.evals.running.run import complete, plan
-from macd_studio.evals.statistics.metrics import certified_tokens
+from macd_studio.evals.statistics.metrics import certified_tokens, clamped_shares
 from tests.vllm_server import NAME, FakeVLLM, opened
 
 METHODS = ("baseline", "mask-all")
@@ -79,6 +79,22 @@ def test_what_was_answered_before_a_server_failed_is_kept_and_the_run_goes_on(
     kept = complete(planned, setting, rows, lambda *_: ())
     assert 0 < len(kept) < len(planned)
     assert len(complete(planned, setting, rows, engine.side_by_side(2))) == len(planned)
+
+
+def test_tables_name_noise_that_a_server_rounded(setting, toyworld, monkeypatch, tmp_path):
+    methods = ("baseline", "vcd")
+    planned = plan(setting.open(), setting, "test", 1, methods, {})[:4]
+    lm = opened(FakeVLLM(toyworld, exact=False))
+    monkeypatch.setattr(engine, "_backbone", lambda *_: lm)
+    rows = complete(planned, setting, tmp_path / "rows", engine.side_by_side(2))
+    shares = clamped_shares({m: [r for r in rows.values() if r.method == m] for m in methods})
+    assert list(shares["clamped"]) == ["vcd"]
+    assert 0.005 < shares["clamped"]["vcd"] < 0.5
+    assert title("vcd", shares) == "VCD (8 bit)"
+    assert title("baseline", shares) == title("baseline")
+    text = "".join(clamped_section(shares))
+    assert f"| VCD (8 bit) | {100 * shares['clamped']['vcd']:.1f} |" in text
+    assert "".join(clamped_section({})) == ""
 
 
 def flags(**changed):

@@ -14,8 +14,10 @@ import torch
 
 from macd_studio.core.errors import BackboneNotFound
 from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects import detect
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
 from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.estimate import Work
 from macd_studio.macd_ui.examples import examples
@@ -26,6 +28,7 @@ from macd_studio.macd_ui.store import Store
 from macd_studio.macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
+from tests.vllm_server import NAME, FakeVLLM, opened
 from tests.zero_gpu import FakeSpaces
 
 FIELDS = {
@@ -207,11 +210,11 @@ def form(make_video, **more):
     return FIELDS | {"example": None, "video": str(make_video()), "question": "Is it?"} | more
 
 
-def act(handlers, session, what, **more):
+def act(handlers, session, what, backbone="toyworld", **more):
     from macd_studio.viewer import identity
 
     action = {"do": what, "run": identity(session.trace)} | more
-    updates = handlers.changes.act(action, "toyworld", None, session.key)
+    updates = handlers.changes.act(action, backbone, None, session.key)
     return [u["viewer"] for u in updates if "viewer" in u]
 
 
@@ -255,6 +258,68 @@ def _check_run_and_changes(handlers, store, fake):
     act(handlers, session, "undo")
     act(handlers, session, "undo")
     assert session.trace is first
+
+
+def test_what_another_server_computes_borrows_no_gpu(fake, clip):
+    """Its run is this process's own, whose detector has no GPU."""
+    devices = []
+    models = SimpleNamespace(
+        backbone=lambda name, loading: ByteLM(),
+        detector=lambda name, loading, device: devices.append(device) or BoxDetector(),
+    )
+    assert zerogpu.borrows("toyworld")
+    trace = list(zerogpu.run_events(models, job_of(clip, backbone=NAME), never))[-1].trace
+    assert trace.status == "complete"
+    assert devices == ["cpu"]
+    assert (fake.processes, fake.declared) == (0, [])
+    list(zerogpu.run_events(models, job_of(clip), never))
+    assert (fake.processes, len(devices)) == (1, 1)
+
+
+@pytest.mark.long
+def test_a_backbone_that_a_server_holds_borrows_no_gpu(fake, toyworld, monkeypatch):
+    """Runs and changes compute in the page's process, whose detector has no GPU; no quota goes."""
+    server, far = FakeVLLM(toyworld), []
+    settings = ServerSettings(public=True, gpu_quota=True, backbones=(EMBEDDED, NAME))
+    store = Store(settings=settings)
+    load, devices = store.models.get, []
+
+    def get(key, loading):
+        if key == ("backbone", NAME):
+            far.append(opened(server))
+            return load(key, far.pop)
+        return load(key, loading)
+
+    monkeypatch.setattr(store.models, "get", get)
+    monkeypatch.setattr(detect, "load_detector", lambda name, device, *_: (
+        devices.append(device) or BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)),))
+    ))  # fmt: skip
+    try:
+        zerogpu.load_models(store)
+        assert server.requests == []
+        assert ("backbone", NAME) not in zerogpu.MODELS
+        devices.clear()
+        # as `spaces` has it outside a worker: there seems to be a GPU, and there is none
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        handlers = make_handlers(store, examples())
+        small = next(i for i, e in enumerate(handlers.view.examples) if e.name == "small")
+        asked = {"example": small, "video": None, "question": "Is there a bike in the video?",
+                 "backbone": NAME, "frames": 2, "frame_mask": "off", "gradient": "difference",
+                 "steps": 1, "max_tokens": 2, "methods": []}  # fmt: skip
+        assert handlers.form.cost(FIELDS | asked, "tab") == {"cost": {"text": ""}}
+        shown = list(handlers.runs.run(FIELDS | asked, "tab"))
+        session = store.sessions.open("tab")
+        assert session.trace.status == "complete"
+        assert session.trace.backbone.server
+        assert not any("GPU" in u["viewer"]["status"]["message"] for u in shown if "viewer" in u)
+        answered = len(server.requests)
+        changed = act(handlers, session, "occlusion", backbone=NAME)[-1]
+        assert changed["status"]["error"] == ""
+        assert len(server.requests) > answered
+    finally:
+        store.close()
+    assert set(devices) == {"cpu"}
+    assert (fake.processes, fake.declared) == (0, [])
 
 
 @pytest.mark.long

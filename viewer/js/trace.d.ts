@@ -598,6 +598,7 @@ export interface View {
   frames?: number[];
   scale?: number;
   over?: string;
+  clamped?: number;
   layer?: number;
   ratio?: number;
   grid?: [number, number, number];

@@ -52,8 +52,16 @@ class Asked:
     body: Mapping[str, Any] | None = None
 
 
+@dataclass
+class Counted:
+    """Of all clients of a server: requests that were answered, and connections that broke."""
+
+    sent: int = 0
+    broken: int = 0
+
+
 class Client:
-    """Sends requests to one server. `sent` counts those that were answered."""
+    """Sends requests to one server. `counted` tells of them, whoever sent them."""
 
     def __init__(
         self,
@@ -66,7 +74,7 @@ class Client:
     ) -> None:
         self.address, self._pauses, self._answer_s = address, tuple(pauses_s), answer_s
         self.concurrency = max(1, min(concurrency, MOST_AT_ONCE))
-        self.sent = 0
+        self.counted = Counted()
         self._counting = threading.Lock()
         self._cancelled: Callable[[], bool] = lambda: False
         self._http = httpx.Client(
@@ -140,6 +148,8 @@ class Client:
             try:
                 status, content = self._send(asked)
             except httpx.HTTPError as error:
+                with self._counting:
+                    self.counted.broken += not isinstance(error, httpx.ReadTimeout)
                 if last or isinstance(error, httpx.UnsupportedProtocol):
                     raise self._unreachable(error) from error
             else:
@@ -174,7 +184,7 @@ class Client:
                     raise httpx.ReadTimeout("the answer does not end")
                 pieces.append(piece)
         with self._counting:
-            self.sent += 1
+            self.counted.sent += 1
         return answer.status_code, b"".join(pieces)
 
     def _read(self, asked: Asked, content: bytes) -> Any:

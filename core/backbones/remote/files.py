@@ -103,6 +103,24 @@ def pixels_of(lm: FilesLM, encoded: Encoded, view: Tensor) -> dict[str, Tensor]:
     return {k: v for k, v in given.items() if v.is_floating_point()}
 
 
+def normalised_apart(lm: FilesLM) -> bool:
+    """Whether the model's processor normalises videos by another mean or deviation than pictures.
+
+    vLLM 0.32 normalises in the model, and takes what is meant for pictures for both, unless it is
+    started with --no-mm-device-do-normalize.
+    """
+    parts = (getattr(lm.processor, f"{kind}_processor", None) for kind in ("image", "video"))
+    known = [p for p in parts if p is not None]
+    means = {tuple(p.image_mean) for p in known if getattr(p, "image_mean", None)}
+    stds = {tuple(p.image_std) for p in known if getattr(p, "image_std", None)}
+    return len(means) > 1 or len(stds) > 1
+
+
+def vocabulary_of(lm: FilesLM) -> int:
+    """How many tokens have a logit."""
+    return int(lm.model.config.get_text_config().vocab_size)
+
+
 def text_prompt(lm: FilesLM, question: str) -> list[int]:
     """The ids of a prompt that holds the question alone."""
     lm.refuse_control_tokens(question)

@@ -40,5 +40,5 @@ def open_server(
     if question:
         lm.refuse_control_tokens(question)
     progress.begin(f"Trying what {address.url} can do")
-    server, way = probe(client, lm, model, length, exact)
-    return RemoteReader(lm, way.over(client.stopping_when(lambda: False)), server)
+    server, way, sample = probe(client, lm, model, length, exact)
+    return RemoteReader(lm, way.over(client.stopping_when(lambda: False)), server, sample)

@@ -38,6 +38,8 @@ REPEATS, BESIDE = 3, 8
 """How often a view is read again alone, and how many others are read beside it."""
 HEAD = 12.0
 """Nats below the likeliest token within which noise counts: no cut reaches further down."""
+EXACT = "the exact way: token ids and unrounded pixels"
+"""What a server lacks that is asked by chat."""
 QUESTION = "What is in the video?"
 UNKNOWN = "unknown"
 
@@ -48,6 +50,19 @@ class Lacking:
 
     what: str
     option: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What a server said of a drawn view, to be compared with what it says later."""
+
+    view: View
+    wanted: Wanted
+    said: Said
+
+    def moved(self, way: Way) -> float:
+        """How far the server's log-probabilities near the likeliest are from these now, nats."""
+        return _change(self.said, _one(way, self.view, self.wanted))
 
 
 @dataclass(frozen=True)
@@ -159,7 +174,7 @@ def whole_view(encoded: RemoteEncoded) -> View:
 
 def probe(
     client: Client, lm: FilesLM, model: str, length: int, exact: bool = True
-) -> tuple[Server, Way]:
+) -> tuple[Server, Way, Sample]:
     """Asks a server what it can do. Raises RemoteError where it cannot be used, with the reason.
 
     exact: whether the exact way is tried.
@@ -174,13 +189,15 @@ def probe(
     question = _question(way, view, lacking)
     if isinstance(way, CommonWay):
         _check_frames(way, encoded)
-    alone, among = _noise(way, lm, view, most)
+    wanted = Wanted(most if most != WHOLE else 20)
+    sample = Sample(view, wanted, _one(way, view, wanted))
+    alone, among = _noise(way, lm, sample)
     rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, most)
     found = Server(
         client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
         vocabulary, chosen, question, alone, among, rounding, tuple(lacking),
     )  # fmt: skip
-    return found, way
+    return found, way, sample
 
 
 def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lacking]) -> Way:
@@ -203,7 +220,7 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
         option = told.cause
     elif told.status != 404:
         option += f"; it answered {told.cause}"
-    lacking.append(Lacking("the exact way: token ids and unrounded pixels", option))
+    lacking.append(Lacking(EXACT, option))
     return common
 
 
@@ -309,16 +326,15 @@ def _check_frames(way: Way, encoded: RemoteEncoded) -> None:
             )
 
 
-def _noise(way: Way, lm: FilesLM, view: View, most: int) -> tuple[float, float]:
+def _noise(way: Way, lm: FilesLM, sample: Sample) -> tuple[float, float]:
     """The largest change of log-probabilities within HEAD of the best: alone, and among others."""
-    wanted = Wanted(most if most != WHOLE else 20)
-    first = _one(way, view, wanted)
-    alone = max(_change(first, _one(way, view, wanted)) for _ in range(REPEATS))
+    view, wanted = sample.view, sample.wanted
+    alone = max(sample.moved(way) for _ in range(REPEATS))
     others = [whole_view(encode(lm, drawn_clip(seed=seed + 1))) for seed in range(BESIDE)]
     way.prepare(others)
     asked = [way.row(other, (), wanted) for other in [*others[:4], view, *others[4:]]]
     answers = way.client.all(asked)
-    return alone, _change(first, way.read_row(view, (), answers[4]))
+    return alone, _change(sample.said, way.read_row(view, (), answers[4]))
 
 
 def _rounding(way: Way, view: View, most: int) -> float:

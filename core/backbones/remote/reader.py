@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
-from macd_studio.core.backbones.remote.files import FilesLM, text_prompt
-from macd_studio.core.backbones.remote.probe import MOST_CHOSEN, Server
+from macd_studio.core.backbones.remote.files import (
+    FilesLM,
+    normalised_apart,
+    text_prompt,
+    vocabulary_of,
+)
+from macd_studio.core.backbones.remote.probe import EXACT, MOST_CHOSEN, Sample, Server
 from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
-from macd_studio.core.backbones.remote.wire import Said
-from macd_studio.core.errors import NotApplicable
+from macd_studio.core.backbones.remote.wire import Said, unusable
+from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.options import Fit
 from macd_studio.core.rows import Row
 from macd_studio.core.types import Clip, ModelFrames
@@ -26,7 +31,7 @@ TOP = 128
 SMALL = 1024
 """A vocabulary of which whole rows are asked for always."""
 NO_GRADIENT = "a server gives none; --gradient difference takes slopes by reading alone"
-COMPARED = ("qwen2_vl", "qwen2_5_vl")
+COMPARED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision")
 """Families whose log-probabilities behind vLLM were those of the same weights in this process."""
 NOT_GIVEN = "a server that generates text does not give it"
 
@@ -41,11 +46,12 @@ class Views:
 class RemoteReader(Reader):
     """Reads through a server. `lm` has the model's files without weights, for prompts and pixels.
 
-    server: what it was found to do.
+    server: what it was found to do. sample: what it said then, to know it again.
     """
 
-    def __init__(self, lm: FilesLM, way: Way, server: Server) -> None:
-        self._lm, self._way, self.server = lm, way, server
+    def __init__(self, lm: FilesLM, way: Way, server: Server, sample: Sample) -> None:
+        self._lm, self._way, self.server, self._sample = lm, way, server, sample
+        self._met = [way.client.counted.broken]  # shared by all copies
         self.info: BackboneInfo = replace(
             lm.info,
             repetition_penalty=1.0,
@@ -64,15 +70,20 @@ class RemoteReader(Reader):
             **dict.fromkeys(("reuse", "prune", "attention", "lens", "maps"), NOT_GIVEN),
             "rows": "start it with --max-logprobs -1",
         }
+        self.rounds = not server.exact
         self.notes = self._notes(lm.info.repetition_penalty)
 
     def _notes(self, penalty: float) -> tuple[str, ...]:
         found = [f"the backbone is held by a server ({self.server.title})"]
         if not self.server.exact:
-            found.append(
-                "frames were rounded to 8 bits for every view: the server was started without"
-                " --enable-scale-out"
-            )
+            why = next((f" ({z.option})" for z in self.server.lacking if z.what == EXACT), "")
+            found.append(f"frames were rounded to 8 bits for every view{why}")
+            if normalised_apart(self._lm):
+                found.append(
+                    "this model's processor normalises videos otherwise than pictures; vLLM 0.32"
+                    " may normalise both as pictures unless it is started with"
+                    " --no-mm-device-do-normalize, and which it does cannot be seen from here"
+                )
         if self.info.family not in COMPARED:
             found.append(
                 f"the family {self.info.family!r} was not found to be read by vLLM as it is read by"
@@ -170,6 +181,7 @@ class RemoteReader(Reader):
         at, way = encoded.query.tolist(), self._way
         way.prepare(views.views)
         answers = way.client.all([way.question(view, at, how) for view in views.views])
+        self._check_same()
         found = [
             way.read_question(v, at, how, a) for v, a in zip(views.views, answers, strict=True)
         ]
@@ -189,10 +201,11 @@ class RemoteReader(Reader):
         for view in views.views:
             asked += [way.row(view, tokens, one) for one in wanted]
         answers = iter(way.client.all(asked))
+        self._check_same()
         rows = []
         for view in views.views:
             said = [way.read_row(view, tokens, next(answers)) for _ in wanted]
-            rows.append(self._row(said, bool(wanted[0].ids)))
+            rows.append(self._row(said, wanted[0]))
             if missing := set(ids).difference(_told(rows[-1])):
                 raise NotApplicable(
                     f"the server tells of {len(_told(rows[-1]))} tokens in the second view, and not"
@@ -200,6 +213,22 @@ class RemoteReader(Reader):
                     "Start it with --max-logprobs -1, or choose a larger β",
                 )
         return rows
+
+    def _check_same(self) -> None:
+        """Raises RemoteError where the server is another than the one that was tried.
+
+        Looked at after a connection broke: it may have been started anew, with another model.
+        """
+        broken = self._way.client.counted.broken
+        if broken == self._met[0]:
+            return
+        if self._sample.moved(self._way) > self.server.error:
+            raise RemoteError(
+                f"the server at {self.server.url} says something else now of the clip that it was"
+                " tried on: it was started anew, with another model or with other options",
+                "Start this program anew, so that the server is tried again",
+            )
+        self._met[0] = broken
 
     def _wanted(self, ids: Sequence[int], whole: bool) -> list[Wanted]:
         most, chosen = self.server.most, self.server.chosen
@@ -213,18 +242,21 @@ class RemoteReader(Reader):
         each = MOST_CHOSEN if most == WHOLE else min(MOST_CHOSEN, most)
         return [Wanted(ids=tuple(ids[i : i + each])) for i in range(0, len(ids), each)]
 
-    @staticmethod
-    def _row(said: Sequence[Said], named: bool) -> Row:
-        """The answers about one view as one row. named: whether tokens were asked by their ids."""
+    def _row(self, said: Sequence[Said], wanted: Wanted) -> Row:
+        """The answers about one view as one row. wanted: the first of what was asked of it."""
         found: dict[int, float] = {}
         for one in said:
             found.update(one.log_p)
         ids = np.array(sorted(found), np.int64)
+        if ids[-1] >= vocabulary_of(self._lm):
+            raise unusable(f"it tells of a token {ids[-1]}, and the model has none")
+        if wanted == Wanted(WHOLE) and len(ids) != self.server.vocabulary:
+            raise unusable("it leaves tokens out of a whole row")
         values = np.array([found[i] for i in ids.tolist()])
         if len(ids) > 1 and abs(np.exp(values).sum() - 1) < 1e-3 and ids[-1] == len(ids) - 1:
             return Row(values, log_z=0.0)
         # a token that was not named may be as likely as the likeliest, one below the top is not
-        floor = float(values.max() if named else values.min())
+        floor = float(values.max() if wanted.ids else values.min())
         return Row(values, ids, floor, 0.0)
 
 

@@ -24,7 +24,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.prompt import without_thinking
 from macd_studio.core.backbones.remote.client import Asked, Client
-from macd_studio.core.backbones.remote.files import FilesLM, pixels_of
+from macd_studio.core.backbones.remote.files import FilesLM, normalised_apart, pixels_of
 from macd_studio.core.backbones.remote.wire import (
     SAMPLING,
     Features,
@@ -47,6 +47,9 @@ WHOLE = -1
 """Log-probabilities of every token."""
 Question = Literal["scored", "prompt", ""]
 """How log-probabilities of the prompt are obtained: for chosen tokens, for all, or not at all."""
+
+
+NORMALISED = "the server normalises videos as it does pictures, and this model's processor does not"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +194,8 @@ class ExactWay(Way):
                 continue
             dtype, values = found
             if (scale := self._scale(encoded, laid, dtype, values)) is not None:
+                if scale and normalised_apart(self.lm):
+                    raise RemoteError(NORMALISED, "Start it with --no-mm-device-do-normalize")
                 return Features(features, kind, item, name, values.shape, scale)
         raise RemoteError(
             "the frames that the server made are not those that were sent: it samples, drops,"

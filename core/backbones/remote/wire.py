@@ -26,6 +26,8 @@ RAW = 3
 TICKS = 1_000_000
 """Frames a second that times are told in: the server takes whole numbers of frames only."""
 MOST_TOKEN = 2**31
+MOST_SHARE = 1.01
+"""What probabilities of some tokens may add up to, with what rounding adds."""
 TENSORS: dict[str, np.dtype[Any]] = {
     name: np.dtype(name) for name in ("uint8", "float32", "float16", "int64", "int32", "float64")
 } | {"bfloat16": np.dtype("uint16"), "bool": np.dtype("bool")}
@@ -282,6 +284,8 @@ def _said(token: int, found: Mapping[int, float]) -> Said:
     best = max(found.values())
     if found[token] < best - 1e-3:
         raise unusable("the likeliest token is not the one that it chose")
+    if sum(map(math.exp, found.values())) > MOST_SHARE:
+        raise unusable("the probabilities of its tokens add up to more than 1")
     return Said(token, found)
 
 

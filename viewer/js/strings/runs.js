@@ -21,7 +21,8 @@ const viewNote = (view) => {
     masks: "the frames behind the masks, as the model read them",
     blank: "a video without content",
     "no-video": "the question alone, without a video",
-    noise: "the noise that the model read, cut off at black and white",
+    noise: view.clamped == null ? "the noise that the model read, cut off at black and white"
+      : `the noise as the server read it, in 8 bits: ${percent(view.clamped)} of its values were clamped to black or white`,
     frames: `sees only frames ${frameNumbers(view.frames || [])}`,
     pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
     none: "",
