@@ -217,6 +217,10 @@ KINDS: dict[str, Callable[..., str]] = {
     "seeds-registered": lambda r: registered_rows(r["seeds"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
     "seed": lambda r, seed, regime, method: gain_text(_crossed(r["seeds"], seed, regime, method)),
+    "seed-registered": lambda r, seed, row: change(
+        list(r["seeds"][seed]["registered"]["rows"][int(row)]["delta"])
+    ),
+    "seed-said": lambda r, seed, row: r["seeds"][seed]["registered"]["rows"][int(row)]["verdict"],
     "seed-over": lambda r, seed, regime, method, other: gain_text(
         _crossed(r["seeds"], seed, regime, method)["over"][other]
     ),
@@ -282,6 +286,8 @@ SECTIONS = {
     "seeds": "seeds",
     "seed": "seeds",
     "seed-over": "seeds",
+    "seed-registered": "seeds",
+    "seed-said": "seeds",
 }
 """Kind of figure → the part of a report that it is from, where a report may lack it."""
 METHOD_AT = {

@@ -73,8 +73,9 @@ EXPERIMENTS: dict[str, dict[str, Part]] = {
             OPTIONS, ("macd", "macd-margin", "macd-measured", "random-mask", "random-average-4")
         ),
     },
+    "seed-124/report": {"options": Part(OPTIONS, PRESENT, ("seed-124/logits.jsonl.gz",))},
 }
-"""File → regime → what is compared there."""
+"""File → regime → what is compared there. A folder is of another training's backbone."""
 
 
 READS = {"random-place": 4.0, "random-objects": 4.0, "random-average-4": 7.0}
@@ -162,7 +163,8 @@ def report_of(name: str) -> dict[str, Any]:
     regimes = {regime: figures_of(name, regime) for regime in parts}
     methods = dict.fromkeys(m for part in parts.values() for m in part.methods)
     return {
-        "benchmark": BENCHMARK, "backbone": "toyworld", "boxes": "truth", "fill": "mean",
+        "benchmark": BENCHMARK, "backbone": name.rpartition("/")[0] or "toyworld",
+        "boxes": "truth", "fill": "mean",
         "methods": list(methods), "families": adjust(regimes), "regimes": regimes,
     }  # fmt: skip
 

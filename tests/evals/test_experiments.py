@@ -47,6 +47,7 @@ def close(a, b, where=""):
         ("crossed", "presence"),
         pytest.param("crossed", "order", marks=pytest.mark.long),
         pytest.param("search", "options", marks=pytest.mark.long),
+        pytest.param("seed-124/report", "options", marks=pytest.mark.long),
     ],
 )
 def test_the_published_tables_follow_from_the_logits(name, regime):

@@ -88,3 +88,13 @@ def test_the_published_agreement_follows_from_both_draws():
                                            "agreement": agreement(fresh, committed)}))  # fmt: skip
     assert again == told
     assert told["n"] >= 240
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("folder", ["", "seed-124"])
+def test_the_registered_rows_follow_from_the_draws_of_each_training(folder):
+    place = FOLDER / folder
+    draws = place / ("draws.jsonl.gz" if folder else "draws-registered.jsonl.gz")
+    told = json.loads((place / "registered.json").read_text())
+    assert json.loads(json.dumps(registered._read(draws))) == told
+    assert told["n"] == 1728
