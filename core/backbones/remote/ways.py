@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -43,6 +44,8 @@ from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 
+NEAR = 16
+"""Steps of float32 on either side within which a value is looked for that becomes exactly 0."""
 WHOLE = -1
 """Log-probabilities of every token."""
 Question = Literal["scored", "prompt", ""]
@@ -227,7 +230,7 @@ class ExactWay(Way):
         assert video is not None
         features = self._features(encoded)
         if features.scale:
-            pixels = encoded.layout(self._rgb(encoded, video))
+            pixels = encoded.layout(with_neutral(encoded, video, self._rgb(encoded, video)))
         else:
             (pixels,) = pixels_of(self.lm, encoded, video).values()
         return features.with_pixels(to_host(pixels.float()))
@@ -270,6 +273,21 @@ class ExactWay(Way):
             scored = read_scored(answer, at[-1] + 1 - at[0])
             return np.array([scored[place - at[0]] for place in at])
         return read_prompt_log_p(answer, view.prompt, at)
+
+
+def with_neutral(encoded: Encoded, video: Tensor, rgb: Tensor) -> Tensor:
+    """`rgb` (T, 3, h, w), 0-255, in which what is 0 in `video` is 0 again where it is normalised.
+
+    The server takes x·w + b in float32, w = 1/255/std, b = −mean/std. Of patches that are 0, as
+    behind a full mask, a norm without bias would make 10⁻⁷ a thousand times larger, layer by layer.
+    """
+    w, b = (1 / 255) / encoded.std, -encoded.mean / encoded.std
+    middle = 255 * encoded.mean
+    steps = torch.nextafter(middle, 2 * middle + 1) - middle
+    near = middle + steps * torch.arange(-NEAR, NEAR + 1, device=middle.device)[:, None]
+    best = (near * w + b).abs().argmin(0)
+    neutral = near.gather(0, best[None])[0][:, None, None].to(rgb)
+    return torch.where(video == 0, neutral, rgb)
 
 
 class CommonWay(Way):
