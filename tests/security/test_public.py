@@ -212,6 +212,8 @@ def test_requests_are_a_bucket_that_fills_again():
     assert quota.allows_request("b")
     clock.now += 1
     assert [quota.allows_request("a") for _ in range(3)] == [True, True, False]
+    clock.now += 3600  # who was away for long has a full bucket, and no more
+    assert [quota.allows_request("a") for _ in range(7)] == 5 * [True] + 2 * [False]
 
 
 def test_forgetting_visitors_bounds_memory(monkeypatch):
