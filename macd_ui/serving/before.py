@@ -59,7 +59,8 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("viewer.payload", "viewer.status", "viewer.identity", "viewer.payload.can_compare",
-         "viewer.payload.title_of", "core.objects.truth.is_right"),
+         "viewer.payload.title_of", "core.objects.truth.is_right", "core.methods.clamped_share",
+         "core.methods.in_8_bits"),
         "pictures, constants and flip maps of a trace, for the viewer",
         "39 megapixels of noise; 4,096 objects on 200 frames; 1.4 million candidates",
         184, 3.9, SHOWN,
@@ -114,7 +115,8 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         ("core.options.options_from", "core.methods.find_methods", "core.validation.help_of",
-         "core.validation.refuse_unknown", "core.validation.rule_of", "core.validation.shown"),
+         "core.validation.refuse_unknown", "core.validation.rule_of", "core.validation.rule_within",
+         "core.validation.shown", "core.backbones.remote_address.is_remote"),
         "options and methods", "20,000 unknown options, which are refused", 2, 0.02, BY_SIZE,
     ),
     Computed(

@@ -19,7 +19,7 @@ def no_model(monkeypatch):
     def load_backbone(*_, **__):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("macd_studio.core.backbones.load_backbone", load_backbone)
+    monkeypatch.setattr("macd_studio.core.backbones.load.load_backbone", load_backbone)
 
 
 def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld, capsys):

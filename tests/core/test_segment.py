@@ -281,7 +281,7 @@ def test_a_point_on_the_command_line(tmp_path, capsys):
 )  # fmt: skip
 def test_points_that_cannot_be_are_told_before_a_model_is_loaded(words, said, capsys, monkeypatch):
     monkeypatch.setattr(
-        "macd_studio.core.backbones.load_backbone", lambda *_, **__: pytest.fail("loaded")
+        "macd_studio.core.backbones.load.load_backbone", lambda *_, **__: pytest.fail("loaded")
     )
     assert main(["edit", str(EXAMPLE), *words]) == 2
     assert said in capsys.readouterr().err

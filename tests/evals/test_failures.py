@@ -205,7 +205,8 @@ def texts_of(path):
 
 VLLM = {
     "--chat-template", "--enable-scale-out", "--limit-mm-per-prompt", "--max-logprobs",
-    "--media-io-kwargs", "--mm-processor-kwargs", "--tokenizer", "--trust-request-mm-kwargs",
+    "--media-io-kwargs", "--mm-processor-kwargs", "--no-mm-device-do-normalize", "--tokenizer",
+    "--trust-request-mm-kwargs",
 }  # fmt: skip
 """Flags of another program: with what a server is to be started."""
 SHARED = ("media", "objects", "masking", "views", "methods", "backbones", "decoding", "rules")
@@ -220,7 +221,8 @@ def test_every_flag_that_a_message_names_exists():
              if p.name == "__main__.py"
              or not re.search(r"(ArgumentParser|command_line)\(", p.read_text())]  # fmt: skip
     paths += [p for part in SHARED for p in (ROOT / "core" / part).rglob("*.py")]
-    paths += [ROOT / "core" / name for name in ("options.py", "validation.py", "text/question.py")]
+    paths += [ROOT / "core" / name for name in ("validation.py", "text/question.py")]
+    paths += (ROOT / "core" / "options").glob("*.py")
     for path in paths:
         own = every
         if path.parent.name == "commands" and path.stem in known:

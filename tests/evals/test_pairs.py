@@ -170,8 +170,8 @@ def test_the_command_writes_what_clip_and_partner_were_given(tmp_path, capsys):
         assert clip.source[2] != partner.source[2], "two clips, one of them without an object"
         assert clip.read[2] != partner.read[2]
         assert protocol.models[item.by]["family"] == "qwen2_5_vl"
-    assert protocol.methods["pair"] == {"alpha": 1.0, "beta": 0.1, "from": "", "failed": [],
-                                        "left_out": []}  # fmt: skip
+    assert protocol.methods["pair"] == {"alpha": 1.0, "beta": 0.1, "from": "", "failed": (),
+                                        "left_out": ()}  # fmt: skip
     assert main(["diff", str(tmp_path), str(tmp_path)]) == 2
     assert "holds what pairs of clips tell, which is no single figure" in capsys.readouterr().err
 

@@ -349,7 +349,9 @@ def test_a_click_adds_an_object_by_the_segmenter_of_the_form(
     handlers, store, make_video, monkeypatch
 ):
     asked = []
-    monkeypatch.setattr(store.models, "segmenter", lambda *what: asked.append(what) or Corner())
+    monkeypatch.setattr(
+        store.models, "segmenter", lambda *what, **_: asked.append(what) or Corner()
+    )
     *_, last = handlers.runs.run(values(make_video()), "me")
     view = last["viewer"]["trace"]
     click = {"do": "point", "run": view["run"], "frame": 1, "points": [[0.3, 0.3]],

@@ -1,0 +1,31 @@
+"""Pixels as a server normalises them itself."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from macd_studio.core.backbones.remote.ways import with_neutral
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [
+        ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]),
+        ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
+        ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    ],
+)
+def test_the_mean_colour_is_exactly_zero_once_the_server_has_normalised_it(mean, std):
+    """Else norms of a vision tower make its rounding a thousand times larger in each layer."""
+    encoded = SimpleNamespace(mean=torch.tensor(mean), std=torch.tensor(std))
+    means, stds = (z[:, None, None] for z in (encoded.mean, encoded.std))
+    video = torch.zeros(2, 3, 4, 4)
+    video[1] = torch.linspace(-1, 1, 48).reshape(3, 4, 4)
+    rgb = 255 * (video * stds + means)
+    sent = with_neutral(encoded, video, rgb)
+    normalised = sent * ((1 / 255) / stds) + (-means / stds)  # as vLLM 0.32 has it
+    assert (normalised[video == 0] == 0).all()
+    assert (sent - rgb).abs().max() < 2e-4
+    np.testing.assert_array_equal(sent[1][video[1] != 0], rgb[1][video[1] != 0])
