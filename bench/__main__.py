@@ -32,7 +32,7 @@ PARTS = (
     "page",
     "browser",
 )
-SLOW = ("deep", "start", "lazy")
+SLOW = ("deep", "start", "lazy", "memory")
 """Only measured where it is asked for by name."""
 
 

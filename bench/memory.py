@@ -1,9 +1,9 @@
 """What a run on the CPU takes of its process, beside what `core.planning` says that it takes.
 
-`python -m bench.memory` builds models at their true size with random weights, each kind of run in
-a process of its own, as the command line sets it up, up to the first token's logits. The most that
-the process held at once (VmHWM) is counted from the moment when its weights are there. Linux only;
-minutes, and 13 GB for the largest.
+`python -m bench memory` builds models at their true size with random weights, each kind of run in
+a process of its own (`python -m bench.memory MODEL KIND DTYPE`), as the command line sets it up, up
+to the first token's logits. The most that the process held at once (VmHWM) is counted from the
+moment when its weights are there. Linux only; minutes, and 6 GB for the largest.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.planning.on_cpu import CpuDtype
+if TYPE_CHECKING:
+    from macd_studio.core.planning.on_cpu import CpuDtype
 
 SMALL, LLAVA, LARGE = (
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct",
@@ -40,7 +41,7 @@ def measure(cases: Sequence[tuple[str, str, CpuDtype]] = CASES) -> dict[str, flo
     for name, kind, dtype in cases:
         found = in_child(name, kind, dtype)
         planned = on_cpu(plan(name), dtype)[kind]
-        key = f"cpu_{name.partition('/')[2].partition('-Instruct')[0].lower()}_{kind}_{dtype}"
+        key = key_of(name, kind, dtype)
         out |= {
             f"{key}_gb": round(found["gb"], 2),
             f"{key}_over_planned": round(found["gb"] / planned, 3),
@@ -50,6 +51,11 @@ def measure(cases: Sequence[tuple[str, str, CpuDtype]] = CASES) -> dict[str, flo
         if dtype == "bfloat16" and whole:
             out[f"{key}_over_float32"] = round(found["seconds"] / whole, 3)
     return out
+
+
+def key_of(name: str, kind: str, dtype: str) -> str:
+    """How a case's figures begin."""
+    return f"cpu_{name.partition('/')[2].partition('-Instruct')[0].lower()}_{kind}_{dtype}"
 
 
 def in_child(name: str, kind: str, dtype: str) -> dict[str, float]:
@@ -87,13 +93,5 @@ def _held(field: str) -> float:
     return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024 / 1e9
 
 
-def main() -> None:
-    """Without arguments every case; with three of them this one, as JSON."""
-    if len(sys.argv) == 4:
-        print(json.dumps(one(*sys.argv[1:])))
-    else:
-        print(json.dumps(measure(), indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    print(json.dumps(one(*sys.argv[1:])))

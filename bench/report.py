@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 
 from bench import history
 from bench.__main__ import RESULTS, VLLM, WORKERS
+from bench.memory import CASES, key_of
 from bench.report_server import server_lines
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -157,6 +158,16 @@ TABLES: dict[str, Rows] = {
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
         "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
         "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
+    },
+    "A process on the CPU, models of true size with random weights, 8 frames": {
+        f"{title}, {kind.replace('_', ' ')}, {dtype}: {what}": f"{key_of(name, kind, dtype)}_{end}"
+        for name, kind, dtype in CASES
+        for title in [name.partition("/")[2]]
+        for what, end in (
+            ("GB", "gb"), ("over what is planned", "over_planned"),
+            ("s to the first token", "s"), ("over float32", "over_float32"),
+        )
+        if end != "over_float32" or (dtype == "bfloat16" and (name, kind, "float32") in CASES)
     },
     "Changes that headless Chromium computes by WebAssembly; WebGPU was not tried": {
         "loaded by the first change, compressed, MB": "browser_download_mb",
@@ -349,7 +360,7 @@ def page(
 def _shown(figures: dict[str, Any], key: str) -> str:
     if key not in figures:
         return "not measured"
-    plain = key.endswith(("_ms", "_s", "_kb", "_mb", "_count")) or key.startswith("trace_kb")
+    plain = key.endswith(("_ms", "_s", "_kb", "_mb", "_gb", "_count")) or key.startswith("trace_kb")
     value = float(figures[key])
     if plain:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"

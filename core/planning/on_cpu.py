@@ -20,7 +20,7 @@ CpuDtype = Literal["float32", "bfloat16"]
 def on_cpu(estimate: Plan, dtype: CpuDtype = "float32") -> dict[str, float]:
     """GB that a process of the command line takes at most, by kind of run.
 
-    The bytes of all tensors that live at once, in that dtype, and OWN_GB. `python -m bench.memory`
+    The bytes of all tensors that live at once, in that dtype, and OWN_GB. `python -m bench memory`
     holds it against processes with random weights.
     """
     planned = 4 if estimate["backbone"] == "toyworld" else 2
