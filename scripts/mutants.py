@@ -29,7 +29,7 @@ from typing import Any
 from scripts.mutant_session import NO_TEST, SURVIVED, TIMED_OUT
 
 ROOT = Path(__file__).parents[1]
-NOT_COPIED = (".git", ".venv", "runs", "*.pyc", "__pycache__", "node_modules")
+NOT_COPIED = (".git", ".venv*", ".*_cache", "runs", "*.pyc", "__pycache__", "node_modules")
 PROCESSES = 2
 PLANT = """
 import sys
