@@ -321,6 +321,8 @@ def test_the_first_screen_answers(page):
     assert re.sub(r"\s+", " ", outcome.inner_text()) == f"Baseline: {BEFORE} ✗ → MACD: {AFTER} ✓"
     wrong = outcome.locator(".mv-wrong").get_attribute("title")
     assert wrong == f"wrong: the true answer is {AFTER}"
+    views = page.locator(".mv-bars-views .mv-bar-list")
+    assert views.locator("h4").all_inner_texts() == ["Given the video", "Given the masked video"]
 
     strip = page.locator(".mv-controls")
     if not strip.locator(".mv-draw").count():

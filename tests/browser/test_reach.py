@@ -51,6 +51,8 @@ def test_sliders_and_map_reach_as_far_as_the_answer(bare):
     assert press(page, 0, "ArrowLeft") == "7.95"
     page.locator(".mv-flipmap > span").nth(5 * 41 + 40).click()  # β 0.1, the last α
     assert outputs(page) == ["10.00", "0.10"]
+    page.locator(".mv-flipmap > span").nth(7 * 41 + 4).click()  # β 0.3, α 1
+    assert outputs(page) == ["1.00", "0.30"]
     assert press(page, 0, "Home", "End") == "10.00"
 
 
