@@ -1,6 +1,6 @@
 """Plants small faults in what the viewer draws, one at a time; its browser tests must notice.
 
-    python -m scripts.page_mutants            all of them, about ten minutes
+    python -m scripts.page_mutants            all of them
     python -m scripts.page_mutants bars       those whose name holds this
 
 The faults are made in a copy of the checkout. `scripts.js_mutants` does the same to what the
