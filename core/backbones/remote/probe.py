@@ -31,6 +31,9 @@ LEAST_ERROR, LEAST_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
 """The least error that a log-probability is taken to have in the exact and in the common way, nats,
 and how often the noise counts. Views behind masks of level 0.75, rounded to 8 bits, moved those
 within 3 nats of the best by up to 0.031 (docs/remote.md)."""
+TIMES_FLAT = 6.0
+"""How often the change counts where pixels of 0 are moved by a step of 8 bits: 8 bits do not hold 0
+itself, and views that hold zeros were off by up to 3.9 times that change (docs/remote.md)."""
 TOPS = (WHOLE, 128, 20, 5)
 """Numbers of log-probabilities a token that are tried, the best first."""
 MOST_CHOSEN = 128
@@ -101,7 +104,8 @@ class Server:
     @property
     def error(self) -> float:
         """ε, the error that each log-probability is taken to have, nats."""
-        return max(self.noise, TIMES_NOISE * max(self.rounding, self.flat))
+        times = TIMES_NOISE if self.exact else TIMES_FLAT
+        return max(self.noise, TIMES_NOISE * self.rounding, times * self.flat)
 
     @property
     def noise(self) -> float:
