@@ -11,15 +11,20 @@ import torch
 from bench.vllm_models import UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.remote.probe import (
+    HEAD,
     LARGE,
     LEAST_ERROR,
     TIMES_FLAT,
     TIMES_NOISE,
+    _change,
     drawn_clip,
 )
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote.ways import NORMALISING
+from macd_studio.core.backbones.remote.wire import Said
+from macd_studio.core.description import build
 from macd_studio.core.errors import RemoteError
+from macd_studio.core.records import BackboneRecord
 from tests.vllm_server import FakeVLLM, opened
 
 
@@ -142,3 +147,11 @@ def test_the_models_of_the_check_have_biases_and_one_has_none(models):
         biases = [p for key, p in model.named_parameters() if key.endswith("bias")]
         assert len(biases) > 10
         assert all(torch.any(p != 0) != zero for p in biases)
+
+
+def test_an_error_is_a_number_that_a_trace_holds_whatever_a_server_tells(unbiased):
+    """Copies of which quite other tokens are the likeliest, and log-probabilities of -10⁵."""
+    assert _change(Said(1, {1: -0.1, 2: -3.0}), Said(3, {3: -0.1, 4: -3.0})) == HEAD
+    far = replace(unbiased[1].server, flat=1e5)
+    held = build(BackboneRecord, {"log_p_error": far.error}, "backbone")
+    assert held.log_p_error == far.error

@@ -38,6 +38,8 @@ TOPS = (WHOLE, 128, 20, 5)
 """Numbers of log-probabilities a token that are tried, the best first."""
 MOST_CHOSEN = 128
 """Tokens that vLLM gives at most by their ids."""
+MOST_ERROR = 1e3
+"""The largest ε that a trace holds; far below it nothing is certified any more."""
 LARGE = 0.1
 """ε from which on what makes it so large is told: at α = 1 a lead of 0.6 nats is not certified."""
 REPEATS, BESIDE = 3, 8
@@ -105,7 +107,7 @@ class Server:
     def error(self) -> float:
         """ε, the error that each log-probability is taken to have, nats."""
         times = TIMES_NOISE if self.exact else TIMES_FLAT
-        return max(self.noise, TIMES_NOISE * self.rounding, times * self.flat)
+        return min(MOST_ERROR, max(self.noise, TIMES_NOISE * self.rounding, times * self.flat))
 
     @property
     def noise(self) -> float:
@@ -415,4 +417,5 @@ def _moved(way: Way, view: View, wanted: Wanted, moves: Sequence[Tensor]) -> flo
 def _change(first: Said, again: Said) -> float:
     best = max(first.log_p.values())
     near = [i for i, value in first.log_p.items() if value > best - HEAD and i in again.log_p]
-    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else np.inf
+    # told of other tokens alone: finite, as a trace holds ε, and more than any cut reaches
+    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else HEAD
