@@ -22,7 +22,7 @@ from bench.__main__ import VLLM as RESULTS
 from bench.__main__ import machine
 from bench.recorded import record
 from bench.server import ROOT
-from bench.vllm import VLLM, served
+from bench.vllm import ALL, VLLM, served
 from bench.vllm_compare import (
     Case,
     Checks,
@@ -37,7 +37,7 @@ from bench.vllm_compare import (
     drawn_questions,
     examples,
 )
-from bench.vllm_models import FAMILIES, write_model
+from bench.vllm_models import FAMILIES, UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.remote.open import open_server
 from macd_studio.core.backbones.remote.reader import RemoteReader
@@ -54,6 +54,8 @@ READ, SLOPED = 6, 3
 """Clips of these whose views are read, and whose slopes are taken, under a family's model."""
 CHAT_ONLY = ("qwen3_vl",)
 """Families that vLLM 0.32 can be asked about by chat alone."""
+AS_IS = "--no-mm-device-do-normalize"
+"""By which a server takes normalised pixels as they are."""
 
 
 def check_way(checks: Checks, name: str, far: RemoteReader, local: Local, cases: Sequence[Case],
@@ -102,8 +104,11 @@ def check_embedded(checks: Checks, local: Local, name: str, ways: Sequence[str],
 
 
 def check_family(checks: Checks, local: Local, family: str, name: str, ways: Sequence[str],
-                 questions: int) -> Figures:  # fmt: skip
-    """A tiny model of random weights, in the ways that vLLM can be asked about it."""
+                 questions: int, as_is: bool = False) -> Figures:  # fmt: skip
+    """A tiny model of random weights, in the ways that vLLM can be asked about it.
+
+    as_is: whether the server takes normalised pixels as they are, in the exact way.
+    """
     found = Figures()
     asked = drawn_questions(min(questions, OF_A_FAMILY))
     for way in ways:
@@ -111,7 +116,10 @@ def check_family(checks: Checks, local: Local, family: str, name: str, ways: Seq
             continue
         far = open_server(name, exact=way == "exact")
         checks.tell(far.server.exact == (way == "exact"), f"{family}: the {way} way is taken")
-        title = f"{family}, {way}"
+        title, amplified = f"{family}, {way}", bool(far.server.amplified)
+        if family == UNBIASED:
+            told = f"{title}: {'told' if amplified else 'not told'} that full masks are amplified"
+            checks.tell(amplified != as_is, told)
         found[way] = check_way(checks, title, far, local, asked[:READ], asked, asked[:SLOPED])
     return found
 
@@ -125,6 +133,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--family", action="append", choices=(EMBEDDED, *FAMILIES), help="these models alone"
     )
+    parser.add_argument("--as-is", action="store_true", help=f"tiny models, exactly, by {AS_IS}")
     parser.add_argument("--record", action="store_true", help="write the answers for the tests")
     args = parser.parse_args(words)
     if not args.url and not VLLM.is_file():
@@ -132,13 +141,15 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     families = [EMBEDDED] if args.url or args.record else args.family or [EMBEDDED, *FAMILIES]
     ways = (args.way,) if args.way else ("exact", "common")
+    if args.as_is:
+        families, ways = args.family or [UNBIASED], ("exact",)
     checks, figures = Checks(), Figures()
     with tempfile.TemporaryDirectory() as held:
         for family in families:
             found = _check(checks, args, family, Path(held), ways)
             if found is None:
                 return 0
-            figures[family] = found
+            figures[f"{family} {AS_IS}" if args.as_is else family] = found
     _write(figures, args)
     return 1 if checks.failed else 0
 
@@ -153,14 +164,14 @@ def _check(checks: Checks, args: argparse.Namespace, family: str, held: Path,
     folder = shipped("backbone") if family == EMBEDDED else write_model(family, held / family)
     local = Local(load_backbone("toyworld" if family == EMBEDDED else str(folder), "cpu"))
     began = time.monotonic()
-    with served(folder, log=log) as name:
+    with served(folder, (*ALL, AS_IS) if args.as_is else ALL, log) as name:
         print(f"    {family}: vLLM started in {time.monotonic() - began:.0f} s", flush=True)
         if args.record:
             print(f"recorded {record(name)} answers")
             return None
         if family == EMBEDDED:
             return check_embedded(checks, local, name, ways, args.questions)
-        return check_family(checks, local, family, name, ways, args.questions)
+        return check_family(checks, local, family, name, ways, args.questions, args.as_is)
 
 
 def _write(figures: Figures, args: argparse.Namespace) -> None:

@@ -99,13 +99,23 @@ def ascending(kind: str) -> RunOptions:
     return RunOptions(ascent=AscentOptions(gradient=kind))  # type: ignore[arg-type]
 
 
+def behind(context: MethodContext, level: float) -> Tensor:
+    """The video behind masks of a level, (T, 3, h, w)."""
+    masks = context.masks(context.options.mask)
+    levels = torch.full((len(masks.objects),), level, dtype=torch.float64)
+    groups = len(context.encoded.groups) if masks.outside is not None else 0
+    return masks.video(levels, torch.full((groups,), level, dtype=torch.float64))
+
+
 def two_views(context: MethodContext) -> Tensor:
     """The video and the same behind masks of LEVEL, (2, T, 3, h, w)."""
-    masks = context.masks(context.options.mask)
-    levels = torch.full((len(masks.objects),), LEVEL, dtype=torch.float64)
-    groups = len(context.encoded.groups) if masks.outside is not None else 0
-    behind = masks.video(levels, torch.full((groups,), LEVEL, dtype=torch.float64))
-    return torch.stack([context.encoded.video, behind])
+    return torch.stack([context.encoded.video, behind(context, LEVEL)])
+
+
+def full_views(context: MethodContext) -> Tensor:
+    """The video behind full masks, of which most is exactly 0, and behind nothing else but 0."""
+    full = behind(context, 1.0)
+    return torch.stack([full, torch.zeros_like(full)])
 
 
 def in_8_bits(encoded: Encoded, views: Tensor) -> Tensor:
@@ -143,17 +153,22 @@ class Off:
 def compare_reads(lm: LocalLM, far: RemoteReader, cases: Sequence[Case]) -> Figures:
     """Prompts, log-probabilities and losses of each clip and of its video behind masks.
 
-    In the common way once more against the same frames in 8 bits, read here: "rounded".
+    In the common way once more against the same frames in 8 bits, read here: "rounded". Views that
+    hold exact zeros stand apart: "full".
     """
-    whole, rounded, same = Off(), Off(), True
+    whole, rounded, full, same = Off(), Off(), Off(), True
     for case in cases:
         one, other = (case.under(reader, RunOptions()) for reader in (lm, far))
         same &= one.encoded.input_ids.tolist() == other.encoded.input_ids.tolist()
         views, encoded = two_views(one), (one.encoded, other.encoded)
         whole.read(lm, far, encoded, views, views)
+        zeros = full_views(one)
+        full.read(lm, far, encoded, zeros, zeros)
         if not far.server.exact:
             rounded.read(lm, far, encoded, in_8_bits(one.encoded, views), views)
-    found: Figures = {"prompts": same, "reads": 2 * len(cases), **whole.__dict__}
+    found: Figures = {
+        "prompts": same, "reads": 2 * len(cases), **whole.__dict__, "full": full.__dict__,
+    }  # fmt: skip
     return found if far.server.exact else found | {"rounded": rounded.__dict__}
 
 
@@ -169,6 +184,9 @@ def check_reads(checks: Checks, name: str, reads: Figures, error: float) -> None
     if "rounded" in reads:
         told = f"{name}: log_p {views} within {reads['log_p']:.1e} of unrounded ones, under ε"
         checks.tell(reads["log_p"] <= error, f"{told} {error:.1e}")
+    full = reads["full"]["log_p"]
+    told = f"{name}: log_p {views} that hold zeros within {full:.1e}, under ε {error:.1e}"
+    checks.tell(full <= error, told)
 
 
 def compare_signs(lm: LocalLM, far: RemoteReader, cases: Sequence[Case]) -> Figures:

@@ -13,7 +13,11 @@ HEAD = 32
 """Values a head of attention, in text and pictures."""
 GRID = 5
 """Patches on a side of a frame of LLaVA-OneVision; the published models have 27."""
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "llava_onevision", "qwen3_vl")
+BIAS = 0.1
+"""Standard deviation of biases, which transformers makes 0, and trained models do not have at 0."""
+UNBIASED = "qwen2_5_vl_unbiased"
+"""A Qwen2.5-VL whose biases are 0: its norms amplify whatever stands behind a full mask."""
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "llava_onevision", "qwen3_vl", UNBIASED)
 
 
 def _qwen(name: str) -> tuple[Any, Any, Any]:
@@ -72,6 +76,16 @@ def _rename(file: Path, begin: str, instead: str) -> None:
     save_file(named, file, {"format": "pt"})
 
 
+def _draw_biases(model: Any) -> None:
+    """Biases from a seed."""
+    import torch
+
+    generator = torch.Generator().manual_seed(2)
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            weight.data = BIAS * torch.randn(weight.shape, generator=generator)
+
+
 def write_model(name: str, folder: Path) -> Path:
     """Writes the family's model, processor and tokenizer; gives the folder."""
     import torch
@@ -79,9 +93,11 @@ def write_model(name: str, folder: Path) -> Path:
     from tests.families import draw_weights
 
     build = _qwen if name.startswith("qwen") else _universal
-    config, kind, processor = build(name)
+    config, kind, processor = build(name.removesuffix("_unbiased"))
     torch.manual_seed(0)
     model = draw_weights(kind(config).eval())  # type: ignore[no-untyped-call]
+    if name != UNBIASED:
+        _draw_biases(model)
     model.generation_config.eos_token_id = 2
     model.save_pretrained(folder)
     if name == "llava_onevision":

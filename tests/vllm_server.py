@@ -31,15 +31,17 @@ class FakeVLLM:
     for none. keeps: which of the frames it is sent it reads. trusts: --trust-request-mm-kwargs.
     before: called with each request's number and path, may give an answer or raise instead.
     after: changes the JSON of an answer, by its path. noise: of log-probabilities, by request.
+    normalises: False for one that was started with --no-mm-device-do-normalize.
     """
 
     def __init__(
         self, lm, exact=True, limit=None, chosen=True, prompt=True, trusts=True,
-        keeps=lambda frames: frames, before=None, after=None, noise=0.0, root=None,
+        keeps=lambda frames: frames, before=None, after=None, noise=0.0, root=None, normalises=True,
     ):  # fmt: skip
         self.lm, self.exact, self.limit, self.chosen, self.prompt = lm, exact, limit, chosen, prompt
         self.trusts, self.keeps, self.before, self.after = trusts, keeps, before, after
         self.noise, self.root = noise, str(root or TOYWORLD / "backbone")
+        self.normalises = normalises
         self.requests, self.encoded, self.lock = [], {}, threading.RLock()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -100,7 +102,10 @@ class FakeVLLM:
         encoded, _ = self.encode(body)
         ids = encoded.input_ids[0].tolist()
         self.encoded[tuple(ids)] = encoded
-        pixels = np.asarray(encoded.layout(self.rgb(encoded)).round().byte())
+        laid = encoded.layout(encoded.video)
+        if self.normalises:
+            laid = encoded.layout(self.rgb(encoded)).round().byte()
+        pixels = np.asarray(laid)
         grid = np.asarray(encoded.inputs["video_grid_thw"][0])
         item = {
             "pixel_values_videos": entry(pixels, "flat"),
@@ -126,13 +131,18 @@ class FakeVLLM:
         whole = next(p for p in self.encoded if p[: len(ids)] == tuple(ids[: len(p)]))
         encoded = self.encoded[whole]
         item = msgpack.unpackb(base64.b64decode(body["features"]["kwargs_data"]["video"][0]))
-        dtype, shape, held = item["pixel_values_videos"]["data"]
+        view = self.video(encoded, item["pixel_values_videos"]["data"])
+        return self.generated((encoded, view), ids[len(whole) :], how, ids)
+
+    def video(self, encoded, data):
+        """A view (T, 3, h, w) of pixels that were sent, normalised as vLLM 0.32 does it."""
+        dtype, shape, held = data
         laid = torch.from_numpy(np.frombuffer(held.data, dtype).reshape(shape).astype(np.float32))
         video = torch.empty(encoded.video.numel())
         video[encoded.gather.reshape(-1)] = laid.reshape(-1)
-        rgb = video.reshape(encoded.video.shape) / 255
-        view = (rgb - encoded.mean[:, None, None]) / encoded.std[:, None, None]
-        return self.generated((encoded, view), ids[len(whole) :], how, ids)
+        video = video.reshape(encoded.video.shape)
+        mean, std = (z[:, None, None] for z in (encoded.mean, encoded.std))
+        return video * ((1 / 255) / std) + (-mean / std) if self.normalises else video
 
     def read(self, view, tokens):
         """log p of what follows, (V,)."""

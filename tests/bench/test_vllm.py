@@ -27,6 +27,7 @@ TOKENS = {
 }  # fmt: skip
 
 FOUND = {
+    "server": {"flat": 0.0},
     "reads": {"reads": 12, "log_p": 0.02, "loss": 0.01, "rounded": {"log_p": 2e-6, "loss": 3e-7}},
     "signs": {"strengths": 18, "decided": 10, "same_sign": 9},
 }
@@ -47,6 +48,9 @@ def test_requests_and_seconds_stand_beside_local_ones():
     )
     assert shown[-1] == "Measured: tiny on 2 cores of an x, 2026-01-01."
     assert shown[-3] == "| tiny | common | 50 | 20 | 1.50 | 3.00 | 2.0× | 10, 4 at once: 1.50 |"
+    earlier = figures()
+    earlier["models"]["tiny"]["common"] = earlier["models"]["tiny"]["common"] | {"server": {}}
+    assert any("| 90 of 100 † | 0 |" in line for line in report.server_lines(earlier))
     alone = figures(together={"questions": 0, "at_once": 4, "seconds": 0.0})
     assert report.server_lines(alone)[-3].endswith("| not measured |")
     assert "not measured" in report.server_lines(None)

@@ -104,7 +104,8 @@ def test_a_run_with_measured_slopes_equals_that_of_the_model(exact, toyworld, to
     for name, answer in near.answers.items():
         assert [s.token for s in far.answers[name].tokens] == [s.token for s in answer.tokens]
     assert far.backbone.server == "vLLM 0.32.0, exact way"
-    assert far.backbone.log_p_error == 1e-3
+    assert far.backbone.log_p_error == exact.server.error
+    assert 1e-3 <= exact.server.error < 0.05
     assert "gradient" in far.backbone.lacks
     benches = [Workbench(trace, lm) for trace, lm in ((far, exact), (near, toyworld))]
     for bench in benches:
@@ -370,7 +371,7 @@ def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyw
 def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
     server = opened(FakeVLLM(toyworld, noise=0.01)).server
     assert server.alone > 1e-3
-    assert server.error == pytest.approx(3 * max(server.alone, server.among))
+    assert server.error == pytest.approx(3 * max(server.alone, server.among, server.flat))
 
 
 @pytest.mark.parametrize(

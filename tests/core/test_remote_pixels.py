@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.backbones.remote.ways import with_neutral
+from macd_studio.core.backbones.remote.ways import NORMALISING, with_neutral
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,12 @@ def test_the_mean_colour_is_exactly_zero_once_the_server_has_normalised_it(mean,
     video = torch.zeros(2, 3, 4, 4)
     video[1] = torch.linspace(-1, 1, 48).reshape(3, 4, 4)
     rgb = 255 * (video * stds + means)
-    sent = with_neutral(encoded, video, rgb)
+    sent = with_neutral(encoded, rgb)
     normalised = sent * ((1 / 255) / stds) + (-means / stds)  # as vLLM 0.32 has it
     assert (normalised[video == 0] == 0).all()
     assert (sent - rgb).abs().max() < 2e-4
-    np.testing.assert_array_equal(sent[1][video[1] != 0], rgb[1][video[1] != 0])
+    np.testing.assert_allclose(normalised, video, atol=1e-6)
+    for moved in (NORMALISING, -NORMALISING):  # what is nearly 0 is not taken for 0
+        sent = with_neutral(encoded, 255 * (moved * stds + means))
+        normalised = sent * ((1 / 255) / stds) + (-means / stds)
+        assert (normalised == moved).all()

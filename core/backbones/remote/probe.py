@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.files import FilesLM
@@ -30,10 +31,17 @@ LEAST_ERROR, LEAST_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
 """The least error that a log-probability is taken to have in the exact and in the common way, nats,
 and how often the noise counts. Views behind masks of level 0.75, rounded to 8 bits, moved those
 within 3 nats of the best by up to 0.031 (docs/remote.md)."""
+TIMES_FLAT = 6.0
+"""How often the change counts where pixels of 0 are moved by a step of 8 bits: 8 bits do not hold 0
+itself, and views that hold zeros were off by up to 3.9 times that change (docs/remote.md)."""
 TOPS = (WHOLE, 128, 20, 5)
 """Numbers of log-probabilities a token that are tried, the best first."""
 MOST_CHOSEN = 128
 """Tokens that vLLM gives at most by their ids."""
+MOST_ERROR = 1e3
+"""The largest ε that a trace holds; far below it nothing is certified any more."""
+LARGE = 0.1
+"""ε from which on what makes it so large is told: at α = 1 a lead of 0.6 nats is not certified."""
 REPEATS, BESIDE = 3, 8
 """How often a view is read again alone, and how many others are read beside it."""
 HEAD = 12.0
@@ -90,13 +98,34 @@ class Server:
     is read again, alone and beside others."""
     rounding: float = 0.0
     """The largest change where pixels are dithered by a step of 8 bits; 0 where `exact`."""
+    flat: float = 0.0
+    """The largest change where pixels of exactly 0, as behind full masks, are moved by the least
+    that they may be off on the server: 0 where it takes normalised pixels as they are."""
     lacking: tuple[Lacking, ...] = ()
 
     @property
     def error(self) -> float:
         """ε, the error that each log-probability is taken to have, nats."""
+        times = TIMES_NOISE if self.exact else TIMES_FLAT
+        return min(MOST_ERROR, max(self.noise, TIMES_NOISE * self.rounding, times * self.flat))
+
+    @property
+    def noise(self) -> float:
+        """The error of a view that is read again as it was sent, nats."""
         least = LEAST_ERROR if self.exact else LEAST_ROUNDED
-        return max(least, TIMES_NOISE * max(self.alone, self.among, self.rounding))
+        return max(least, TIMES_NOISE * max(self.alone, self.among))
+
+    @property
+    def amplified(self) -> str:
+        """What is said where full masks make ε so large that few tokens are certified, else ""."""
+        if self.error <= LARGE or self.flat < max(self.alone, self.among, self.rounding):
+            return ""
+        option = " (start it with --no-mm-device-do-normalize, by which it stays 0)"
+        return (
+            "the model amplifies what the server makes of a pixel of exactly 0, as behind full"
+            f" masks: log-probabilities change by {self.flat:.1e}, so few tokens are certified"
+            f"{option if self.exact else ''}"
+        )
 
     @property
     def title(self) -> str:
@@ -109,14 +138,16 @@ class Server:
         most = "of every token" if self.most == WHOLE else f"of the {self.most} likeliest tokens"
         chosen = " and of named ones" if self.chosen else ""
         loss = "the question's loss can be read" if self.question else "no loss of the question"
-        rounded = "" if self.exact else f", and by {self.rounding:.1e} when pixels are rounded"
+        rounded = "" if self.exact else f", by {self.rounding:.1e} when pixels are rounded"
+        flat = f", by {self.flat:.1e} when pixels of 0 are off" if self.flat else ""
         told = [
             f"{self.url}: vLLM {self.version}, model {self.model}",
             f"views are read {way}; prompts and frames are those made here",
             f"log-probabilities {most}{chosen}; {loss}",
             f"read again, log-probabilities change by {self.alone:.1e} alone and {self.among:.1e}"
-            f" beside others{rounded}, so {self.error:.1e} is taken as their error",
+            f" beside others{rounded}{flat}, so {self.error:.1e} is taken as their error",
         ]
+        told += [self.amplified] if self.amplified else []
         return [*told, *(f"not here: {one.what} ({one.option})" for one in self.lacking)]
 
 
@@ -192,10 +223,11 @@ def probe(
     wanted = Wanted(most if most != WHOLE else 20)
     sample = Sample(view, wanted, _one(way, view, wanted))
     alone, among = _noise(way, lm, sample)
-    rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, most)
+    rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, wanted)
     found = Server(
         client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
-        vocabulary, chosen, question, alone, among, rounding, tuple(lacking),
+        vocabulary, chosen, question, alone, among, rounding, _flat(way, view, wanted),
+        tuple(lacking),
     )  # fmt: skip
     return found, way, sample
 
@@ -337,16 +369,46 @@ def _noise(way: Way, lm: FilesLM, sample: Sample) -> tuple[float, float]:
     return alone, _change(sample.said, way.read_row(view, (), answers[4]))
 
 
-def _rounding(way: Way, view: View, most: int) -> float:
+def _rounding(way: Way, view: View, wanted: Wanted) -> float:
     """The largest change where every value is dithered by a step of 8 bits, up or down or not."""
     assert view.encoded is not None
     assert view.video is not None
-    encoded, video, wanted = view.encoded, view.video, Wanted(most if most != WHOLE else 20)
-    generator, step = torch.Generator().manual_seed(0), 1 / 255 / encoded.std[:, None, None]
-    views = [view]
-    for _ in range(REPEATS):
-        moved = torch.randint(-1, 2, video.shape, generator=generator)
-        views.append(View(encoded, video + step * moved, view.prompt, view.text))
+    generator, step = torch.Generator().manual_seed(0), way.step(view.encoded)
+    shape = view.video.shape
+    moves = [step * torch.randint(-1, 2, shape, generator=generator) for _ in range(REPEATS)]
+    return _moved(way, view, wanted, moves)
+
+
+def _flat(way: Way, view: View, wanted: Wanted) -> float:
+    """The largest change where pixels of 0 are moved by the way's step: of all frames, and of half.
+
+    Arithmetic and rounding move all zeros of a channel alike, which filters of a trained model may
+    add up: one copy is moved down, another by colour. In the third each value has a drawn sign.
+    """
+    assert view.encoded is not None
+    assert view.video is not None
+    step = way.step(view.encoded)
+    if not step.any():
+        return 0.0
+    shape, generator = view.video.shape, torch.Generator().manual_seed(0)
+    drawn = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1
+    signs = (-torch.ones(3, 1, 1), torch.tensor([1.0, -1.0, 1.0])[:, None, None], drawn)
+    found = []
+    for groups in (view.encoded.groups, view.encoded.groups[::2]):
+        at = [frame for group in groups for frame in group]
+        moves = [torch.zeros(shape) for _ in signs]
+        for move, sign in zip(moves, signs, strict=True):
+            move[at] = (step * sign).expand(shape)[at]
+        video = view.video.clone()
+        video[at] = 0
+        found.append(_moved(way, replace(view, video=video), wanted, moves))
+    return max(found)
+
+
+def _moved(way: Way, view: View, wanted: Wanted, moves: Sequence[Tensor]) -> float:
+    """The largest change of log-probabilities near the best when pixels are moved so."""
+    assert view.video is not None
+    views = [view, *(replace(view, video=view.video + move) for move in moves)]
     answers = way.client.all([way.row(one, (), wanted) for one in views])
     first, *rest = (way.read_row(v, (), a) for v, a in zip(views, answers, strict=True))
     return max(_change(first, other) for other in rest)
@@ -355,4 +417,5 @@ def _rounding(way: Way, view: View, most: int) -> float:
 def _change(first: Said, again: Said) -> float:
     best = max(first.log_p.values())
     near = [i for i, value in first.log_p.items() if value > best - HEAD and i in again.log_p]
-    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else np.inf
+    # told of other tokens alone: finite, as a trace holds ε, and more than any cut reaches
+    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else HEAD

@@ -84,6 +84,8 @@ class RemoteReader(Reader):
                     " may normalise both as pictures unless it is started with"
                     " --no-mm-device-do-normalize, and which it does cannot be seen from here"
                 )
+        if self.server.amplified:
+            found.append(self.server.amplified)
         if self.info.family not in COMPARED:
             found.append(
                 f"the family {self.info.family!r} was not found to be read by vLLM as it is read by"
@@ -222,7 +224,7 @@ class RemoteReader(Reader):
         broken = self._way.client.counted.broken
         if broken == self._met[0]:
             return
-        if self._sample.moved(self._way) > self.server.error:
+        if self._sample.moved(self._way) > self.server.noise:
             raise RemoteError(
                 f"the server at {self.server.url} says something else now of the clip that it was"
                 " tried on: it was started anew, with another model or with other options",

@@ -46,6 +46,9 @@ from macd_studio.core.validation import shown
 
 NEAR = 16
 """Steps of float32 on either side within which a value is looked for that becomes exactly 0."""
+NORMALISING = 2.0**-22
+"""How far a normalised pixel near 0 may be off where the server normalises: two steps of float32
+between 1 and 2, where 255·mean·w and −b lie, for the rounding of x, w, b and x·w."""
 WHOLE = -1
 """Log-probabilities of every token."""
 Question = Literal["scored", "prompt", ""]
@@ -114,6 +117,10 @@ class Way(ABC):
     @abstractmethod
     def read_row(self, view: View, tokens: Sequence[int], answer: Any) -> Said:
         """What it says. Raises RemoteError for an answer about something else."""
+
+    @abstractmethod
+    def step(self, encoded: RemoteEncoded) -> Tensor:
+        """How far pixels of 0 may be others on the server, normalised, (3, 1, 1); 0 for not."""
 
     @abstractmethod
     def question(self, view: View, at: Sequence[int], how: Question) -> Asked:
@@ -224,13 +231,18 @@ class ExactWay(Way):
         """Normalised → RGB 0-255, unrounded."""
         return 255 * (video.float() * encoded.std[:, None, None] + encoded.mean[:, None, None])
 
+    def step(self, encoded: RemoteEncoded) -> Tensor:
+        """See `Way.step`: none where the server takes normalised pixels as they are."""
+        normalises = self._features(encoded).scale > 0
+        return torch.full((3, 1, 1), NORMALISING if normalises else 0.0)
+
     def _pixels(self, view: View) -> dict[str, Any]:
         encoded, video = view.encoded, view.video
         assert encoded is not None
         assert video is not None
         features = self._features(encoded)
         if features.scale:
-            pixels = encoded.layout(with_neutral(encoded, video, self._rgb(encoded, video)))
+            pixels = encoded.layout(with_neutral(encoded, self._rgb(encoded, video)))
         else:
             (pixels,) = pixels_of(self.lm, encoded, video).values()
         return features.with_pixels(to_host(pixels.float()))
@@ -275,19 +287,19 @@ class ExactWay(Way):
         return read_prompt_log_p(answer, view.prompt, at)
 
 
-def with_neutral(encoded: Encoded, video: Tensor, rgb: Tensor) -> Tensor:
-    """`rgb` (T, 3, h, w), 0-255, in which what is 0 in `video` is 0 again where it is normalised.
+def with_neutral(encoded: Encoded, rgb: Tensor) -> Tensor:
+    """`rgb` (T, 3, h, w), 0-255, moved by so few steps of float32 that what stands for 0 becomes 0.
 
     The server takes x·w + b in float32, w = 1/255/std, b = −mean/std. Of patches that are 0, as
     behind a full mask, a norm without bias would make 10⁻⁷ a thousand times larger, layer by layer.
+    All values move alike, so that those near 0 keep their distance from it.
     """
     w, b = (1 / 255) / encoded.std, -encoded.mean / encoded.std
     middle = 255 * encoded.mean
     steps = torch.nextafter(middle, 2 * middle + 1) - middle
     near = middle + steps * torch.arange(-NEAR, NEAR + 1, device=middle.device)[:, None]
     best = (near * w + b).abs().argmin(0)
-    neutral = near.gather(0, best[None])[0][:, None, None].to(rgb)
-    return torch.where(video == 0, neutral, rgb)
+    return rgb + (near.gather(0, best[None])[0] - middle)[:, None, None].to(rgb)
 
 
 class CommonWay(Way):
@@ -337,6 +349,10 @@ class CommonWay(Way):
             )
         check_prompt(ids, meant)
         return said
+
+    def step(self, encoded: RemoteEncoded) -> Tensor:
+        """See `Way.step`: a step of 8 bits."""
+        return 1 / 255 / encoded.std[:, None, None]
 
     def question(self, view: View, at: Sequence[int], how: Question) -> Asked:
         """See `Way.question`: of the whole prompt."""
