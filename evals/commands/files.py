@@ -222,7 +222,7 @@ def answer_files(
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.output import write_json
-    from macd_studio.evals.running.run import DERIVED, choose, complete, plan, ticking
+    from macd_studio.evals.running.run import choose, complete, plan, ticking
     from macd_studio.evals.scoring import TRACES
     from macd_studio.evals.scoring.kept_traces import TraceKeeper
     from macd_studio.evals.scoring.report import make_report
@@ -260,7 +260,7 @@ def answer_files(
             f"no clip is left to score of {count(len(benchmark.everything), 'question')}",
             GIVE_CONTRAST,
         )
-    of_the_model = [m for m in methods if m not in DERIVED]
+    of_the_model = [m for m in methods if m != CONSTANT]
     keeper = keep and TraceKeeper(
         keep, setting, benchmark, of_the_model, out / TRACES, out / "tracks", rule, say
     )

@@ -14,6 +14,7 @@ from macd_studio.core.methods import find_method, in_8_bits
 from macd_studio.core.pages.blocks import Link, Marked, Table, as_html, no_link
 from macd_studio.core.pages.frame import document
 from macd_studio.core.text.numbers import number, with_interval
+from macd_studio.evals.running.contrasts import CONSTANT
 
 Report = dict[str, Any]
 Ends = Sequence[float] | None
@@ -49,7 +50,7 @@ def own_title(method: str, report: Report | None = None) -> str:
 
 
 TITLES = {
-    "yes-bias": "Tuned constant",
+    CONSTANT: "Tuned constant",
     "constant": "Constant for each option, the likeliest",
     "constant-accurate": "Constant for each option, the most accurate",
     "constant-ceiling": "Constant fitted to the very clips it is judged on",

@@ -24,6 +24,7 @@ from macd_studio.evals.printing.figures import (
     table,
     title,
 )
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.failures import failures_line, objects_note
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
@@ -58,14 +59,14 @@ def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
 def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     if figures is None:
         return "–"
-    if method == "yes-bias":
+    if method == CONSTANT:
         return "0 by design"
     if "delta" in figures:
         return change(figures["delta"], survives(figures))
     return percent(figures["auroc"])
 
 
-README_METHODS = ("baseline", "yes-bias", "random-place", "random-mask", "vcd", "macd")
+README_METHODS = ("baseline", CONSTANT, "random-place", "random-mask", "vcd", "macd")
 
 
 def readme_tables(report: Report) -> str:
@@ -80,7 +81,7 @@ def readme_tables(report: Report) -> str:
 
 def _pair(report: Report, method: str) -> str:
     """α and β, or δ of the tuned constant on yes."""
-    if method == "yes-bias" and "constants" in report:
+    if method == CONSTANT and "constants" in report:
         return f"δ {number(report['constants'].get('yes', 0.0), '+g')}"
     pair = report["contrasts"].get(method)
     return f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
@@ -162,7 +163,7 @@ def _constants(report: Report) -> Iterator[str]:
         (regime, method, f)
         for regime, part in report["regimes"].items()
         for method, f in part["methods"].items()
-        if "constant" in f and method != "yes-bias" and survives(f) and f["delta"][0] > 0
+        if "constant" in f and method != CONSTANT and survives(f) and f["delta"][0] > 0
     ]
     if not any("constant" in f for p in report["regimes"].values() for f in p["methods"].values()):
         return
@@ -209,7 +210,7 @@ def _constant_free(report: Report) -> Iterator[str]:
     rows = [
         [title(m, report), *(cell(p["methods"].get(m, {"n": 0})) for p in parts)]
         for m in report["methods"]
-        if m != "yes-bias"
+        if m != CONSTANT
     ]
     rows.append(["*its own constants*", *(change(p["gain"]) for p in parts)])
     rows.append(["*do constants help?*", *("yes" if p["helps"] else "no" for p in parts)])
@@ -420,7 +421,7 @@ def _change(figures: dict[str, Any], name: str) -> str:
 
 SHOWN_BY_LEVEL = (
     "baseline",
-    "yes-bias",
+    CONSTANT,
     "vcd",
     "macd",
     "macd-measured",
