@@ -16,6 +16,7 @@ from bench import history
 from bench.__main__ import RESULTS, VLLM, WORKERS
 from bench.memory import CASES, key_of
 from bench.report_server import server_lines
+from macd_studio.core.text.numbers import with_interval
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
@@ -370,8 +371,8 @@ def _shown(figures: dict[str, Any], key: str) -> str:
 def _share(figures: dict[str, Any], key: str) -> str:
     if key not in figures:
         return "not measured"
-    share, low, high = (100 * figures[k] for k in (key, f"{key}_low", f"{key}_high"))
-    return f"{share:.0f} % [{low:.0f}, {high:.0f}]"
+    ends = [figures[k] for k in (key, f"{key}_low", f"{key}_high")]
+    return with_interval(ends, ".0f", unit=" %")
 
 
 def draw(figures: dict[str, Any]) -> None:

@@ -39,14 +39,19 @@ VIEW_MARK = "/"
 class Method:
     """A decoder. view, rule: names in core.views and core.rules; fixed: an answer of its own.
 
-    view: several, for a rule that takes several, with a "/" between them. title: for tables.
+    view: several, for a rule that takes several, with a "/" between them. title: for tables, its
+    rule's where it has none of its own.
     """
 
     name: str
-    title: str
+    title: str = ""
     view: str = "video"
     rule: str = "linear"
     fixed: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", find_rule(self.rule).title)
 
     @property
     def second_views(self) -> int:
@@ -191,9 +196,9 @@ METHODS: dict[str, Method] = {
         Method("mask-all", "Every object masked", "mask-all"),
         Method("reversed", "Reversed signs", "reversed"),
         Method("blank", "Blank video", "blank"),
-        Method("head-only", "Plausibility cut alone", rule="cut-only"),
-        Method("yes-bias", "Constant on yes", rule="yes-bias"),
-        Method("olm", "Output-layer rule", rule="olm"),
+        Method("head-only", rule="cut-only"),
+        Method("yes-bias", rule="yes-bias"),
+        Method("olm", rule="olm"),
         Method("prompt-bias", "Prompt asks for yes", "prompt-bias", "plain"),
         Method("always-yes", "Always yes", fixed="yes"),
     )

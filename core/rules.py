@@ -41,17 +41,25 @@ class Setting:
 class ScoreRule(ABC):
     """Weighs the views of one token.
 
-    name: in `RULES`, and in METHOD names. title: for tables. second_views: how many second views it
-    must be given; with more or fewer it is refused. at_most: the largest number where it takes
-    several. moves_with_views: whether its weights follow from the views' values. Its docstring
-    names the source.
+    Its docstring names the source.
     """
 
     name: ClassVar[str] = ""
+    """In `RULES`, and in METHOD names."""
     title: ClassVar[str] = ""
+    """For tables."""
     second_views: ClassVar[int] = 1
+    """How many second views it must be given; with more or fewer it is refused."""
     at_most: ClassVar[int | None] = None
+    """The largest number of second views where it takes several."""
     moves_with_views: ClassVar[bool] = False
+    """Whether its weights follow from the views' values."""
+    weighs_evenly: ClassVar[bool] = False
+    """Whether it has the same α for every token, over the mean of the second views."""
+    needs_every_logit: ClassVar[bool] = False
+    """Whether it takes a sum over the vocabulary."""
+    reads_words: ClassVar[bool] = False
+    """Whether it looks words up in the model's vocabulary."""
 
     @classmethod
     def takes(cls, second_views: int) -> bool:
@@ -64,11 +72,6 @@ class ScoreRule(ABC):
         if cls.at_most is None:
             return count(cls.second_views, "second view")
         return f"{cls.second_views} to {cls.at_most} second views"
-
-    @property
-    def needs_every_logit(self) -> bool:
-        """Whether it takes a sum over the vocabulary."""
-        return False
 
     @property
     def needs_raw_logits(self) -> bool:
@@ -141,6 +144,7 @@ class Linear(LinearContrast, ScoreRule):
 
     name = "linear"
     title = "Linear contrast"
+    weighs_evenly = True
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
@@ -175,6 +179,7 @@ class MeanViews(ScoreRule):
 
     name = "mean-views"
     title = "Mean of views"
+    weighs_evenly = True
     second_views = 2
     at_most = 8
     contrast: ContrastOptions
@@ -213,7 +218,7 @@ class LogLinear(ScoreRule):
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """λ = 1, β = 0.1."""
+        """λ and β of the options."""
         return cls(setting.options.log_lambda, setting.options.beta)
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
@@ -234,18 +239,14 @@ class Code(ScoreRule):
 
     name = "code"
     title = "CODE"
+    needs_every_logit = True
     moves_with_views = True
     power: float
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """a = 0.2 as published."""
+        """a of the options."""
         return cls(setting.options.code_power)
-
-    @property
-    def needs_every_logit(self) -> bool:
-        """Its probabilities are over the whole vocabulary."""
-        return True
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """D is computed for every token; it lies in [0, 1]."""
@@ -263,19 +264,15 @@ class Only(ScoreRule):
 
     name = "only"
     title = "ONLY's switch"
+    needs_every_logit = True
     moves_with_views = True
     threshold: float
     beta: float
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """γ = 0.2 and β = 0.1 as published."""
+        """γ and β of the options."""
         return cls(setting.options.only_threshold, setting.options.beta)
-
-    @property
-    def needs_every_logit(self) -> bool:
-        """Its probabilities are over the whole vocabulary."""
-        return True
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """Two views that agree are added, two that differ are contrasted."""
@@ -304,7 +301,7 @@ class M3id(ScoreRule):
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """λ = 0.02 and β = 0.1 as published."""
+        """λ and β of the options."""
         return cls(setting.options.m3id_decay, setting.options.beta)
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
@@ -357,13 +354,14 @@ class YesBias(ScoreRule):
 
     name = "yes-bias"
     title = "Constant on yes"
+    reads_words = True
     second_views = 0
     delta: float
     yes: tuple[int, ...]
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """δ = 1. Raises NotApplicable where the question does not ask for yes or no."""
+        """δ of the options. Raises NotApplicable where the question does not ask for yes or no."""
         require_yes_no(setting.question, "yes-bias")
         return cls(setting.options.delta, word_tokens(setting.tokens, "yes"))
 
@@ -385,6 +383,8 @@ class Olm(ScoreRule):
 
     name = "olm"
     title = "Output-layer rule"
+    needs_every_logit = True
+    reads_words = True
     moves_with_views = True
     second_views = 0
     yes: tuple[int, ...]
@@ -397,11 +397,6 @@ class Olm(ScoreRule):
         require_yes_no(setting.question, "olm")
         yes, no = (word_tokens(setting.tokens, word) for word in ("yes", "no"))
         return cls(yes, no, setting.penalty)
-
-    @property
-    def needs_every_logit(self) -> bool:
-        """Its probabilities are over the whole vocabulary."""
-        return True
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """Raises the likelier "yes" to just above every other token, penalised or not."""
@@ -421,25 +416,15 @@ class Olm(ScoreRule):
 RULES: dict[str, type[ScoreRule]] = {
     rule.name: rule
     for rule in (
-        Plain,
-        Linear,
-        MeanViews,
-        LogLinear,
-        Code,
-        Only,
-        M3id,
-        Crg,
-        CutOnly,
-        YesBias,
-        Olm,
+        Plain, Linear, MeanViews, LogLinear, Code, Only, M3id, Crg, CutOnly, YesBias, Olm,
     )
-}
+}  # fmt: skip
 """Every rule by name."""
 
 CUT_BY_VIDEO = tuple(n for n, rule in RULES.items() if rule.floor is not ScoreRule.floor)
 """Rules whose cut follows from the video alone, so that it may decide a token."""
 
-EVENLY_WEIGHED = (Linear.name, MeanViews.name)
+EVENLY_WEIGHED = tuple(n for n, rule in RULES.items() if rule.weighs_evenly)
 """Rules with the same α for every token, over the mean of the second views."""
 
 

@@ -275,11 +275,6 @@ def part(default: Any) -> Any:
     return _field(default, Part(default))
 
 
-def ruled(default: Any, rule: Rule) -> Any:
-    """A field for what any other rule reads."""
-    return _field(default, rule)
-
-
 def help_of(one: Field[Any]) -> str:
     """What an option does, with its unit."""
     unit = one.metadata.get(UNIT)

@@ -46,7 +46,7 @@ from macd_studio.evals.scoring.show import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
-    "yes-bias",
+    CONSTANT,
     "olm",
     "vcd",
     "macd-object",

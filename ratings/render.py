@@ -7,6 +7,7 @@ from typing import Any
 from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.pages.blocks import BOLD, Heading, Paragraph, Table, as_html, as_markdown
 from macd_studio.core.pages.frame import document
+from macd_studio.core.text.numbers import DASH, number
 from macd_studio.core.text.words import count
 from macd_studio.ratings.adjudication_blocks import adjudication_blocks
 from macd_studio.ratings.control_blocks import (
@@ -17,14 +18,7 @@ from macd_studio.ratings.control_blocks import (
     preference_blocks,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.numbers import (
-    DASH,
-    number,
-    percent,
-    share_text,
-    signed,
-    with_interval,
-)
+from macd_studio.ratings.numbers import percent, share_text, with_interval
 from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
@@ -258,8 +252,8 @@ def _gradient(report: dict[str, Any]) -> list[str]:
     if g["objects"]:
         head = ("item", "object", "gradient", "rating per object hidden")
         body = (
-            (str(o["clip"]), f"{o['label']} {o['track']}", signed(o["gradient"], 4),
-             signed(o["slope"], 2))
+            (str(o["clip"]), f"{o['label']} {o['track']}", number(o["gradient"], "+.4f"),
+             number(o["slope"], "+.2f"))
             for o in g["objects"]
         )  # fmt: skip
         out.append(Table(head, body))
@@ -276,7 +270,7 @@ def _raters(report: dict[str, Any]) -> list[str]:
         rows.append((
             _who(q), f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
             percent(q["repeat_same"]), percent(q.get("repeat_far")), percent(q.get("left")),
-            number(q["spread"]), number(q["others"]), number(q["seconds"], 1),
+            number(q["spread"]), number(q["others"]), number(q["seconds"], ".1f"),
             "; ".join(q["reasons"]) or DASH,
         ))  # fmt: skip
     out: list[str] = [Table(rows[0], rows[1:])]

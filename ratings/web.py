@@ -17,12 +17,14 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.pages.frame import page
 from macd_studio.core.system.shipped import look
 from macd_studio.core.text.words import writable
 from macd_studio.core.validation import Number
@@ -40,7 +42,12 @@ CODE_HEADER = "x-study-code"
 ORGANISER_COOKIE = "macd_organiser"
 SESSIONS = 100
 MAX_BODY = 2**20
-MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
+HEADERS = {"cache-control": "no-cache", "x-robots-tag": "noindex"}
+"""Of the pages and their files."""
+_HEAD = Markup(
+    '<link rel="icon" href="data:,">\n<script type="module" src="rate/static/{}.js"></script>'
+)
 NOT_STORED = {"cache-control": "no-store", "x-robots-tag": "noindex"}
 CSP = "; ".join((
     "default-src 'none'",
@@ -82,8 +89,8 @@ class StudySite:
         """All of them; nothing else of the study is served."""
         get, post = ["GET"], ["POST"]
         return [
-            Route("/rate", self._page("rate.html"), methods=get),
-            Route("/organise", self._page("organise.html"), methods=get),
+            Route("/rate", _page("rate", "Rate masks"), methods=get),
+            Route("/organise", _page("organise", "Organise a rating study"), methods=get),
             Route("/rate/static/{name}", _static, methods=get),
             Route("/rate/api/session", self._answer(self._session), methods=get),
             Route("/rate/api/item/{task}", self._answer(self._item), methods=get),
@@ -117,10 +124,6 @@ class StudySite:
         return code is not None and self.study.is_organiser(code)
 
     # ---- plumbing
-
-    @staticmethod
-    def _page(name: str) -> Callable[[Request], Response]:
-        return lambda request: _file(name)
 
     def _answer(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """The route's function: reads the body, answers in a thread, explains what goes wrong."""
@@ -346,17 +349,20 @@ def _file_of(content: str | bytes, name: str) -> Response:
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
+def _page(name: str, title: str) -> Callable[[Request], Response]:
+    """A page whose body and script bear a name."""
+    body = Markup((PAGE / f"{name}.html").read_text(encoding="utf-8").rstrip())
+    styles = "rate/static/study.css"
+    made = page(title, body, stylesheet=styles, head=_HEAD.format(name))
+    return lambda request: Response(made, media_type="text/html", headers=HEADERS)
+
+
 def _static(request: Request) -> Response:
-    return _file(request.path_params["name"])
-
-
-def _file(name: str) -> Response:
-    """A file of the page; one in no folder but that, of a known kind."""
-    path = PAGE / name
+    """A file of the pages; one in no folder but that, of a known kind."""
+    path = PAGE / request.path_params["name"]
     if path.parent != PAGE or path.suffix not in MEDIA_TYPES or not path.is_file():
         return _error(404, "There is nothing here.")
-    headers = {"cache-control": "no-cache", "x-robots-tag": "noindex"}
     content = path.read_bytes()
     if path.suffix == ".css":
         content = look().encode() + content
-    return Response(content, media_type=MEDIA_TYPES[path.suffix], headers=headers)
+    return Response(content, media_type=MEDIA_TYPES[path.suffix], headers=HEADERS)

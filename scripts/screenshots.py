@@ -1,7 +1,7 @@
 """Takes the pictures of the page: `python -m scripts.screenshots`.
 
-Ten named states of the real page. Those with a name in DOCS go to docs/, in few colours and at most
-LARGEST bytes; `--all FOLDER` writes every one of them, as it is, to a folder of your own.
+Named states of the real page. Those with a `doc` go to docs/, in few colours and at most LARGEST
+bytes; `--all FOLDER` writes every one of them, as it is, to a folder of your own.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ SHOTS = {
     "what-if": Shot(what_if, doc="page-what-if"),
     "compare": Shot(compare, doc="page-compare"),
     "error": Shot(error, whole=False),
-    "phone": Shot(opening, 390, doc="page-phone", whole=False),
-    "dark": Shot(levels, scheme="dark", doc="page-levels-dark", whole=False),
+    "phone": Shot(opening, 390, whole=False),
+    "dark": Shot(levels, scheme="dark", whole=False),
     "wide": Shot(opening, 2560, whole=False),
-    "token": Shot(token, doc="page-token"),
+    "token": Shot(token),
 }
 
 

@@ -363,7 +363,7 @@ def row(title: str) -> list[str]:
     entry = DETECTORS.get(STRUCTURES[title].entry)
     whole = trace.status == "complete" and bool(trace.tracks) and "macd" in trace.answers
     outlined = any(t.outlines for t in trace.tracks)
-    size = None if entry is None else entry.weights_mb
+    size = None if entry is None or entry.parameters is None else 4 * entry.parameters
     return [
         title,
         "a folder or hub id" if entry is None else f"`{STRUCTURES[title].entry}`",

@@ -78,8 +78,8 @@ BASICS = {
     "types", "types.clips", "types.objects", "types.answers", "types.trace", "options",
     "options.objects", "options.ascent", "options.decoding", "options.run", "description",
     "records", "errors", "validation", "view_records", "repeats", "rows", "evidence",
-    "evidence.choices", "evidence.records", "text", "text.words", "system", "system.recent",
-    "system.unix",
+    "evidence.choices", "evidence.records", "text", "text.numbers", "text.words", "system",
+    "system.recent", "system.unix",
 }  # fmt: skip
 SETS = ("system", "text")
 """Packages whose modules have nothing to do with each other: what is imported is said by module."""

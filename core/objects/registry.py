@@ -43,11 +43,6 @@ class DetectorEntry:
     """Hash of the file of its weights, where there is one and it is known."""
 
     @property
-    def weights_mb(self) -> float | None:
-        """Megabytes of its weights in memory, in 32 bits, where known."""
-        return None if self.parameters is None else 4 * self.parameters
-
-    @property
     def facts(self) -> str:
         """Title, size, licence, and whether the hub's newest commit is followed, in one line."""
         size = None if self.parameters is None else f"{self.parameters:g} M parameters"

@@ -59,6 +59,9 @@ _PAGE = template("""\
 <style>
 {{ style }}</style>
 {% endif %}
+{% if head %}
+{{ head }}
+{% endif %}
 </head>
 <body{% if body_class %} class="{{ body_class }}"{% endif %}>
 {{ body }}
@@ -75,13 +78,15 @@ def page(
     policy: str = "",
     stylesheet: str = "",
     style: str = "",
+    head: Markup | None = None,
     body_class: str = "",
 ) -> str:
     """A page as HTML.
 
     policy: of its content, for a page that opens from disk; of this project's own words, as is
     `style`, which the page holds as it is (`document_style` for a page to be read). stylesheet:
-    address of further styles. Raises TypeError for a body that is text.
+    address of further styles. head: what else the head holds. Raises TypeError for a body that is
+    text.
     """
     if not isinstance(body, Markup):
         raise TypeError("the body of a page is Markup: see `template`")
@@ -93,6 +98,7 @@ def page(
             policy=Markup(policy),
             stylesheet=stylesheet,
             style=Markup(style),
+            head=head,
             body_class=body_class,
         )
     )

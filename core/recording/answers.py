@@ -36,8 +36,6 @@ MAX_LOGIT, MAX_STEPS, MAX_ANSWERS = 1e6, 8192, 100
 """What a trace file can hold."""
 CLOSE = 1e-3
 """A score this close to the best one may have been the best in another arithmetic."""
-SPOKEN_RULES = ("olm", "yes-bias")
-"""Rules that look words up in the model's vocabulary, which is not known here."""
 
 _Step = tuple[int, NDArray[np.float32], list[NDArray[np.float32]]]
 """A token, the logits of the video, and those of every second view."""
@@ -225,12 +223,12 @@ class AnswerReader:
 
     def _rule(self, fields: Mapping[str, Any], path: str, seconds: int) -> ScoreRule:
         name = fields.get("rule", "linear" if seconds else "plain")
-        if name in SPOKEN_RULES:
+        kind = find_rule(name)
+        if kind.reads_words:
             raise OptionError(
                 f"{path}.rule is {name!r}, which needs the model's vocabulary",
                 "Record it as another rule, or without one",
             )
-        kind = find_rule(name)
         if not kind.takes(seconds):
             have = ("no second view", "a second view")[seconds] if seconds < 2 else seconds
             raise OptionError(

@@ -111,11 +111,6 @@ class DecodingViews:
         """Their handles, in order."""
         return () if self.built is None else self.built.states
 
-    @property
-    def for_search(self) -> Sequence[Handle] | Callable[[], Sequence[Handle]]:
-        """As `find_answer` takes them: the handles, or a call that builds them."""
-        return self.others if self.built is not None else lambda: finish(self.build()).states
-
 
 def finish(building: Building) -> Built:
     """What is built, without the events."""

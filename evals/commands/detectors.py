@@ -292,7 +292,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     rows = []
     for regime, part in report["regimes"].items():
         for source, one in part["sources"].items():
-            asked = percent(one["asked"]) if "asked" in one else "–"
+            asked = percent(one.get("asked"))
             many = "–" if one["objects"] is None else f"{one['objects']:.1f}"
             for method, figures in one["methods"].items():
                 over = "–" if source == first else change(figures["over"])

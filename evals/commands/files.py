@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
-from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
+from macd_studio.core.options import OWN_CONTRAST, Fit, RunOptions
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
@@ -222,7 +222,7 @@ def answer_files(
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.output import write_json
-    from macd_studio.evals.running.run import DERIVED, choose, complete, plan, ticking
+    from macd_studio.evals.running.run import choose, complete, plan, ticking
     from macd_studio.evals.scoring import TRACES
     from macd_studio.evals.scoring.kept_traces import TraceKeeper
     from macd_studio.evals.scoring.report import make_report
@@ -260,7 +260,7 @@ def answer_files(
             f"no clip is left to score of {count(len(benchmark.everything), 'question')}",
             GIVE_CONTRAST,
         )
-    of_the_model = [m for m in methods if m not in DERIVED]
+    of_the_model = [m for m in methods if m != CONSTANT]
     keeper = keep and TraceKeeper(
         keep, setting, benchmark, of_the_model, out / TRACES, out / "tracks", rule, say
     )
@@ -288,16 +288,9 @@ def answer_files(
         "prompts": "published" if setting.published else "bare",
         "sampling": {"frames": setting.options.video.frames, "fps": setting.fps,
                      "size": setting.side, "fit": setting.options.video.fit},
-        "published_contrast": _published(benchmark.name),
         "content": setting.content(benchmark),
         "setting": setting.as_dict(),
         "constants": constants,
     }  # fmt: skip
     write_json(out / NAME_OF_FILE, make_protocol(benchmark, setting, items, answers, report))
     return report
-
-
-def _published(name: str) -> list[float] | None:
-    """The paper's α and β for a benchmark, to compare with those of the run."""
-    preset = PRESETS.get(name)
-    return None if preset is None else [preset.alpha, preset.beta]

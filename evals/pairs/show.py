@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.text.words import count
 from macd_studio.evals.pairs.read import MASK, PARTNER
-from macd_studio.evals.printing.figures import as_cell, interval_text, table
+from macd_studio.evals.printing.figures import as_cell, change, logits, percent, table
 
 TITLES = {
     PARTNER: "Partner clip (a replacement)",
@@ -46,9 +45,9 @@ def _blocks(figures: dict[str, Any]) -> Iterator[str]:
                 [
                     name,
                     part["n"],
-                    _text(part["mask"], "+.2f", 1),
-                    _text(part["clip"], "+.2f", 1),
-                    _text(part["answers_as_partner"]),
+                    logits(part["mask"]),
+                    logits(part["clip"]),
+                    percent(part["answers_as_partner"]),
                 ]
             )
     yield table(
@@ -64,14 +63,7 @@ def _blocks(figures: dict[str, Any]) -> Iterator[str]:
     if part["n"]:
         yield table(
             ["second view", "n", "right %, change"],
-            [["–", part["n"], _text(part["baseline"])],
-             *([TITLES.get(n, n), part["n"], _text(g, "+.1f")] for n, g in part["gains"].items())],
+            [["–", part["n"], percent(part["baseline"])],
+             *([TITLES.get(n, n), part["n"], change(g)] for n, g in part["gains"].items())],
         )  # fmt: skip
     yield f"At α {figures['alpha']:g} and β {figures['beta']:g}; intervals of 95 % over pairs."
-
-
-def _text(interval: Sequence[float], form: str = ".1f", scale: float = 100) -> str:
-    """An estimate with its interval, alone where there is none."""
-    if math.isfinite(interval[1]):
-        return interval_text(interval, form, scale)
-    return f"{scale * interval[0]:{form}}".replace("-", "−")

@@ -29,7 +29,7 @@ from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.paper.ours import label_queries
-from macd_studio.evals.printing.figures import table
+from macd_studio.evals.printing.figures import area, table
 from macd_studio.evals.running.output import say
 from macd_studio.evals.statistics.intervals import UNKNOWN, Interval
 from macd_studio.parts import ROOT
@@ -137,13 +137,11 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = []
     for column, name in DIMENSIONS.items():
         reader, rule = ([r[key] for r in rows] for key in (column, f"rule_{column}"))
-        value, low, high = kappa_interval(reader, rule)
+        kappa = area(kappa_interval(reader, rule))
         values = sorted({*reader, *rule})
         counts = "; ".join(f"{z} {reader.count(z)}, {rule.count(z)}" for z in values)
         agreed = sum(a == b for a, b in zip(reader, rule, strict=True))
-        lines.append(
-            [name, counts, f"{agreed} of {len(rows)}", f"{value:.2f} [{low:.2f}, {high:.2f}]"]
-        )
+        lines.append([name, counts, f"{agreed} of {len(rows)}", kappa])
     return table(["dimension", "reader, rule", "agree", "kappa"], lines)
 
 

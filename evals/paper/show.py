@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from macd_studio.core.pages.blocks import as_markdown
+from macd_studio.core.text.numbers import with_interval
 from macd_studio.evals.paper.ours import Ours, p_of
 from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
 from macd_studio.evals.printing.figures import table as markdown_table
@@ -113,16 +114,15 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
             f"{wrong} of {len(table.rows)} printed rows fit no confusion matrix of {n} questions"
             f" with {positives} yes ({benchmark}; unmatched as no, figures rounded)."
         )
-    with_interval = [(r, o) for r, o in zip(rows, computed, strict=True) if o.interval is not None]
-    if with_interval:
+    bounded = [(r, o) for r, o in zip(rows, computed, strict=True) if o.interval is not None]
+    if bounded:
         yield "Ours with 95 % intervals over clips: " + "; ".join(
-            f"{r.name} {100 * sum(o.right) / o.n:.1f} % [{100 * o.interval[0]:.1f},"
-            f" {100 * o.interval[1]:.1f}] of {o.n}"
-            for r, o in with_interval if o.interval is not None
+            f"{r.name} {with_interval((sum(o.right) / o.n, *o.interval), unit=' %')} of {o.n}"
+            for r, o in bounded if o.interval is not None
         )  # fmt: skip
-        base = with_interval[0]
+        base = bounded[0]
         for what, words in TESTED.items():
-            tests = ((r, p_of(base[1], o, what)) for r, o in with_interval[1:])
+            tests = ((r, p_of(base[1], o, what)) for r, o in bounded[1:])
             pairs = [f"{r.name} {p:.2g}" for r, p in tests if p is not None]
             if pairs:
                 against = f"p against {base[0].name}: {', '.join(pairs)}"

@@ -5,7 +5,6 @@ A report is a sequence of blocks (`core.pages.blocks`): tables, and texts in our
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,22 +13,22 @@ from markupsafe import Markup
 from macd_studio.core.methods import find_method, in_8_bits
 from macd_studio.core.pages.blocks import Link, Marked, Table, as_html, no_link
 from macd_studio.core.pages.frame import document
+from macd_studio.core.text.numbers import number, with_interval
+from macd_studio.evals.running.contrasts import CONSTANT
 
 Report = dict[str, Any]
+Ends = Sequence[float] | None
+"""An estimate with the lower and upper end of its interval; None where there is none."""
 
 
-def percent(interval: list[float]) -> str:
+def percent(interval: Ends) -> str:
     """A share with its interval: "83.1 [80.2, 85.6]"."""
-    return f"{points(interval[0])} [{points(interval[1])}, {points(interval[2])}]"
+    return with_interval(interval)
 
 
-def change(interval: list[float], strong: bool = False) -> str:
+def change(interval: Ends, strong: bool = False) -> str:
     """A difference in points, bold on request: "**+4.6** [2.1, 7.5]"."""
-    d, low, high = interval
-    if not math.isfinite(d):
-        return "–"
-    shown = f"{100 * d:+.1f}".replace("-", "−")
-    return f"{f'**{shown}**' if strong else shown} [{points(low)}, {points(high)}]"
+    return with_interval(interval, "+.1f", strong=strong)
 
 
 SIGNIFICANT = 0.05
@@ -51,7 +50,7 @@ def own_title(method: str, report: Report | None = None) -> str:
 
 
 TITLES = {
-    "yes-bias": "Tuned constant",
+    CONSTANT: "Tuned constant",
     "constant": "Constant for each option, the likeliest",
     "constant-accurate": "Constant for each option, the most accurate",
     "constant-ceiling": "Constant fitted to the very clips it is judged on",
@@ -70,38 +69,19 @@ def cell(figures: dict[str, Any]) -> str:
     return percent(figures["right"])
 
 
-def logits(interval: list[float]) -> str:
+def logits(interval: Ends) -> str:
     """A difference of logits with its interval: "+0.08 [0.03, 0.14]"."""
-    return "{:+.2f} [{:.2f}, {:.2f}]".format(*interval).replace("-", "−")
+    return with_interval(interval, "+.2f", 1)
 
 
 def points(x: float) -> str:
     """A share or a difference in hundredths, one decimal; a dash where it is not known."""
-    return f"{100 * x:.1f}".replace("-", "−") if math.isfinite(x) else "–"
+    return number(x, ".1f", 100)
 
 
-def area(interval: list[float]) -> str:
+def area(interval: Ends) -> str:
     """An AUC with its interval: "0.68 [0.64, 0.71]"."""
-    a, low, high = interval
-    return f"{a:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def number(x: float) -> str:
-    """Three decimals; a dash where it is not known."""
-    return f"{x:.3f}".replace("-", "−") if math.isfinite(x) else "–"
-
-
-def interval_text(ends: Sequence[float] | None, form: str = ".1f", scale: float = 100) -> str:
-    """An estimate with its interval, each times `scale`; the estimate alone has the form's sign.
-
-    >>> interval_text((-0.051, -0.07, 0.02), "+.1f")
-    '−5.1 [−7.0, 2.0]'
-    """
-    if ends is None:
-        return "–"
-    middle, low, high = (scale * x for x in ends)
-    plain = form.removeprefix("+")
-    return f"{middle:{form}} [{low:{plain}}, {high:{plain}}]".replace("-", "−")
+    return with_interval(interval, ".2f", 1)
 
 
 def as_cell(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
+from macd_studio.core.text.numbers import DASH, number
 from macd_studio.evals.printing.figures import (
     SIGNIFICANT,
     Report,
@@ -16,7 +16,6 @@ from macd_studio.evals.printing.figures import (
     certified_section,
     change,
     clamped_section,
-    number,
     open_row,
     open_section,
     percent,
@@ -25,6 +24,7 @@ from macd_studio.evals.printing.figures import (
     table,
     title,
 )
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.failures import failures_line, objects_note
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
@@ -59,14 +59,14 @@ def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
 def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     if figures is None:
         return "–"
-    if method == "yes-bias":
+    if method == CONSTANT:
         return "0 by design"
     if "delta" in figures:
         return change(figures["delta"], survives(figures))
     return percent(figures["auroc"])
 
 
-README_METHODS = ("baseline", "yes-bias", "random-place", "random-mask", "vcd", "macd")
+README_METHODS = ("baseline", CONSTANT, "random-place", "random-mask", "vcd", "macd")
 
 
 def readme_tables(report: Report) -> str:
@@ -81,8 +81,8 @@ def readme_tables(report: Report) -> str:
 
 def _pair(report: Report, method: str) -> str:
     """α and β, or δ of the tuned constant on yes."""
-    if method == "yes-bias" and "constants" in report:
-        return f"δ {report['constants'].get('yes', 0.0):+g}".replace("-", "−")
+    if method == CONSTANT and "constants" in report:
+        return f"δ {number(report['constants'].get('yes', 0.0), '+g')}"
     pair = report["contrasts"].get(method)
     return f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
 
@@ -132,7 +132,7 @@ def _about(report: Report) -> Iterator[str]:
     )
     if "constants" in report:
         others = {w: c for w, c in report["constants"].items() if w != "yes"}
-        words = ", ".join(f"{w} {c:+g}" for w, c in sorted(others.items())).replace("-", "−")
+        words = ", ".join(f"{w} {number(c, '+g')}" for w, c in sorted(others.items()))
         yield (
             "The tuned constant is the control: δ on “yes”, and a constant for each other answer"
             f" word ({words or 'none helps'}), chosen on the same questions as α and β, of"
@@ -163,7 +163,7 @@ def _constants(report: Report) -> Iterator[str]:
         (regime, method, f)
         for regime, part in report["regimes"].items()
         for method, f in part["methods"].items()
-        if "constant" in f and method != "yes-bias" and survives(f) and f["delta"][0] > 0
+        if "constant" in f and method != CONSTANT and survives(f) and f["delta"][0] > 0
     ]
     if not any("constant" in f for p in report["regimes"].values() for f in p["methods"].values()):
         return
@@ -179,15 +179,15 @@ def _constants(report: Report) -> Iterator[str]:
     cells = []
     for regime, method, f in rows:
         c = f["constant"]
-        delta = "–" if c["delta_on_yes"] is None else f"{c['delta_on_yes']:+.2f}"
-        share = "–" if c["share"] is None else f"{percent(c['share'])} %"
+        delta = number(c["delta_on_yes"], "+.2f")
+        share = DASH if c["share"] is None else f"{percent(c['share'])} %"
         gains = (change(c["gain"]), change(c["constant_gain"]))
         cells.append(
             [
                 regime,
                 title(method, report),
                 *gains,
-                delta.replace("-", "−"),
+                delta,
                 share,
                 change(c["remains"]),
             ]
@@ -210,7 +210,7 @@ def _constant_free(report: Report) -> Iterator[str]:
     rows = [
         [title(m, report), *(cell(p["methods"].get(m, {"n": 0})) for p in parts)]
         for m in report["methods"]
-        if m != "yes-bias"
+        if m != CONSTANT
     ]
     rows.append(["*its own constants*", *(change(p["gain"]) for p in parts)])
     rows.append(["*do constants help?*", *("yes" if p["helps"] else "no" for p in parts)])
@@ -259,7 +259,7 @@ def _objects(report: Report) -> Iterator[str]:
         for regime, levels in regimes.items():
             for level, f in levels.items():
                 shares = (percent(f["first"]), points(f["chance"]))
-                agrees = "–" if f["agrees"] is None else percent(f["agrees"])
+                agrees = percent(f["agrees"])
                 of = (title(method, report), regime, level, f["pairs"])
                 rows.append([*of, area(f["auc"]), *shares, agrees])
     yield table(heads, rows)
@@ -308,7 +308,7 @@ def _yes_no(report: Report) -> Iterator[str]:
             p = part["methods"][method].get("p")
             hidden = ("precision", "recall", "f1", "balanced") if one_class else ()
             cells = ["–" if c in hidden else points(f[c]) for c in columns]
-            cells += [number(f.get(name, math.nan)) for name in numbers]
+            cells += [number(f.get(name), ".3f") for name in numbers]
             cells.append(f"{f['unmatched']:.0f}")
             cells.append("–" if p is None else f"{p:.2g}")
             lines.append([title(method, report), *cells])
@@ -416,12 +416,12 @@ def _captions(report: Report) -> Iterator[str]:
 
 
 def _change(figures: dict[str, Any], name: str) -> str:
-    return change(figures[name]) if name in figures else "–"
+    return change(figures.get(name))
 
 
 SHOWN_BY_LEVEL = (
     "baseline",
-    "yes-bias",
+    CONSTANT,
     "vcd",
     "macd",
     "macd-measured",

@@ -15,8 +15,8 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol.border import Protocol
 from macd_studio.evals.protocol.figure import Figure, rule_parser
+from macd_studio.evals.running.contrasts import CONSTANT
 
-DERIVED = "yes-bias"
 POOLED = (
     "Regimes of drawn clips are taken together here, which their reports never do; --split REGIME"
     " compares one of {}."
@@ -38,7 +38,7 @@ def drawn_figure(
         for i in protocol.items
     }
     rows = unpack(folder / PACKED)
-    if method == DERIVED:
+    if method == CONSTANT:
         texts = _with_constants(items, rows, report["constants"])
     else:
         texts = {r.item: r.text for r in rows if r.method == method and not (r.error or r.left_out)}

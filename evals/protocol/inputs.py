@@ -18,8 +18,9 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.protocol import lmms
 from macd_studio.evals.protocol.border import NAME_OF_FILE, Protocol, read_protocol
-from macd_studio.evals.protocol.drawn import DERIVED, drawn_figure, refuse_other_clips
+from macd_studio.evals.protocol.drawn import drawn_figure, refuse_other_clips
 from macd_studio.evals.protocol.figure import Figure, Parser, rule_parser
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.scoring.over import Over, check_over
 from macd_studio.evals.scoring.predictions import read_predictions
 
@@ -146,7 +147,7 @@ def _folder(asked: Asked) -> Figure:
 
 def _usual(methods: Sequence[str]) -> str:
     """The method that is compared where none is named: the first that is no reference."""
-    return next((m for m in methods if m not in ("baseline", DERIVED)), methods[0])
+    return next((m for m in methods if m not in ("baseline", CONSTANT)), methods[0])
 
 
 def _of_report(

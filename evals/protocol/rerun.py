@@ -24,7 +24,7 @@ from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.jobs import Job, Texts, answer
 from macd_studio.evals.protocol.switch import described, job_of, job_of_second, switch
 from macd_studio.evals.protocol.untold import untold
-from macd_studio.evals.running.run import DERIVED
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.statistics.intervals import Interval
 from macd_studio.evals.statistics.stats import mean_difference
 
@@ -63,9 +63,9 @@ def rerun(
         raise OptionError(
             "--rerun answers again what a folder of ours answered", "Give such a folder as A"
         )
-    if first.method in DERIVED or second.method in DERIVED:
+    if CONSTANT in (first.method, second.method):
         raise OptionError(
-            f"the answers of {' and '.join(DERIVED)} follow from others", "Choose another --method"
+            f"the answers of {CONSTANT} follow from others", "Choose another --method"
         )
     ids = chosen(first, second, n)
     found = differences(first, second, [i for i in ids if i in second.items])

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
+from macd_studio.core.text.numbers import number
 from macd_studio.core.text.words import count
-from macd_studio.evals.printing.figures import as_cell, interval_text, page, table
+from macd_studio.evals.printing.figures import as_cell, logits, page, table
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.split import Split
 from macd_studio.evals.protocol.stated import stated_rows
@@ -140,15 +141,11 @@ def _rerun(rerun: Plain) -> Iterator[str]:
 
 
 def _points(interval: Any) -> str:
-    if interval is None or interval[0] is None:
-        return "–"
-    if interval[1] is None or interval[2] is None:
-        return _number(interval[0])
-    return interval_text(interval, "+.2f", 1)
+    return logits(interval)
 
 
 def _number(x: float | None) -> str:
-    return "–" if x is None else f"{x:+.2f}".replace("-", "−")
+    return number(x, "+.2f")
 
 
 def write(report: Plain, out: Path) -> None:

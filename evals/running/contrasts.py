@@ -15,7 +15,8 @@ from macd_studio.core.rules import EVENLY_WEIGHED, find_rule
 from macd_studio.core.validation import shown
 
 CONSTANT = "yes-bias"
-"""The method whose constants are tuned, on the split on which α and β are chosen."""
+"""The method whose constants are tuned, on the split on which α and β are chosen; its
+answers follow from the baseline's rows (`evals.statistics.constant`)."""
 PUBLISHED = "published"
 """The preset that is the method's own: α and β that its authors published."""
 KEYS = ("alpha", "beta", "preset")

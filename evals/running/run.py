@@ -15,14 +15,12 @@ from pathlib import Path
 from macd_studio.core.methods import find_methods
 from macd_studio.evals.benchmarks.base import LETTERS, Benchmark, Item, Split
 from macd_studio.evals.running.answer import GRID, ONE_VIEW, PendingAnswer
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.engine import Engine, in_process
 from macd_studio.evals.running.rows import Row, Setting, append, read, row_key
 
 Contrasts = dict[str, tuple[float, float]]
 Progress = Callable[[int, int], None]
-
-DERIVED = ("yes-bias",)
-"""Methods whose answers follow from the baseline's rows (`evals.statistics.constant`)."""
 
 
 def plan(
@@ -44,7 +42,7 @@ def plan(
         if split == "choose" and item.kind == "caption":
             continue
         for method in methods:
-            if method in DERIVED:
+            if method == CONSTANT:
                 continue
             own = contrasts.get(method, (1.0, 0.1)) if contrasts else None
             if method in ONE_VIEW:

@@ -110,7 +110,6 @@ def make_report(
         "rule": decisive.title,
         "source": decisive.source,
         "judged": judged_by(benchmark.name, items, rule),
-        "asked_rule": rule or "",
         "over": over,
         "n": len(items),
         "resamples": RESAMPLES,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
+from macd_studio.core.text.numbers import number, with_interval
 from macd_studio.core.text.words import count
 from macd_studio.evals.printing.figures import (
     as_cell,
@@ -166,12 +167,11 @@ def _with_interval(figures: Scores) -> str:
     """Without an interval where one question, or one cluster, tells nothing of others."""
     if figures["interval"] is None or figures["clusters"] < LEAST_CLUSTERS:
         return _p(figures["accuracy"])
-    low, high = figures["interval"]
-    return f"{_p(figures['accuracy'])} [{_p(low)}, {_p(high)}]"
+    return with_interval((figures["accuracy"], *figures["interval"]), ".2f", 1)
 
 
 def _p(x: float | None) -> str:
-    return "–" if x is None else f"{x:.2f}".replace("-", "−")
+    return number(x)
 
 
 def markdown(report: Scores) -> str:
@@ -276,9 +276,8 @@ def _constant(like: Scores) -> str:
 
 
 def _change(figures: Scores) -> str:
-    shown = f"{figures['change']:+.2f}".replace("-", "−")
     if figures.get("clusters", LEAST_CLUSTERS) < LEAST_CLUSTERS:
-        return shown
+        return number(figures["change"], "+.2f")
     low, high = figures["interval"]
-    strong = f"**{shown}**" if low > 0 or high < 0 else shown
-    return f"{strong} [{low:.2f}, {high:.2f}]".replace("-", "−")
+    ends = (figures["change"], low, high)
+    return with_interval(ends, "+.2f", 1, strong=low > 0 or high < 0)

@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import logsumexp
 
 from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.rows import Row
 from macd_studio.evals.statistics.metrics import normalised
 
@@ -60,9 +61,9 @@ def with_constants(
     is left out.
     """
     if baseline.error or baseline.left_out:
-        return Row("", item.id, "yes-bias", left_out=baseline.left_out, error=baseline.error)
+        return Row("", item.id, CONSTANT, left_out=baseline.left_out, error=baseline.error)
     if not takes_constant(item, baseline):
-        return Row("", item.id, "yes-bias", left_out="constants apply to short answers only")
+        return Row("", item.id, CONSTANT, left_out="constants apply to short answers only")
     own = _own(item, constants)
     scores = {w: baseline.scores[w] + own.get(w, 0.0) for w in sorted(baseline.scores)}
     plain = word(baseline.first)
@@ -73,7 +74,7 @@ def with_constants(
     return Row(
         key="",
         item=item.id,
-        method="yes-bias",
+        method=CONSTANT,
         text=baseline.text if same else texts.get(first, _alone(first, item)),
         margin=None if margin is None else margin + own.get("yes", 0.0),
         first=first,

@@ -197,7 +197,6 @@ def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     hits, false = pairs.count(("yes", "yes")), pairs.count(("no", "yes"))
     ledger: Ledger = {
         "n": n,
-        "yes_is_right": positives,
         "yes_rate": _percent(hits + false, n),
         "unmatched": sum(r is None for r in read),
         "constants": {"yes": _percent(positives, n), "no": _percent(n - positives, n)},

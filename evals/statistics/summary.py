@@ -9,6 +9,7 @@ from typing import Any
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.failures import count_objects
 from macd_studio.evals.running.rows import PACKED, Row, seeded, unpack
 from macd_studio.evals.statistics.constant import answers_by_first, tune, with_constants
@@ -34,7 +35,7 @@ def summarise(
         texts = answers_by_first(list(plain.values()))
         for item in items:
             baseline = answers[item.id, "baseline"]
-            answers[item.id, "yes-bias"] = with_constants(item, baseline, constants, texts)
+            answers[item.id, CONSTANT] = with_constants(item, baseline, constants, texts)
         by_regime = {
             regime: tune([i for i in chosen if i.regime == regime], plain)
             for regime in benchmark.regimes

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.evals.benchmarks.base import Benchmark, Item
+from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.rows import Row
 from macd_studio.evals.statistics.breakdown import asked_objects, groups_of
 from macd_studio.evals.statistics.constant import (
@@ -52,7 +53,7 @@ Bools = NDArray[np.bool_]
 
 JUDGED = ("macd", "macd-measured")
 RIVALS = (
-    "yes-bias",
+    CONSTANT,
     "random-place",
     "random-objects",
     "random-mask",
@@ -342,7 +343,7 @@ def _auroc_table(judged: Mapping[str, Judged]) -> Figures:
                 "balanced": _balanced(asked, positive, m),
             }
             if m != "baseline" and "baseline" in scores:
-                if m == "yes-bias":  # its order is the baseline's by design
+                if m == CONSTANT:  # its order is the baseline's by design
                     cell["delta"], cell["p_clips"] = (0.0, 0.0, 0.0), 1.0
                 else:
                     cell["delta"], cell["p_clips"] = auroc_change(
@@ -371,7 +372,7 @@ def _paired_table(judged: Mapping[str, Judged]) -> Figures:
     for regime, part in judged.items():
         there = set(part.methods)
         pairs = [(m, r) for m in JUDGED for r in RIVALS if {m, r} <= there]
-        pairs += [(r, "yes-bias") for r in RIVALS if {r, "yes-bias"} <= there and r != "yes-bias"]
+        pairs += [(r, CONSTANT) for r in RIVALS if {r, CONSTANT} <= there and r != CONSTANT]
         pairs += [("macd-measured", "macd")] if {"macd", "macd-measured"} <= there else []
         cells = []
         for method, against in pairs:

@@ -29,13 +29,14 @@ from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.numbers import with_interval
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.printing.figures import interval_text, percent, survives, table, title
+from macd_studio.evals.printing.figures import change, logits, percent, survives, table, title
 from macd_studio.evals.running.answer import count_reads, item_seed, with_contrast
 from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
@@ -215,17 +216,14 @@ def markdown(report: Mapping[str, Any]) -> str:
     rows = []
     for name, one in report["methods"].items():
         plain = name == VIDEO
-        errors = interval_text(one["errors"], ".2f" if plain else "+.2f", 1)
-        if survives(one):
-            head, _, rest = errors.partition(" ")
-            errors = f"**{head}** {rest}"
+        form = ".2f" if plain else "+.2f"
+        errors = with_interval(one["errors"], form, 1, strong=survives(one))
         shares = [
-            percent(one[z]) if plain else interval_text(one[z], "+.1f")
-            for z in ("invented", "found", "faint")
+            percent(one[z]) if plain else change(one[z]) for z in ("invented", "found", "faint")
         ]
         contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
         reads = f"{one['reads']:.1f}" if "reads" in one else "–"
-        equal = interval_text(one["equal"], "+.2f", 1) if "equal" in one else "–"
+        equal = logits(one.get("equal"))
         shown = FEWER.capitalize() if name == FEWER else title(name)
         rows.append([shown, contrast, reads, errors, *shares, equal])
     heads = [

@@ -29,7 +29,7 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.printing.figures import interval_text, percent, table
+from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
@@ -336,8 +336,8 @@ def choice_table(report: dict[str, Any]) -> str:
             told = one[name]
             lines.append([
                 "{:g}, {:g}".format(*one["pair"]), "MACD's" if one["frames"] else "none", title,
-                told["n"], interval_text(told["over"], "+.1f"), _p(told["p"]),
-                interval_text(told["place"], ".1f"), _p(told["place_p"]),
+                told["n"], change(told["over"]), _p(told["p"]),
+                percent(told["place"]), _p(told["place_p"]),
             ])  # fmt: skip
     heads = ["α, β", "frame mask", "choice", "clips", "over its class, points", "p",
              "place in its class, %", "p of places"]  # fmt: skip
@@ -349,8 +349,8 @@ def size_table(report: dict[str, Any]) -> str:
     return table(
         ["objects masked", "change over the baseline, points", "clips in which MACD masks so many",
          "MACD over its class, points"],
-        [[z["objects"], interval_text(z["gain"], "+.1f"), z["macd"],
-          interval_text(z["over"], "+.1f") if z["over"] else "–"] for z in report["sizes"]],
+        [[z["objects"], change(z["gain"]), z["macd"],
+          change(z["over"])] for z in report["sizes"]],
     )  # fmt: skip
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from macd_studio.commands import parser as command_line
@@ -28,6 +30,7 @@ from macd_studio.core.masking.controls import (
 )
 from macd_studio.core.masking.random_masks import TOLERANCE
 from macd_studio.core.options import RunOptions
+from macd_studio.core.text.numbers import with_interval
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
 from macd_studio.evals.printing.figures import table
@@ -165,10 +168,8 @@ def markdown(report: dict[str, Any]) -> str:
             if not one["n"]:
                 lines.append([kind, name, counted, "–", "–", "–"])
                 continue
-            low, middle, high = one["area"]
-            area = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
-            low, middle, high = (100 * x for x in one["overlap"])
-            shared = f"{middle:.0f} [{low:.0f}, {high:.0f}]"
+            area = _median(one["area"], ".2f", 1)
+            shared = _median(one["overlap"], ".0f", 100)
             lines.append([kind, name, counted, area, str(one["equal"]), shared])
     heads = ["clips", "control", "have it", "area over MACD's, median [5 %, 95 %]",
              "equal within 1 %", "of MACD's hidden, %"]  # fmt: skip
@@ -194,18 +195,24 @@ def overlap_table(report: dict[str, Any]) -> str:
                 continue
             shared = 100 * np.array([r["overlap"][name] for r in have])
             hides = 100 * np.mean([r["hidden"] for r in have])
-            low, middle, high = np.quantile(shared, [0.05, 0.5, 0.95])
-            mean = f"{shared.mean():.0f}"
+            mean, half = float(shared.mean()), math.nan
             if kind == "drawn" and len(have) > 1:
                 half = (
                     float(student.ppf(0.975, len(have) - 1) * shared.std(ddof=1)) / len(have) ** 0.5
                 )
-                mean += f" [{shared.mean() - half:.0f}, {shared.mean() + half:.0f}]"
             lines.append([
-                kind, name, str(len(have)), f"{hides:.0f}", mean,
-                f"{middle:.0f} [{low:.0f}, {high:.0f}]", str(int((shared >= 50).sum())),
+                kind, name, str(len(have)), f"{hides:.0f}",
+                with_interval((mean, mean - half, mean + half), ".0f", 1),
+                _median(np.quantile(shared, [0.05, 0.5, 0.95]), ".0f", 1),
+                str(int((shared >= 50).sum())),
             ])  # fmt: skip
     return table(heads, lines)
+
+
+def _median(quantiles: Sequence[float] | NDArray[np.float64], form: str, scale: float) -> str:
+    """A median with two quantiles in brackets. quantiles: lower, median, upper."""
+    low, middle, high = map(float, quantiles)
+    return with_interval((middle, low, high), form, scale)
 
 
 def made_by(report: dict[str, Any]) -> str:

@@ -35,9 +35,10 @@ from macd_studio.core.evidence.search import Best, Bounds
 from macd_studio.core.options import RunOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.run.context import MethodContext
+from macd_studio.core.text.numbers import with_interval
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.printing.figures import interval_text, table
+from macd_studio.evals.printing.figures import percent, table
 from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
 from macd_studio.evals.studies import evidence
 from macd_studio.evals.studies.evidence import KINDS, PATCHES, TITLES, asked_items, read_rows
@@ -247,25 +248,25 @@ def sections(report: dict[str, Any]) -> Iterator[str]:
     yield (
         f"`python -m evals.studies.enough`: {report['right']} right answers about an object that is"
         " there;"
-        f" {interval_text(report['without_video'])} % stay when everything is hidden. Of the"
+        f" {percent(report['without_video'])} % stay when everything is hidden. Of the"
         f" {report['needs_video']} others, in pieces by drawn objects, background and runs of"
         f" frames: the smallest set that keeps the answer has {report['keep_size'][0]:g} pieces in"
         f" the median ({low} to {high} in 90 %) and holds the asked object in"
-        f" {interval_text(report['keep_asked'])} %, the background in"
-        f" {interval_text(report['keep_background'])} %;"
-        f" {interval_text(report['keep_certified'])} % are certified. Of the"
+        f" {percent(report['keep_asked'])} %, the background in"
+        f" {percent(report['keep_background'])} %;"
+        f" {percent(report['keep_certified'])} % are certified. Of the"
         f" {report['keep_others']} sets without the asked object"
         f" {report['keep_background_alone']} hold the background: there scene or a hole where the"
         " object was is enough, the others are of another object. Removing the smallest set"
         f" that changes the answer ({(report['remove_size'] or [0])[0]:g} pieces in the median)"
-        f" removes a piece of the asked object in {interval_text(report['remove_asked'])} %. Sets"
+        f" removes a piece of the asked object in {percent(report['remove_asked'])} %. Sets"
         " are not unique: of several of one size the one with the largest margin, or loss of it,"
         " is taken."
     )
     if report["hallucinated"] >= FEWEST:
         yield (
             f"Of {report['hallucinated']} hallucinated answers, which say of something that it is"
-            f" there and it is not, {interval_text(report['hallucinated_empty'])} % need nothing of"
+            f" there and it is not, {percent(report['hallucinated_empty'])} % need nothing of"
             " the video: the empty set is enough."
         )
     if report["scored"] >= FEWEST:
@@ -273,14 +274,14 @@ def sections(report: dict[str, Any]) -> Iterator[str]:
         yield (
             f"Insertion and deletion for the token of {report['scored']} of these answers: area"
             f" under insertion less that under deletion. Random orders score"
-            f" {interval_text(report['random'], '+.3f', 1)}."
+            f" {with_interval(report['random'], '+.3f', 1)}."
         )
         rows = [
             [
                 TITLES[kind],
-                interval_text(one["score"], "+.3f", 1),
-                interval_text(one["over_random"], "+.3f", 1),
-                interval_text(one["best"]),
+                with_interval(one["score"], "+.3f", 1),
+                with_interval(one["over_random"], "+.3f", 1),
+                percent(one["best"]),
             ]
             for kind, one in report["curves"].items()
         ]

@@ -40,7 +40,7 @@ from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.printing.figures import interval_text, table
+from macd_studio.evals.printing.figures import area, change, percent, table
 from macd_studio.evals.statistics.stats import bootstrap_ratio
 
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
@@ -316,10 +316,10 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
     if report["questions"] < ENOUGH:
         blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
     for right, word in ((True, "right"), (False, "wrong")):
-        rows = [["the box itself", "–", interval_text(report[f"area_{word}"]), "–", "–"]]
+        rows = [["the box itself", "–", percent(report[f"area_{word}"]), "–", "–"]]
         rows += [
-            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], interval_text(r["share"]),
-             _lead(r["lead"]), interval_text(r["peak"])]
+            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], percent(r["share"]),
+             _lead(r["lead"]), percent(r["peak"])]
             for r in report["table"] if r["right"] is right
         ]  # fmt: skip
         blocks.append(f"## Where the answer is {word} ({report[word]} questions)")
@@ -364,19 +364,16 @@ def _summary(report: dict[str, Any]) -> Iterator[str]:
         names = ", ".join(above) if above else "none"
         yield (
             f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
-            f" interval: {names}. Most: {TITLES[best['kind']]}, {interval_text(best['share'])} %."
+            f" interval: {names}. Most: {TITLES[best['kind']]}, {percent(best['share'])} %."
         )
 
 
 def _lead(ends: Sequence[float] | None) -> str:
-    if ends is None:
-        return "–"
-    middle, interval = interval_text(ends, "+.1f").split(" ", 1)
-    return f"{f'**{middle}**' if ends[1] > 0 or ends[2] < 0 else middle} {interval}"
+    return change(ends, ends is not None and (ends[1] > 0 or ends[2] < 0))
 
 
 def _correlation(ends: Sequence[float] | None) -> str:
-    return interval_text(ends, ".2f", 1)
+    return area(ends)
 
 
 def main() -> None:

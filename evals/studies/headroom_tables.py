@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from macd_studio.evals.printing.figures import change, interval_text, survives, table, title
+from macd_studio.evals.printing.figures import change, percent, survives, table, title
 from macd_studio.evals.statistics.stats import (
     COULD_DIFFER,
 )
@@ -41,12 +41,12 @@ def markdown(report: dict[str, Any]) -> str:
             one = figures[method]
             reads = f"{one['reads']:.1f}" if "reads" in one else "–"
             contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
-            right = interval_text(one["right"]) if method == VIDEO else gain_text(one)
+            right = percent(one["right"]) if method == VIDEO else gain_text(one)
             gains.append([name, part["n"], title(method), contrast, reads, right])
             if "over" in one:
                 over = [gain_text(one["over"].get(z)) for z in references]
                 paired.append([regime, title(method), *over])
-                pairs = (interval_text(z, "+.1f") for z in one["equal"])
+                pairs = (change(z) for z in one["equal"])
                 equal.append([regime, title(method), *pairs])
     families = report["families"]
     return "\n\n".join((

@@ -29,7 +29,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.printing.figures import interval_text, points, table
+from macd_studio.evals.printing.figures import change, points, table
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.running.rows import seeded
@@ -293,12 +293,12 @@ def markdown(report: dict[str, Any]) -> str:
         for name, title in TITLES.items():
             over = part["macd_over"].get(name)
             p = f"{over['p']:.3g}" if over and "p" in over else "–"
-            gain = _points(part["gain"][name]["delta"])
-            lines.append([setting, title, gain, _points(over["delta"]) if over else "–", p])
+            gain = change(part["gain"][name]["delta"])
+            lines.append([setting, title, gain, change(over and over["delta"]), p])
     heads = ["α, β", "answer", "over the baseline", "MACD over it", "p"]
     least = [
         [f"{100 * z['overlap'][0]:.0f} to {100 * z['overlap'][1]:.0f} %", str(z["clips"]),
-         _points(z["gain"])] for z in report["thirds"]
+         change(z["gain"])] for z in report["thirds"]
     ]  # fmt: skip
     held = report["coverage"]
     luck = report["one_placement"]
@@ -314,10 +314,6 @@ def markdown(report: dict[str, Any]) -> str:
         table(heads, lines), text,
         table(["of MACD's mask also hidden", "clips", "gain of random places"], least),
     ))  # fmt: skip
-
-
-def _points(interval: Interval) -> str:
-    return interval_text(list(interval), "+.1f")
 
 
 def items_of(rows: Sequence[ControlDraws]) -> list[Item]:

@@ -15,7 +15,7 @@ from typing import Any
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
-from macd_studio.evals.printing.figures import change, interval_text, table
+from macd_studio.evals.printing.figures import change, table
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.statistics.intervals import Interval, difference_interval
@@ -105,7 +105,7 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
             "{:g}, {:g}".format(*row["pair"]),
             f"MACD over {TITLES[row['over']]}",
             change(list(row["delta"])),
-            interval_text(list(row["ninety"]), "+.1f"),
+            change(list(row["ninety"])),
             f"{row['p']:.3g}",
             row.get("verdict") or f"Holm {row['holm']:.3g}",
         ]

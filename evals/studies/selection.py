@@ -28,7 +28,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
-from macd_studio.evals.printing.figures import change, interval_text, table, title
+from macd_studio.evals.printing.figures import change, percent, table, title
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.statistics.constant import likely_constants
@@ -251,13 +251,13 @@ def markdown(report: dict[str, Any]) -> str:
             said = "can" if part["can_judge_selection"] else "cannot"
             gains = (change(list(one[z]["delta"])) for z in ("null", "oracle", "over"))
             rooms.append([regime, str(part["n"]), setting, "{:g}, {:g}".format(*one["pair"]),
-                          interval_text(list(one["baseline"])), *gains,
+                          percent(list(one["baseline"])), *gains,
                           said if setting == JUDGED else "–"])  # fmt: skip
         for one in part["choices"]:
             adjusted = f"{one['holm']:.3g}" if "holm" in one else "–"
             choices.append([regime, str(one["n"]), one["setting"], title(one["choice"]),
                             change(list(one["gain"])), TITLES[one["null"]],
-                            change(list(one["delta"])), interval_text(list(one["ninety"]), "+.1f"),
+                            change(list(one["delta"])), change(list(one["ninety"])),
                             f"{one['p']:.3g}", adjusted])  # fmt: skip
         gained = (f"{title(z).lower()} {change(list(part['constants'][z]))}" for z in CONSTANTS)
         notes.append(f"*{regime}*, constants alone: {'; '.join(gained)}.")

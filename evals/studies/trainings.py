@@ -18,6 +18,7 @@ from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.text.numbers import number
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import shown
 from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
@@ -162,7 +163,7 @@ def spread(reports: Reports, regime: str, method: str) -> str:
     """Lowest and highest of the reports: "−0.3 to +2.1", the baseline without a sign."""
     values = [100 * _interval(report, regime, method)[0] for report in reports.values()]
     sign = "" if method == VIDEO else "+"
-    low, high = (f"{v:{sign}.1f}".replace("-", "−") for v in (min(values), max(values)))
+    low, high = (number(v, f"{sign}.1f") for v in (min(values), max(values)))
     return f"{low} to {high}"
 
 

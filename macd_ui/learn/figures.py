@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.commands import need_checkout
+from macd_studio.core.text.numbers import number, with_interval
 from macd_studio.macd_ui.learn.chapters import CHAPTERS, HERE, Value, placeholders
 
 FILE = HERE / "figures.json"
@@ -95,8 +96,8 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
             if other == "random-mask":
                 values[f"report.{name}.against-random"] = sign(delta)
     for level, row in report["gradient_auc"].items():
-        middle, low, high = row["auc"]
-        values[f"report.auc.{level}"] = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+        middle = row["auc"][0]
+        values[f"report.auc.{level}"] = with_interval(row["auc"], ".2f", 1)
         values[f"report.auc.{level}.pairs"] = str(row["pairs"])
         values[f"report.auc.{level}.bin"] = 0 if middle < 0.6 else 1 if middle <= 0.85 else 2
     values["report.faint-chance"] = int(report["gradient_auc"]["faint"]["auc"][1] > 0.5)
@@ -203,8 +204,7 @@ def change(delta: list[float]) -> str:
     >>> change([0.078, 0.059, 0.098])
     '+7.8 [5.9, 9.8]'
     """
-    middle, low, high = (100 * x for x in delta)
-    return f"{signed(middle, 1)} [{_minus(low)}, {_minus(high)}]"
+    return with_interval(delta, "+.1f")
 
 
 def sign(delta: list[float]) -> int:
@@ -222,17 +222,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= 6 else f"{float(text):.4f}"
 
 
-def _minus(x: float, digits: int = 1) -> str:
-    return f"{x:.{digits}f}".replace("-", "−")
-
-
 def signed(x: float, digits: int = 2) -> str:
     """A number with its sign.
 
     >>> signed(-0.5)
     '−0.50'
     """
-    return ("−" if x < 0 else "+") + f"{abs(x):.{digits}f}"
+    return number(x, f"+.{digits}f")
 
 
 def as_text(content: dict[str, Any]) -> str:

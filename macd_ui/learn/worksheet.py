@@ -52,8 +52,9 @@ def worksheet(chapters: Sequence[Chapter], language: str) -> str:
     """The sheet as a page of its own: every prediction, its options, every task, and lines."""
     title = read_strings(language)["worksheet"]
     body = _SHEET(title=title, chapters=chapters, plain=plain)
-    style = {"stylesheet": "learn.css", "body_class": "ln-sheet"}
-    return page(titled(title), body, language=language, **style)
+    return page(
+        titled(title), body, language=language, stylesheet="learn.css", body_class="ln-sheet"
+    )
 
 
 def answer_key(chapters: Sequence[Chapter]) -> str:

@@ -136,8 +136,6 @@ DEVICE: tuple[Computed, ...] = (
     ),
 )  # fmt: skip
 """What is computed in a job's turn, and has a worst case of its own; likewise measured."""
-ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
-"""Functions that handlers call when their turn on the device has come."""
 
 
 def table(rows: Iterable[Computed] = COMPUTED, where: str = "before the queue") -> str:

@@ -203,9 +203,30 @@ def test_another_model_that_drafts_is_refused(world):
         called(world, item, decoder, assistant_model=world.lm.model)
 
 
+COST_ALONE = frozenset({
+    "use_cache", "cache_config", "max_cache_len", "compile_config", "disable_compile", "low_memory",
+    "prefill_chunk_size", "continuous_batching_config", "max_matching_ngram_size",
+    "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
+    "assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight", "speculation_type",
+})  # fmt: skip
+"""Fields that change no answer: what it costs, and how another model would draft it, which is
+refused itself."""
+FOLLOWED = frozenset({
+    "max_length", "max_new_tokens", "do_sample", "num_beams", "temperature", "top_p",
+    "length_penalty", "repetition_penalty", "eos_token_id", "num_return_sequences",
+    "early_stopping", "max_time", "return_dict_in_generate",
+})  # fmt: skip
+"""Fields that an answer follows, or that `check_call` refuses where it does not."""
+WITHOUT_EFFECT = frozenset({
+    "renormalize_logits", "pad_token_id", "bos_token_id", "decoder_start_token_id",
+    "transformers_version",
+})  # fmt: skip
+"""Fields that change nothing about one answer of one prompt."""
+
+
 def test_every_field_and_argument_of_generate_is_known():
     fields = {k for k in vars(hf.GenerationConfig()) if not k.startswith("_")}
-    known = generation.FOLLOWED | generation.COST_ALONE | generation.WITHOUT_EFFECT
+    known = FOLLOWED | COST_ALONE | WITHOUT_EFFECT
     assert not known & refused_fields()
     assert fields <= known | refused_fields()
     arguments = set(inspect.signature(hf.GenerationMixin.generate).parameters)

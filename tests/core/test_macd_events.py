@@ -305,7 +305,7 @@ def test_views_are_built_or_waited_for():
     views = decoding_views(context, METHODS["vcd"])
     assert views.base is context.base
     assert views.seconds == views.built.seconds
-    assert views.others == views.built.states == views.for_search
+    assert views.others == views.built.states
     assert len(views.others) == 1
     given = views.seconds[0]
     again = decoding_views(context, METHODS["vcd"], given)
@@ -316,7 +316,7 @@ def test_views_are_built_or_waited_for():
     waiting = decoding_views(asked, METHODS["vcd"])
     assert (waiting.built, waiting.seconds, waiting.others) == (None, (), ())
     assert waiting.base is asked.base
-    (state,) = waiting.for_search()
+    (state,) = order.finish(waiting.build()).states
     torch.testing.assert_close(state.logits, views.others[0].logits)
     needed = next(waiting.build())
     assert isinstance(needed, ContrastNeeded)

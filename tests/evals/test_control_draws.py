@@ -138,9 +138,8 @@ def test_what_is_shared_stands_beside_what_macd_hides():
     report = {"kinds": {"drawn": {}, "real": {}}, "clips": clips, "seed": 3, "machine": "CPU"}
     text = control_masks.overlap_table(report)
     low, high = (float(x) * 100 for x in ttest_1samp(place, 0).confidence_interval())
-    assert (
-        f"| drawn | random-place | 3 | 30 | 50 [{low:.0f}, {high:.0f}] | 50 [23, 77] | 2 |" in text
-    )
+    ends = f"[{low:.0f}, {high:.0f}]".replace("-", "−")
+    assert f"| drawn | random-place | 3 | 30 | 50 {ends} | 50 [23, 77] | 2 |" in text
     assert "| drawn | random-objects | 0 | – | – | – | – |" in text
     assert "| real | random-place | 1 | 10 | 100 | 100 [100, 100] | 1 |" in text
     assert control_masks.made_by(report) == "seed 3; CPU"

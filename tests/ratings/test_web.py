@@ -1,6 +1,7 @@
 """The study over HTTP: who reaches what, and what a rater's browser receives."""
 
 import json
+import re
 import sqlite3
 
 import pytest
@@ -340,7 +341,9 @@ def test_inviting_and_revoking(client, study, organiser):
         assert answer.status_code == 400
 
 
-@pytest.mark.parametrize("name", ["../web.py", "..%2Fweb.py", "%2e%2e/store.py", "web.py", ".env"])
+@pytest.mark.parametrize(
+    "name", ["../web.py", "..%2Fweb.py", "%2e%2e/store.py", "web.py", ".env", "rate.html"]
+)
 def test_only_the_page_s_own_files_are_served(client, name):
     assert client.get(f"/rate/static/{name}").status_code == 404
 
@@ -351,6 +354,20 @@ def test_the_pages_need_nothing_from_elsewhere(client):
         assert "http://" not in text
         assert "https://" not in text
         assert "onclick" not in text
+
+
+@pytest.mark.parametrize("name", ["rate", "organise"])
+def test_a_page_names_its_script_and_nothing_from_the_root(client, name):
+    answer = client.get(f"/{name}")
+    text = answer.text
+    assert text.startswith('<!doctype html>\n<html lang="en">')
+    assert re.findall("<script[^>]*>", text) == [
+        f'<script type="module" src="rate/static/{name}.js">'
+    ]
+    assert '<link rel="stylesheet" href="rate/static/study.css">' in text
+    assert "<main>" in text  # the body is markup, and not escaped
+    assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)
+    assert answer.headers["x-robots-tag"] == "noindex"
 
 
 def test_the_session_is_json_without_surprises(client, code):

@@ -20,7 +20,7 @@ from macd_studio.core.options import AscentOptions
 from macd_studio.core.system.beside import MakeLimits
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
-from macd_studio.macd_ui.serving.before import COMPUTED, ON_DEVICE
+from macd_studio.macd_ui.serving.before import COMPUTED
 from macd_studio.macd_ui.session_view import MOST_LINES, MOST_POINTS
 from macd_studio.macd_ui.settings import LIMITS, ServerSettings
 from macd_studio.viewer import standalone
@@ -37,6 +37,8 @@ from tests.security.test_trace_bomb import (
 )
 
 ROOT = Path(__file__).parents[2]
+ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
+"""Functions that handlers call when their turn on the device has come."""
 MODULES = (
     "actions", "api", "changes", "chosen", "clips", "fetching", "files", "forms", "handlers",
     "jobs", "questions", "random_clips", "runs", "session_view", "traces",

