@@ -174,14 +174,17 @@ def row(name: str) -> str:
     gradient = next(c for c in contract.checks if c.name == "gradient")
     structure = STRUCTURES.get(name) or (FAMILIES | PICTURES)[name].structure
     own = name in NATIVE
-    picture = next(c for c in contract.checks if c.name == "picture")
+    picture, frames = (
+        next(c for c in contract.checks if c.name == name) for name in ("picture", "frames")
+    )
     cells = (
         f"`{name}`",
         structure,
         "yes" if gradient.holds else f"no: {gradient.found}",
         "yes" if picture.holds else "as a video of one frame",
         "yes" if _told_times(name) else "no",
-        *["yes" if own else "no"] * 3,
+        *["yes" if own else "no"] * 2,
+        "yes" if own else "frames" if frames.holds else "no",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -76,6 +77,15 @@ class Block:
         return replace(self, ids=self.ids[:, :length], kwargs=kwargs)
 
 
+def lengthened(inputs: dict[str, Any], n: int) -> dict[str, Any]:
+    """Inputs of one value a token, for n more tokens of text."""
+    for name, value in PER_TOKEN.items():
+        if isinstance(given := inputs.get(name), Tensor):
+            more = given.new_full((*given.shape[:-1], n), value)
+            inputs = inputs | {name: torch.cat([given, more], -1)}
+    return inputs
+
+
 def joined(blocks: Sequence[Block]) -> Block | None:
     """One block of all rows in order; None where the caches do not allow it. The given ones stay.
 
@@ -102,9 +112,13 @@ def joined(blocks: Sequence[Block]) -> Block | None:
     return Block(ids, kwargs, tuple(o for b in blocks for o in b.origins))
 
 
-def take_rows(run: Sequence[tuple[Block, int]]) -> list[Block]:
-    """Neighbouring rows of one block."""
-    return run[0][0].take([row for _, row in run])
+def take_rows(blocks: Sequence[Block], rows: Sequence[int]) -> list[Block]:
+    """Rows of all blocks in that order, neighbours in a block together."""
+    places = [(b, r) for b in blocks for r in range(len(b.origins))]
+    runs = groupby((places[r] for r in rows), key=lambda place: id(place[0]))
+    return [
+        made for run in (list(z) for _, z in runs) for made in run[0][0].take([r for _, r in run])
+    ]
 
 
 def _kind(block: Block) -> tuple[tuple[str, ...], int, frozenset[tuple[str, bool]]]:

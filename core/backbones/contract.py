@@ -2,7 +2,8 @@
 
 On drawn clips of two frames, in seconds. A model whose processor is not affine, whose views
 disturb each other or whose answers are not those of its own `generate` is refused; one whose
-gradient alone is wrong is used without it.
+gradient alone is wrong is used without it, and one whose vision tower does not take frames one by
+one reads those of every view.
 """
 
 from __future__ import annotations
@@ -56,8 +57,13 @@ MEANING = {
     "mask": "hiding half of the video does not change the question's loss",
     "generate": "its answers here would not be those of its own generate",
     "rows": "a view's logits change with the views beside it",
+    "frames": "its vision tower reads every frame of every view",
     "gradient": "the strengths would not follow the loss; methods that need no gradient still work",
 }
+
+
+OPTIONAL = ("frames", "picture", "gradient")
+"""Checks without which a model still reads and answers."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,8 @@ def adapt_model(
     lm.contract = check_model(lm, progress)
     failed = {c.name for c in lm.contract.failed()}
     able = {"times"} if reads_times(lm, drawn(4)) else set()
+    if "frames" in failed:
+        lm.tower = None
     if "picture" in failed:
         lm.writes_pictures = False
     else:
@@ -151,6 +159,7 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
         "mask": case.mask,
         "generate": case.generate,
         "rows": case.rows,
+        "frames": case.frames,
         "picture": lambda: picture_check(lm),
         "gradient": case.gradient,
     }
@@ -159,7 +168,7 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
             progress.begin(f"Checking {lm.info.name}: {name}")
         with foreign_code(lm.info.name, f"is checked by {name!r}"):
             check = run()
-        if not check.holds and name not in ("gradient", "picture"):
+        if not check.holds and name not in OPTIONAL:
             raise UnsupportedBackbone(
                 f"{lm.info.name} fails the check {name!r} ({check.found}): {MEANING[name]}",
                 "Choose another backbone",
@@ -349,6 +358,23 @@ class _Case:
                 scale = alone.abs().max().clamp_min(1e-9)
                 off = max(off, float((together[row] - alone[0]).abs().max() / scale))
         return Check("rows", off <= self.tolerance.logits, f"off by {off:.1e}")
+
+    @torch.no_grad()
+    def frames(self) -> Check:
+        """A view of which one frame changes is read alike alone and beside what is kept."""
+        lm, encoded = self.lm, self.encoded
+        plain = lm.prefill(encoded, self.video)
+        if lm.tower is None or plain.inputs["rows"] is None:
+            return Check("frames", False, "the vision tower does not take them one a row")
+        other = self.video.clone()
+        other[-1] = other[-1].flip(-1)
+        alone = lm.prefill(encoded, other).logits
+        before = lm.tower.read
+        shared = lm.prefill(encoded, other, reuse=plain).logits
+        new, rows = lm.tower.read - before, len(plain.inputs["rows"].given[0])
+        off = float((shared - alone).abs().max() / alone.abs().max().clamp_min(1e-9))
+        holds = new < rows and off <= self.tolerance.logits
+        return Check("frames", holds, f"off by {off:.1e}, {new} of {rows} rows read again")
 
     def gradient(self) -> Check:
         """The derivatives of the loss by two strengths are the central differences."""

@@ -113,7 +113,7 @@ class ProcessorLM(TokenizerLM):
         """
         rgb = torch.from_numpy(np.array(frames.pixels)).permute(0, 3, 1, 2)
         media: list[dict[str, Any]] = [{"type": "image", "image": frame} for frame in rgb]
-        how: dict[str, Any] = self._asked_for | {"return_tensors": "pt"}
+        how: dict[str, Any] = dict(self._asked_for)
         if self._reads_video(len(rgb)):
             rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
             media = [{"type": "video", "video": rgb}]
@@ -124,6 +124,7 @@ class ProcessorLM(TokenizerLM):
             [{"role": "user", "content": [*media, {"type": "text", "text": text}]}],
             tokenize=True,
             return_dict=True,
+            return_tensors="pt",
             add_generation_prompt=True,
             **({"processor_kwargs": how} if nested else how),
             **without_thinking(self.processor),

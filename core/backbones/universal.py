@@ -3,9 +3,9 @@
 A video processor is affine in the frames it is given. So masks are blended on the frames, and the
 model's processor does the rest, with a graph back to the masks; no family needs pixel code here.
 Decoding goes through the model's own `prepare_inputs_for_generation` and cache, as `generate` does.
-What it costs: every prompt is read whole, one after another, and nothing is shared between views;
-the families of `load.FAMILIES` do better. Tokens after the prompt are read by all views together,
-see `blocks`, where that gives what each view gives alone.
+What it costs: every prompt is read whole, one after another; the families of `load.FAMILIES` do
+better. A vision tower that takes frames one a row reads those alone that differ from the first
+view, see `tower_rows`, and all views step together, see `blocks`, where both give the same numbers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,14 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
-from macd_studio.core.backbones.blocks import PER_TOKEN, Block, Origin, joined, take_rows
+from macd_studio.core.backbones.blocks import (
+    PER_TOKEN,
+    Block,
+    Origin,
+    joined,
+    lengthened,
+    take_rows,
+)
 from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import repetition_penalty
@@ -42,6 +48,7 @@ from macd_studio.core.backbones.prompt import (
 )
 from macd_studio.core.backbones.sizes import at_least
 from macd_studio.core.backbones.tolerance import TOLERANCES
+from macd_studio.core.backbones.tower_rows import KeptRows, free_rows, reading, tower_rows
 from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
@@ -64,6 +71,8 @@ class UniversalVLM(ProcessorLM):
         super().__init__(uncropped(processor), model.generation_config)
         self.device, self.dtype = device_of_model(model), model.dtype
         self._batch_tried = False
+        self.tower = tower_rows(model)
+        """What reads frames once; None where the model is not known to take them one a row."""
 
     @cached_property
     def vision_ids(self) -> Tensor:
@@ -182,8 +191,7 @@ class UniversalVLM(ProcessorLM):
     def generate_inputs(self, encoded: Encoded, frames: ModelFrames) -> dict[str, Any]:
         """What `model.generate` takes to answer about the untouched frames of `encoded`.
 
-        What the model's own processor makes of them; the positions are those of this adapter where
-        transformers' are wrong.
+        As its own processor makes it, with this adapter's positions where transformers' are wrong.
         """
         own = self.own_inputs(frames, encoded.question)
         inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in own.items()}
@@ -219,8 +227,7 @@ class UniversalVLM(ProcessorLM):
     def _begin(self, ids: Tensor, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The model's further inputs for a prompt."""
         kwargs = {k: v for k, v in inputs.items() if k in self._accepts or k == "attention_mask"}
-        position_ids = self._positions(ids, dict(inputs))
-        if position_ids is not None:
+        if (position_ids := self._positions(ids, dict(inputs))) is not None:
             kwargs["position_ids"] = position_ids
         mask = kwargs.get("attention_mask")
         if mask is not None and bool((mask == 1).all()):
@@ -256,11 +263,16 @@ class UniversalVLM(ProcessorLM):
         reuse: DecodeState | None = None,
         changed_frames: Tensor | None = None,
     ) -> Tensor:
-        """See `LocalLM.query_logits`; everything is read again."""
-        inputs = self.pixel_inputs(encoded, video)
-        with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
+        """See `LocalLM.query_logits`; all but unchanged frames is read again."""
+        inputs, kept = self.pixel_inputs(encoded, video), self._kept(reuse)
+        free = free_rows(kept, encoded.video, changed_frames, partial(self.pixel_inputs, encoded))
+        saving = checkpointed(self.model) if self.saves(low_memory) else nullcontext()
+        with saving, reading(kept, free):
             logits, _ = self._read(encoded.input_ids, inputs, encoded.query - 1, cached=False)
         return logits
+
+    def _kept(self, reuse: DecodeState | None) -> KeptRows | None:
+        return None if reuse is None or self.tower is None else reuse.inputs.get("rows")
 
     def prefill(
         self,
@@ -270,17 +282,19 @@ class UniversalVLM(ProcessorLM):
         reuse: DecodeState | None = None,
         graph: bool = False,
     ) -> DecodeState:
-        """See `LocalLM.prefill`; views are read one after another, and nothing is taken over."""
+        """See `LocalLM.prefill`; views are read one after another, equal frames once."""
         if prune is not None:
             self.need("prune")
         views = video if video.ndim == 5 else video[None]
         last = encoded.input_ids.shape[1] - 1
         keep = torch.cat([encoded.query - 1, encoded.query.new_tensor([last])])
-        rows, logits = [], []
+        rows, logits, kept = list[Block](), [], self._kept(reuse)
         for view in views:
-            with nullcontext() if graph else torch.no_grad():
+            first = self.tower is not None and kept is None and not rows
+            with nullcontext() if graph else torch.no_grad(), reading(kept, keep=first) as plan:
                 inputs = self.pixel_inputs(encoded, view)
                 read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=True)
+            kept = kept or plan.found
             if graph:
                 detach_cache(kwargs["past_key_values"])
             logits.append(read)
@@ -292,6 +306,7 @@ class UniversalVLM(ProcessorLM):
             length=last + 1,
             prompt=last + 1,
             query_logits=both[:, :-1],
+            inputs={"rows": kept},
             prompt_tokens=tuple(encoded.input_ids[0].tolist()),
         )
 
@@ -364,22 +379,15 @@ class UniversalVLM(ProcessorLM):
         if any(s.length != first.length for s in states):
             raise ValueError("only states of one length can be joined")
         logits = torch.cat([s.logits for s in states])
-        rows = [b for s in states for b in self._taken(s, range(len(s.logits)))]
+        rows = [b for s in states for b in take_rows(s.cache, range(len(s.logits)))]
         return DecodeState(
             logits, rows, first.length, first.prompt, prompt_tokens=first.prompt_tokens
         )
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `LocalLM.select`."""
-        taken = self._taken(state, rows)
+        taken = take_rows(state.cache, rows)
         return replace(state, logits=state.logits[list(rows)], cache=taken, query_logits=None)
-
-    @staticmethod
-    def _taken(state: DecodeState, rows: Sequence[int]) -> list[Block]:
-        """Rows of a state in that order, neighbours in a block together."""
-        places = [(b, r) for b in state.cache for r in range(len(b.origins))]
-        runs = groupby((places[r] for r in rows), key=lambda place: id(place[0]))
-        return [made for _, run in runs for made in take_rows(list(run))]
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `LocalLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
@@ -426,8 +434,9 @@ class UniversalVLM(ProcessorLM):
         keep = torch.tensor([longer.input_ids.shape[1] - 1], device=self.device)
         rows = []
         for view in views:
-            inputs = self._lengthened(self.pixel_inputs(encoded, view), len(answer))
-            with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
+            inputs = lengthened(self.pixel_inputs(encoded, view), len(answer))
+            saving = checkpointed(self.model) if self.saves(low_memory) else nullcontext()
+            with saving, reading(self._kept(reuse)):
                 rows.append(self._read(longer.input_ids, inputs, keep, cached=False)[0])
         return torch.cat(rows)
 
@@ -438,13 +447,4 @@ class UniversalVLM(ProcessorLM):
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
         """See `LocalLM.continue_prompt`."""
         longer = super().continue_prompt(encoded, tokens)
-        return replace(longer, inputs=self._lengthened(dict(encoded.inputs), len(tokens)))
-
-    @staticmethod
-    def _lengthened(inputs: dict[str, Any], n: int) -> dict[str, Any]:
-        """Inputs of one value a token, for n more tokens of text."""
-        for name, value in PER_TOKEN.items():
-            if isinstance(given := inputs.get(name), Tensor):
-                more = given.new_full((*given.shape[:-1], n), value)
-                inputs = inputs | {name: torch.cat([given, more], -1)}
-        return inputs
+        return replace(longer, inputs=lengthened(dict(encoded.inputs), len(tokens)))

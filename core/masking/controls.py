@@ -95,7 +95,7 @@ class ControlMask:
         }
         if self.control == OBJECTS:
             return values
-        placed = {"scale": round(self.scale, 5), "unmoved": list(self.unmoved), "tries": self.tries}
+        placed = {"scale": round(self.scale, 5), "unmoved": self.unmoved, "tries": self.tries}
         return values | placed
 
 

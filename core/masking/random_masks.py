@@ -56,7 +56,7 @@ class RandomPlacement:
         return {
             "area_ratio": round(self.area_ratio, 5),
             "scale": round(self.scale, 5),
-            "unmoved": list(self.unmoved),
+            "unmoved": self.unmoved,
             "tries": self.tries,
         }
 

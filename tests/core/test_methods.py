@@ -158,7 +158,7 @@ def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
     ratio = area(moved, placed) / area(macd, case.tracks)
     assert ratio == pytest.approx(1, abs=0.01)
     assert moved.random["area_ratio"] == pytest.approx(ratio, abs=1e-4)
-    assert moved.random["unmoved"] == []
+    assert moved.random["unmoved"] == ()
 
 
 def test_a_random_mask_of_another_area_is_a_warning(make_video, monkeypatch):
