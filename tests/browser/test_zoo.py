@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from macd_studio.core.objects.registry import named
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import SEEN
 from tests.browser.test_page import run, upload
@@ -69,6 +71,18 @@ def picked(page):
     )
 
 
+def choose_detector(page, path, name):
+    """Uploads a clip, for which the page chooses a detector, and types another one."""
+    upload(page, path)
+    page.click("#settings button >> nth=0")
+    field = page.locator("#detector input, #detector textarea").first
+    field.wait_for()
+    page.wait_for_function(
+        f"document.querySelector('#detector textarea, #detector input').value !== '{EMBEDDED}'"
+    )
+    field.fill(name)
+
+
 def save(page, path):
     with page.expect_download() as download:
         page.click("#save")
@@ -98,7 +112,8 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     check_shapes(page, clip.aspect)
     trace = save(page, tmp_path / "first.macd")
     objects = len(trace.tracks)
-    assert bool(objects) == bool(clip.objects)
+    if trace.detector.name not in named("nothing"):  # which give regions where nothing is
+        assert bool(objects) == bool(clip.objects)
     assert page.locator(".mv-object").count() == objects
     assert not objects or trace.tracks[0].state[0] == SEEN
 
@@ -197,9 +212,8 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
 def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
     question = f"What is in {name}?"
     page.wait_for_selector(".mv-token")
-    upload(page, real / "clips" / name)
-    page.click("#settings button >> nth=0")
-    page.fill("#detector input, #detector textarea", str(real / "detector" / "yolo11n_fused.pt"))
+    detector = real / "detector" / "yolo11n_fused.pt"
+    choose_detector(page, real / "clips" / name, str(detector))
     page.set_default_timeout(PATIENCE_MS)  # a real detector, on whatever machine
     page.evaluate(WATCH, question)
     run(page, question)
