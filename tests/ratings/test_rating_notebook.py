@@ -7,6 +7,7 @@ import pytest
 
 from macd_studio.ratings.answers import read_screens
 from macd_studio.ratings.export import export
+from macd_studio.ratings.plan import MAIN
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.simulate import simulate
 from macd_studio.ratings.store import Study
@@ -40,7 +41,7 @@ def test_its_table_of_preferences_is_that_of_the_report(tmp_path, monkeypatch, a
     with Study(copy_study(tmp_path, 6, **plan)) as study:
         simulate(study)
         _, rater = rater_in(study)
-        tasks = [s.task for s in read_screens(study) if s.rater == rater.id]
+        tasks = [s.task for s in read_screens(study) if (s.rater, s.part) == (rater.id, MAIN)]
         study.append(rater, [event("prefer", tasks[0], new=0), event("skip", tasks[0])])
         study.append(rater, [event("skip", tasks[1]), event("prefer", tasks[1], new=1)])
         study.append(rater, [event("next", tasks[1])])
