@@ -427,3 +427,17 @@ def test_device_time_and_memory_are_named(bare):
         "device": "cuda (NVIDIA X), bfloat16", "video": "12.2 ms",
         "ascent": "340 ms", "memory": "peak memory of the GPU 512 MB",
     }  # fmt: skip
+
+
+def test_the_bars_write_exact_shares_and_end_at_the_last_token(bare):
+    show(bare, answered([0, 2], [1, 2], other=0))
+    tokens = bare.locator(".mv-strip[data-method=macd] .mv-token")
+    after = bare.locator(".mv-bars-head button").last
+    tokens.first.click()
+    told = bare.locator(".mv-bars-score .mv-bar-best").get_attribute("aria-label")
+    assert "%" in told
+    assert "≤" not in told
+    assert after.is_enabled()
+    after.click()
+    assert tokens.nth(1).get_attribute("aria-pressed") == "true"
+    assert after.is_disabled()
