@@ -145,16 +145,16 @@ class TowerRows:
 
 
 def tower_rows(model: Any) -> TowerRows | None:
-    """Puts a `TowerRows` before a model's vision tower; None where it has none by those names."""
+    """Puts a `TowerRows` before a model's vision tower, once; None where none has those names."""
     layers = getattr(model.config, "vision_feature_layer", None)
     taken = (layers,) if isinstance(layers, int) else None if layers is None else tuple(layers)
     for owner in (model, getattr(model, "base_model", None)):
         for name in NAMES:
             tower = getattr(owner, name, None)
             if isinstance(tower, nn.Module):
-                rows = TowerRows(tower, taken)
-                tower.forward = rows
-                return rows
+                if not isinstance(tower.forward, TowerRows):
+                    tower.forward = TowerRows(tower, taken)
+                return tower.forward
     return None
 
 
