@@ -22,6 +22,7 @@ VLLM = RESULTS.with_name("vllm.json")
 PARTS = (
     "ingest",
     "detect",
+    "beside",
     "trace",
     "scale",
     "approximate",

@@ -30,7 +30,7 @@ ONNX = REAL / "detector" / "yolo11n.onnx"
 
 def measure(runs: int = 5) -> dict[str, float]:
     """Median ratios of runs taken in turn, on the same frames at the same size of input."""
-    frames, detector = _subject()
+    frames, detector = subject()
     ours, threads = torch.get_num_threads(), max(1, (os.cpu_count() or 1) - 1)
     exported = load_detector(str(ONNX)) if REAL.is_dir() else None
     ratios: dict[str, list[float]] = {}
@@ -64,7 +64,7 @@ def _check(ours: Sequence[Detections], theirs: Sequence[Any]) -> None:
         assert np.abs(boxes - mine.boxes).max(initial=0) < 1e-3, "not the same boxes"
 
 
-def _subject() -> tuple[Pixels, Yolo]:
+def subject() -> tuple[Pixels, Yolo]:
     """Frames and a detector: real ones where they are, else the embedded ones."""
     if REAL.is_dir():
         clip = read_clip(REAL / "clips" / "person_bicycle_car.mp4")

@@ -14,7 +14,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import PRESETS
-from macd_studio.core.system.allocator import own_process
+from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark

@@ -18,7 +18,7 @@ from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.allocator import own_process
+from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import count, visible
 from macd_studio.ratings.adjudication import appoint, open_disputes
 from macd_studio.ratings.branches import merge, read_rows

@@ -130,7 +130,7 @@ WITHOUT_TORCH = {
     "traces.summary",
     "traces.reproduce",
     "objects.registry",
-    "system.allocator",
+    "system.process",
     "system.beside",
     "system.bounded",
     "system.bounded_job",

@@ -56,10 +56,10 @@ from macd_studio.core.errors import (
     BackboneNotFound,
     UnsupportedBackbone,
 )
-from macd_studio.core.system.allocator import return_freed
 from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.system.hub import reachable
 from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.system.process import return_freed
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown

@@ -41,7 +41,7 @@ from macd_studio.core.objects.formats import FORMATS, WRITERS
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import PlanOptions
 from macd_studio.core.rules import RULES
-from macd_studio.core.system.allocator import own_process
+from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views import VIEWS

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.allocator import own_process
+from macd_studio.core.system.process import own_process
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui.folders import data_folder, set_up
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings

@@ -1,0 +1,78 @@
+"""In a program of ours freed memory goes back to the system, and threads that wait sleep."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+
+import pytest
+
+from macd_studio.core.system import process
+
+PROGRAM = """
+import sys
+import numpy as np
+from macd_studio.core.system import process
+if sys.argv[1] == "ours":
+    process.own_process()
+print(process.return_freed(int(sys.argv[2])))
+taken = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+before = taken()
+blocks = [np.ones(2**14) for _ in range(1600)]  # 128 kB each
+kept = blocks[::40]
+del blocks
+print(taken() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+@pytest.mark.parametrize(
+    ("whose", "parameters", "returns"),
+    [("ours", 10**9, True), ("ours", 10**6, False), ("another", 10**9, False)],
+)
+def test_only_a_program_of_ours_with_a_large_model_returns_it(whose, parameters, returns):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, whose, str(parameters)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    changed, megabytes = done.stdout.split()
+    assert changed == str(returns)
+    assert (float(megabytes) < 20) == returns  # of 200, of which 5 are still held
+
+
+def test_where_the_c_library_has_no_such_setting_nothing_is_done(monkeypatch):
+    monkeypatch.setattr(process, "_ours", True)
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: object())
+    assert not process.return_freed(10**9)
+    monkeypatch.setattr(process.sys, "platform", "darwin")
+    assert not process.return_freed(10**9)
+
+
+THREADS = """
+import ctypes, os, sys
+from macd_studio.core.cli.main import main
+from macd_studio.core.system.process import own_process
+assert "torch" not in sys.modules  # which reads the setting once, when it is imported
+if sys.argv[1] == "ours":
+    own_process()
+import torch
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another OpenMP runtime")
+@pytest.mark.parametrize(
+    ("whose", "said", "heard"),
+    [("ours", None, "PASSIVE"), ("ours", "active", "ACTIVE"), ("another", None, "PASSIVE")],
+)
+def test_threads_that_wait_sleep_in_a_program_of_ours_alone(whose, said, heard):
+    plain = {name: value for name, value in os.environ.items() if name != process.WAITING}
+    setting = {} if said is None else {process.WAITING: said}
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, whose], capture_output=True, text=True, check=True,
+        env=plain | setting | {"OMP_DISPLAY_ENV": "VERBOSE"},
+    )  # fmt: skip
+    told = dict(re.findall(r"(\w+) = '([^']*)'", done.stderr))
+    assert told[process.WAITING] == heard
+    # without a setting the runtime tells PASSIVE too, but spins for a while before it sleeps
+    assert (int(told["GOMP_SPINCOUNT"]) == 0) == (whose == "ours" and said is None)
