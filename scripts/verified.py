@@ -15,6 +15,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -49,8 +51,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "browser": ("tests/browser",),
 }  # fmt: skip
 """Part of `make test-all` → what pytest runs; a file is in the first part that names it."""
+PART = "test-all PART="
+"""How a check begins that runs a part."""
 CHECKS: dict[str, tuple[str, ...]] = {
-    **{f"test-all PART={part}": (*ALL, *BUILD) for part in PARTS},
+    **{PART + part: (*ALL, *BUILD) for part in PARTS},
     "space-check": (*ALL, "bench/space.py", "bench/space_check.py", "bench/space_pages.py"),
     "mcp-check": (*ALL, "requirements-mcp.txt", "constraints-mcp.txt", "locks/mcp.txt"),
     "vllm-check": (
@@ -69,7 +73,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "test-matrix": ("core", "toyworld", "requirements.txt", "scripts/matrix.py", "tests/core"),
     "test-pythons": (*ALL, *BUILD),
 }
-"""Check, as `make` calls it → the files that it guards."""
+"""Check, as `make` calls it → the files and folders that it guards; see `guards`."""
 HEAD = """# When each check last passed
 
 Written by the checks themselves, one row each, when a whole run of one passes: nothing failed and
@@ -127,21 +131,57 @@ def write(row: Passed, root: Path = ROOT) -> None:
 def problems(root: Path = ROOT) -> list[str]:
     """Why the file is no proof for the last commit; nothing where it is one."""
     known, told = rows(root), []
-    for name, guarded in CHECKS.items():
+    for name in CHECKS:
         row = known.get(name)
         if row is None:
             told.append(f"make {name} has no row in {FILE}")
         elif not row.is_pass:
             told.append(f"make {name}: {row.skipped} skipped, {row.failed} failed")
         else:
-            words = ("diff", "--name-only", row.commit, "HEAD", "--", *guarded)
-            done = _git(root, *words)
-            changed = done.stdout.split()
+            done = _git(root, "diff", "--name-only", row.commit, "HEAD")
+            changed = [file for file in done.stdout.splitlines() if guards(name, file)]
             if done.returncode:
                 told.append(f"make {name} passed on {row.commit}, which this history lacks")
             elif changed:
                 told.append(f"make {name} passed before {changed[0]} was changed last")
     return told
+
+
+def guards(check: str, file: str) -> bool:
+    """Whether a run of the check is old once the file has changed.
+
+    Of the files of tests a part guards those that it runs, and those that others import.
+
+    >>> guards("test-all PART=core", "tests/core/test_video.py")
+    False
+    >>> guards("test-all PART=core-clips", "tests/core/test_video.py")
+    True
+    >>> guards("test-all PART=core", "tests/fakes.py")
+    True
+    """
+    is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
+    if check.startswith(PART) and is_test and file not in imported():
+        return part_of(file) == check.removeprefix(PART)
+    return any(file == one or file.startswith(f"{one}/") for one in CHECKS[check])
+
+
+@cache
+def imported() -> frozenset[str]:
+    """Files of tests that another one imports from."""
+    wanted = re.compile(r"^\s*(?:from|import) (tests\.[\w.]*\btest_\w+)", re.MULTILINE)
+    files = (ROOT / "tests").rglob("*.py")
+    names = {name for file in files for name in wanted.findall(file.read_text(encoding="utf-8"))}
+    return frozenset(f"{name.replace('.', '/')}.py" for name in names)
+
+
+def part_of(file: str) -> str | None:
+    """The part that runs a file: the first that names it, or a folder that it lies in."""
+    if file in ELSEWHERE:
+        return None
+    for part, wanted in PARTS.items():
+        if any(fnmatchcase(file, one) or file.startswith(f"{one}/") for one in wanted):
+            return part
+    return None
 
 
 def counted(output: str) -> tuple[int, int, int]:
@@ -226,7 +266,7 @@ def main(words: Sequence[str]) -> int:
     if unknown := [part for part in chosen if part not in PARTS]:
         print(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    codes = [run(f"test-all PART={part}", [*words[2:], *paths(part)]) for part in chosen]
+    codes = [run(PART + part, [*words[2:], *paths(part)]) for part in chosen]
     return max(codes)
 
 

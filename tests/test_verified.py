@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import release_check, verified
-from scripts.verified import CHECKS, FILE, PARTS, Passed
+from scripts.verified import CHECKS, FILE, PART, PARTS, Passed, guards
 
 ROOT = Path(__file__).parents[1]
 
@@ -115,6 +115,9 @@ def test_every_test_is_in_one_part():
             and f"--deselect={file}" not in paths
         ]
         assert len(held) == (file not in verified.ELSEWHERE), (file, held)
+        guarding = [n for n in CHECKS if n.startswith(PART) and guards(n, file)]
+        if file not in verified.imported():
+            assert guarding == ([PART + held[0]] if held else []), file
     assert any("macd_studio" in paths for paths in parts.values()), "doctests"
 
 
@@ -127,3 +130,30 @@ def test_the_checks_are_commands():
     for guarded in CHECKS.values():
         for path in guarded:
             assert (ROOT / path).exists(), path
+
+
+def test_what_a_part_runs_makes_no_other_part_old(tree):
+    head = git(tree, "rev-parse", "--short=10", "HEAD")
+    for name in CHECKS:
+        verified.write(Passed(name, "2026-11-25", head, 3, 0, 0, "0.1"), tree)
+    commit(tree)
+    changes = {
+        "tests/core/test_x.py": ["test-all PART=core", "space-check", "mcp-check", "test-matrix",
+                                 "test-pythons"],
+        "tests/test_x.py": ["test-all PART=small", "space-check", "mcp-check", "test-pythons"],
+        "tests/browser/page.py": [n for n in CHECKS if n not in ("vllm-check", "test-matrix")],
+    }  # fmt: skip
+    for file, old in changes.items():
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        (tree / file).write_text("2")
+        commit(tree)
+        told = verified.problems(tree)
+        said = [f"make {name} passed before {file} was changed last" for name in old]
+        assert sorted(told) == sorted(said)
+        git(tree, "reset", "-q", "--hard", "HEAD~1")
+
+
+def test_a_test_that_others_import_from_is_guarded_by_every_part():
+    assert "tests/browser/test_page.py" in verified.imported()
+    assert all((ROOT / file).is_file() for file in verified.imported())
+    assert "tests/test_verified.py" not in verified.imported()
