@@ -293,6 +293,7 @@ def certificates_of_tokens() -> Case:
         ((0, np.log(0.5) + error / 2, -9), (0, -9, -9)),  # the second wins, near the cut
         ((0, -error, -9), (-5, 0, -9)),  # near ties that the second view tells apart
         ((-error, 0, -9), (0, -5, -9)),
+        ((0, 0, -9), (0, 0.3, -9)),  # apart by more than the video's error alone would let through
     ]
     for pair in few:
         base, other = np.full((2, VOCABULARY), -20.0)
