@@ -41,6 +41,7 @@ from bench.vllm_models import FAMILIES, UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.remote.open import open_server
 from macd_studio.core.backbones.remote.reader import RemoteReader
+from macd_studio.core.decoding.certificate import errors_of
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, RunOptions
@@ -64,7 +65,9 @@ def check_way(checks: Checks, name: str, far: RemoteReader, local: Local, cases:
     way = "exact" if far.server.exact else "common"
     print("\n".join(f"    {line}" for line in far.server.lines()), flush=True)
     reads = compare_reads(local.lm, far, cases)
-    check_reads(checks, name, reads, far.server.error)
+    errors = errors_of(far.server.error, far.server.video_error)
+    assert errors is not None
+    check_reads(checks, name, reads, errors)
     signs = compare_signs(local.lm, far, sloped)
     check_signs(checks, name, way, signs)
     tokens = compare_tokens(local, far, asked)

@@ -177,6 +177,12 @@ class BackboneRecord(Record):
         " rest on it; missing where no server was asked",
         0.0,
     )
+    video_log_p_error: float = stored(
+        Number(0.0, 1e3),
+        "the same of the plain video alone, which no mask covers; missing, or 0, where"
+        " `log_p_error` holds of it too",
+        0.0,
+    )
     device_name: str = stored(LINE, "of the GPU, missing where none was used", "")
     lacks: tuple[str, ...] = stored(
         Many(NAME, 0, 32), "what it cannot do, names of `core.records.CAPABILITIES`", ()

@@ -58,7 +58,7 @@ class SecondView:
 
     state: None where there is nothing to show. record: what it is, for the trace. video: its pixels
     (T, 3, h, w) normalised, None where it has those of the first view or none at all. base: the
-    first view's state where that too is another, as under another prompt.
+    first view's state where that too is another: the video as it is, under another prompt.
     """
 
     state: Handle | None = None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.decoding.certificate import least_beta
+from macd_studio.core.decoding.certificate import errors_in, least_beta
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import KINDS
@@ -131,6 +131,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
     objects_by_hand, frames_by_hand = levels_by_hand(trace)
+    errors = errors_in(trace)
     return as_row(trace, True, _OTHERWISE) | {
         "run": identity(trace),
         "clip": trace.clip.name,
@@ -188,7 +189,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
         "lazy": trace.options.lazy,
         "decode": {name: getattr(trace.options.decode, name) for name in _DECODE},
         "unavailable": unavailable(trace),
-        "log_p_error": trace.backbone.log_p_error,
+        "log_p_errors": None if errors is None else errors._asdict(),
         "took": _took(trace),
         "undetected": list(undetected(trace)),
         "skipped": [

@@ -61,6 +61,8 @@ class BackboneInfo:
     """The program that holds the model, where that is another process; else empty."""
     log_p_error: float = 0.0
     """How far each log-probability of a server may be off, nats; 0 without a server."""
+    video_log_p_error: float = 0.0
+    """The same of the plain video alone; 0 where `log_p_error` holds of it too."""
 
     @property
     def weight_bytes(self) -> int:
@@ -305,6 +307,13 @@ class Reader(ABC):
     @abstractmethod
     def prompt_of(self, views: Handle) -> Sequence[int]:
         """The tokens of the prompt that the views were read with."""
+
+    def reads_plainly(self, views: Handle) -> bool:
+        """Whether views are frames as they are, as `video_log_p_error` has it.
+
+        True of a reader in this process, which is not asked for certificates.
+        """
+        return True
 
     def forced(
         self,

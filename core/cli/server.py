@@ -27,6 +27,7 @@ def probe(args: argparse.Namespace) -> None:
 
     server = open_server(args.backbone).server
     if args.json:
-        print(json.dumps(asdict(server) | {"error": server.error}))
+        errors = {"error": server.error, "video_error": server.video_error}
+        print(json.dumps(asdict(server) | errors))
     else:
         print("\n".join(server.lines()))

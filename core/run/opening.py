@@ -49,7 +49,7 @@ def backbone_record(
         values["adapter"] = AdapterRecord(**asdict(model.info.adapter))
     optional = (
         "quantised", "held_bytes", "offloaded", "lacks", "device_name", "weights_hash", "adapter",
-        "server", "log_p_error",
+        "server", "log_p_error", "video_log_p_error",
     )  # fmt: skip
     absent = frozenset(n for n in optional if not values[n])
     return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)

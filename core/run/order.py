@@ -18,6 +18,7 @@ from macd_studio.core.backbones.host import to_float
 from macd_studio.core.decoding.answers import answer_events, hypotheses
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.decoding.views import DecodedViews, ViewsNeeded
+from macd_studio.core.errors import NotApplicable
 from macd_studio.core.macd import finalize_ascent, no_masks
 from macd_studio.core.methods import METHODS, Method
 from macd_studio.core.options import MaskOptions
@@ -152,7 +153,8 @@ def decoding_views(
 ) -> DecodingViews:
     """The views of a method that has some; second: its second view, where it was built already.
 
-    In a lazy run second views are built when they are needed, if the rule's cut can tell.
+    In a lazy run second views are built when they are needed, if the rule's cut can tell. Raises
+    NotApplicable for another first view than the plain video, where a server reads it.
     """
     rule = method.rule_for(context)  # before anything is computed: it may not apply
 
@@ -168,7 +170,14 @@ def decoding_views(
     if second is None and context.options.lazy and rule.cuts_by_video:
         return DecodingViews(context.base, rule, None, build)
     built = made()
-    return DecodingViews(built.seconds[0].base or context.base, rule, built, build)
+    base = built.seconds[0].base or context.base
+    if not context.lm.reads_plainly(base):
+        raise NotApplicable(
+            f"the first view of {method.name} is not the video as it is, and certificates of what a"
+            " server says take it to be",
+            "Make it the second view, or hold the model in this process",
+        )
+    return DecodingViews(base, rule, built, build)
 
 
 def decoded(

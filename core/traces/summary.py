@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.cli.flags import edit_words
-from macd_studio.core.decoding.certificate import Certificate, certificates, count_certified
+from macd_studio.core.decoding.certificate import (
+    Certificate,
+    certificates,
+    count_certified,
+    errors_in,
+)
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
@@ -245,8 +250,13 @@ def _certified_lines(trace: Trace) -> list[str]:
     for answer in trace.answers.values():
         if (counted := count_certified(trace, answer)) is not None:
             parts.append(f"{shown_name(answer)} {counted[0]} of {counted[1]}")
-    error = f"tokens, for every error up to {trace.backbone.log_p_error:g} nats"
-    return [f"{'Certified':<10} {', '.join(parts)} {error}"] if parts else []
+    errors = errors_in(trace)
+    if errors is None or not parts:
+        return []
+    told = f"{errors.second:g} nats"
+    if errors.video != errors.second:
+        told = f"{errors.video:g} nats in the video and {told} in other views"
+    return [f"{'Certified':<10} {', '.join(parts)} tokens, for every error up to {told}"]
 
 
 def _constant_lines(trace: Trace) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.decoding.answers import find_answer
-from macd_studio.core.decoding.certificate import certify
+from macd_studio.core.decoding.certificate import certify, errors_of
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NotApplicable, RemoteError
 from macd_studio.core.macd import Head, above, cut_floor, weighted
@@ -248,10 +248,10 @@ def _row(lm: Reader, context: MethodContext, want: PendingAnswer, views: Decodin
 
 def _certified(lm: Reader, answer: Answer, search: str) -> int | None:
     """How many tokens are the same for every error of a server's log-probabilities."""
-    error = lm.info.log_p_error
-    if not error:
+    errors = errors_of(lm.info.log_p_error, lm.info.video_log_p_error)
+    if errors is None:
         return None
-    return sum(certify(step, answer, error, search) == "certified" for step in answer.tokens)
+    return sum(certify(step, answer, errors, search) == "certified" for step in answer.tokens)
 
 
 ASCENT_READS, SECOND_VIEW_READS = 2.0, 1.0

@@ -17,6 +17,7 @@ from bench.vllm_compare import (
     drawn_questions,
 )
 from macd_studio.core.backbones.remote.client import Counted
+from macd_studio.core.decoding.certificate import Errors
 from tests.vllm_server import FakeVLLM, opened
 
 TOKENS = {
@@ -70,7 +71,7 @@ def test_a_row_that_is_off_fails_the_check(toyworld, capsys):
         checks = Checks()
         far = opened(FakeVLLM(toyworld, after=after))
         reads = compare_reads(toyworld, far, drawn_questions(1))
-        check_reads(checks, "x", reads, far.server.error)
+        check_reads(checks, "x", reads, Errors(far.server.video_error, far.server.error))
         assert (checks.failed == 0) == passed
     assert "FAILED  x: log_p of 2 views" in capsys.readouterr().out
 
@@ -83,6 +84,7 @@ def test_a_server_that_rounds_is_held_against_the_same_rounded_frames(toyworld, 
     found = check_way(checks, "x", far, Local(toyworld), cases, cases, ())
     assert checks.failed == 0
     assert found["reads"]["rounded"]["log_p"] <= 1e-5 < found["reads"]["log_p"]
+    assert found["reads"]["plain"]["log_p"] <= 1e-5
     assert found["tokens"]["timed"]["requests"] == found["tokens"]["requests"] > 2
     assert np.isfinite(found["tokens"]["certified_share"]).all()
 
@@ -96,7 +98,7 @@ def test_answers_under_other_masks_are_told_and_not_compared(toyworld, monkeypat
     view = replace(whole.second_views[0].view, level=(0.5,) * len(case.tracks))
     moved = replace(whole, second_views=(replace(whole.second_views[0], view=view),))
     server = SimpleNamespace(
-        server=SimpleNamespace(error=1e-3),
+        server=SimpleNamespace(error=1e-3, video_error=1e-3),
         _way=SimpleNamespace(client=SimpleNamespace(counted=Counted())),
     )
     for other, told in ((whole, 0), (moved, 1)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.decoding.certificate import certify
+from macd_studio.core.decoding.certificate import Errors, certify
 from macd_studio.core.decoding.contrast import (
     flip_points,
     floor_of,
@@ -269,14 +269,14 @@ def sentences_of_controls() -> Case:
     return Case([asdict(r) for r in given], "(all) => all.map(controlText)", compare)
 
 
-CERTIFIED = """({ steps, asked, error }) => asked.map(([i, alpha, beta, head, moves, search]) =>
-  certify(steps[i], { alpha, beta, head, moves }, error, search))"""
+CERTIFIED = """({ steps, asked, errors }) => asked.map(([i, alpha, beta, head, moves, search]) =>
+  certify(steps[i], { alpha, beta, head, moves }, errors, search))"""
 
 
 @case
 def certificates_of_tokens() -> Case:
     """Under every α and β, of whole and of short rows; near ties, biases, penalties, searches."""
-    error = 1 / 32
+    error, errors = 1 / 32, Errors(1 / 32, 3 / 32)
     rows = [logits(seed) for seed in range(8)]
     for base, other in rows[:4]:  # two that hardly differ in either view
         best = np.argsort(-base)[:2]
@@ -293,6 +293,7 @@ def certificates_of_tokens() -> Case:
         ((0, np.log(0.5) + error / 2, -9), (0, -9, -9)),  # the second wins, near the cut
         ((0, -error, -9), (-5, 0, -9)),  # near ties that the second view tells apart
         ((-error, 0, -9), (0, -5, -9)),
+        ((0, 0, -9), (0, 0.3, -9)),  # apart by more than the video's error alone would let through
     ]
     for pair in few:
         base, other = np.full((2, VOCABULARY), -20.0)
@@ -322,10 +323,12 @@ def certificates_of_tokens() -> Case:
             own = certify(
                 replace(step, token=int(step.candidates[chosen])),
                 Answer("macd", "x", (), True, alpha, beta, head, "code" if moves else "linear"),
-                error, search,
+                errors, search,
             )  # fmt: skip
             assert told == own, (i, alpha, beta, head, moves, search)
             seen.add(own)
         assert seen == {"certified", "close", "head", "rule", "search"}
 
-    return Case({"steps": sent_steps(steps), "asked": asked, "error": error}, CERTIFIED, compare)
+    return Case(
+        {"steps": sent_steps(steps), "asked": asked, "errors": errors._asdict()}, CERTIFIED, compare
+    )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.decoding.certificate import REASONS, certify
+from macd_studio.core.decoding.certificate import REASONS, Errors, certify, errors_of
 from macd_studio.core.decoding.steps import make_token_step
 from macd_studio.core.macd import contrast_weights, score_token
 from macd_studio.core.options import ContrastOptions
@@ -18,6 +18,10 @@ from macd_studio.core.rules import RULES, Linear, Plain
 from macd_studio.core.types import Answer, StepWeights
 
 E = 0.01
+BOTH = Errors(E, E)
+WITHIN = 1 - 1e-5
+"""Of an error: steps are stored in float32."""
+APART = (Errors(0.01, 0.3), Errors(0.2, 0.01), Errors(0.05, 8.0))
 
 
 def log_softmax(z):
@@ -52,13 +56,108 @@ def answer_of(rule, name="linear"):
 def test_no_error_within_the_bound_changes_a_certified_token(base, other, alpha, beta):
     rule = Linear(ContrastOptions(alpha, beta))
     step = step_of(base, [other], rule, keep=4)
-    if certify(step, answer_of(rule), E) != "certified":
+    if certify(step, answer_of(rule), BOTH) != "certified":
         return
     p, q = log_softmax(base), log_softmax(other)
     for signs in product((-E, E), repeat=8):
         moved, second = p + signs[:4], q + signs[4:]
         _, scores = score_token(rule, moved, [second], 0)
         assert int(scores.argmax()) == step.token
+
+
+def corners(step, rule, errors, base, other):
+    """The tokens that win where every log-probability is off by as much as it may be."""
+    for signs in product((-1, 1), repeat=2 * len(base)):
+        off = WITHIN * np.array(signs, np.float64).reshape(2, -1)
+        moved = log_softmax(base) + errors.video * off[0]
+        second = log_softmax(other) + errors.second * off[1]
+        _, scores = score_token(rule, moved, [second], 0)
+        yield int(scores.argmax())
+
+
+@given(
+    st.sampled_from(APART),
+    st.sampled_from([0.5, 1.0, 3.0]),
+    st.sampled_from([0.1, 0.5]),
+    st.sampled_from(["top", "cut"]),
+    st.floats(-5, 5),
+    st.floats(-2, 2),
+    st.floats(-4, -0.1),
+)
+def test_no_errors_that_differ_by_view_change_a_certified_token(
+    errors, alpha, beta, near, place, gap, third
+):
+    """Rows on either side of what decides: the best, the cut, and the difference of the scores."""
+    rule = Linear(ContrastOptions(alpha, beta))
+    below = place * errors.video + (0.0 if near == "top" else np.log(beta))
+    spread = 2 * (errors.video * (1 + alpha) + errors.second * alpha)
+    base = [0.0, below, third]
+    other = [0.0, (gap * spread + (1 + alpha) * below) / alpha, 0.0]
+    step = step_of(base, [other], rule)
+    if certify(step, answer_of(rule), errors) == "certified":
+        assert set(corners(step, rule, errors, base, other)) == {step.token}
+
+
+@pytest.mark.parametrize("errors", APART)
+@pytest.mark.parametrize(("gap", "told"), [(0.95, "close"), (1.05, "certified")])
+def test_each_view_counts_with_its_own_error(errors, gap, told):
+    """Both pass the cut, and their scores differ by a little less or more than the bound."""
+    alpha = 1.0
+    rule = Linear(ContrastOptions(alpha, 0.1))
+    spread = 2 * (errors.video * (1 + alpha) + errors.second * alpha)
+    base, other = [0.0, 0.0, -40.0], [0.0, gap * spread / alpha, 0.0]
+    step = step_of(base, [other], rule)
+    assert certify(step, answer_of(rule), errors) == told
+    assert (len(set(corners(step, rule, errors, base, other))) == 1) == (told == "certified")
+
+
+@pytest.mark.parametrize("errors", APART)
+@pytest.mark.parametrize(("off", "told"), [(-2.05, "certified"), (-1.95, "close")])
+def test_the_cut_lies_in_the_video_alone(errors, off, told):
+    """Whether a token that would win by far may pass is a matter of the video's error alone."""
+    beta = 0.5
+    rule = Linear(ContrastOptions(2.0, beta))
+    base, other = [0.0, np.log(beta) + off * errors.video, -40.0], [0.0, -100.0, 0.0]
+    step = step_of(base, [other], rule)
+    assert step.token == 0
+    assert certify(step, answer_of(rule), errors) == told
+    assert (len(set(corners(step, rule, errors, base, other))) == 1) == (told == "certified")
+
+
+@pytest.mark.parametrize("errors", APART)
+@pytest.mark.parametrize(("lead", "told"), [(0.5, "close"), (2.05, "certified")])
+def test_the_best_of_the_video_may_be_another_where_nothing_else_passes(errors, lead, told):
+    rule = Linear(ContrastOptions(2.0, 1.0))
+    base, other = [0.0, -lead * errors.video, -40.0], [0.0, 100.0, 0.0]
+    step = step_of(base, [other], rule)
+    assert step.token == 0
+    assert certify(step, answer_of(rule), errors) == told
+    assert (len(set(corners(step, rule, errors, base, other))) == 1) == (told == "certified")
+
+
+@pytest.mark.parametrize("errors", APART)
+@pytest.mark.parametrize(("off", "told"), [(-2.05, "certified"), (-1.95, "head")])
+def test_tokens_that_were_not_told_may_pass_within_the_error_of_the_video(errors, off, told):
+    rule = Linear(ContrastOptions(2.0, 0.5))
+    step = step_of([0.0, -40.0, -40.0], [[0.0, 0.0, 0.0]], rule)
+    floor = rule.floor(step.base) + off * errors.video
+    assert certify(replace(step, floor=floor), answer_of(rule), errors) == told
+
+
+@pytest.mark.parametrize("errors", APART)
+@pytest.mark.parametrize(("lead", "told"), [(1.95, "close"), (2.05, "certified")])
+def test_a_plain_answer_has_the_error_of_the_video(errors, lead, told):
+    for told_of in (None, 1):
+        step = step_of([0.0, -lead * errors.video, -40.0], [], Plain(), told=told_of)
+        if told_of:  # what the server left out lies as far below as it may
+            step = replace(step, floor=float(step.base[0]) - lead * errors.video)
+        assert certify(step, answer_of(Plain(), "plain"), errors) == told
+
+
+def test_one_error_holds_of_every_view_where_only_one_was_recorded():
+    assert errors_of(0.5, 0.0) == (0.5, 0.5)
+    assert errors_of(8.0, 0.05) == (0.05, 8.0)
+    assert errors_of(0.0, 0.0) is None
 
 
 @pytest.mark.parametrize(("gap", "told"), [(0.9, "close"), (1.1, "certified")])
@@ -68,7 +167,7 @@ def test_the_bound_is_as_wide_as_it_must_be(gap, told):
     rule = Linear(ContrastOptions(alpha, 0.1))
     spread = gap * 2 * E * (1 + 2 * alpha)
     step = step_of([2.0, 2.0 - spread / 2, -9.0], [[1.0, 1.0, 1.0]], rule)
-    assert certify(step, answer_of(rule), E) == told
+    assert certify(step, answer_of(rule), BOTH) == told
 
 
 def test_a_token_that_passes_alone_needs_no_second_view():
@@ -76,12 +175,12 @@ def test_a_token_that_passes_alone_needs_no_second_view():
     base = Row(log_softmax([5.0, 0.0, 0.0]), log_z=0.0)
     weights = StepWeights(floor=rule.floor(base.values))
     alone = make_token_step(str, 0, 0, base, [], weights, rule, 3)
-    assert certify(alone, answer_of(rule), E) == "certified"
+    assert certify(alone, answer_of(rule), BOTH) == "certified"
     near = Row(log_softmax([5.0, 5.0 + np.log(0.5) - E, 0.0]), log_z=0.0)
     close = make_token_step(
         str, 0, 0, near, [], StepWeights(floor=rule.floor(near.values)), rule, 3
     )
-    assert certify(close, answer_of(rule), E) == "close"
+    assert certify(close, answer_of(rule), BOTH) == "close"
 
 
 def test_a_token_near_the_floor_counts_both_in_and_out():
@@ -90,7 +189,7 @@ def test_a_token_near_the_floor_counts_both_in_and_out():
     for off, told in ((-3 * E, "certified"), (-E, "close"), (E, "close"), (3 * E, "certified")):
         base = [1.0, 1.0 + np.log(0.5) + off, -5.0]
         step = step_of(base, [[1.0, -4.0, -5.0]], rule)
-        assert certify(step, answer_of(rule), E) == told
+        assert certify(step, answer_of(rule), BOTH) == told
         assert step.token == int(off > 0)
 
 
@@ -99,25 +198,25 @@ def test_a_head_that_reaches_below_what_was_told_is_not_certified():
     flat = [np.zeros(5)]
     for beta, told in ((0.5, "certified"), (0.25, "head"), (0.0, "head")):
         rule = Linear(ContrastOptions(0.2, beta))
-        assert certify(step_of(base, flat, rule, told=2), answer_of(rule), E) == told
+        assert certify(step_of(base, flat, rule, told=2), answer_of(rule), BOTH) == told
     # where nothing is contrasted, what was left out cannot win
     plain = step_of(base, [], Plain(), told=2)
-    assert certify(plain, answer_of(Plain(), "plain"), E) == "certified"
+    assert certify(plain, answer_of(Plain(), "plain"), BOTH) == "certified"
     tied = step_of(np.log([0.3, 0.3, 0.3, 0.1]), [], Plain(), told=1)
-    assert certify(tied, answer_of(Plain(), "plain"), E) == "close"
+    assert certify(tied, answer_of(Plain(), "plain"), BOTH) == "close"
 
 
 def test_what_is_drawn_is_certified_only_where_one_token_passes():
     rule = Linear(ContrastOptions(1.0, 0.5))
     one, two = (step_of(z, [[0.0, 0.0, 0.0]], rule) for z in ([9.0, 0, 0], [9.0, 8.9, 0]))
-    assert certify(one, answer_of(rule), E, "sample") == "certified"
-    assert certify(two, answer_of(rule), E, "sample") == "search"
+    assert certify(one, answer_of(rule), BOTH, "sample") == "certified"
+    assert certify(two, answer_of(rule), BOTH, "sample") == "search"
 
 
 @pytest.mark.parametrize("name", ["code", "only", "olm"])
 def test_rules_whose_weights_move_are_not_certified(name):
     step = step_of([9.0, 0, 0], [[0.0, 0.0, 0.0]], Linear(ContrastOptions(1.0, 0.5)))
-    assert certify(step, answer_of(Plain(), name), E) == "rule"
+    assert certify(step, answer_of(Plain(), name), BOTH) == "rule"
     assert RULES[name].moves_with_views
 
 
@@ -125,9 +224,9 @@ def test_raw_cuts_and_penalties_are_not_certified():
     rule = Linear(ContrastOptions(1.0, 0.5))
     step = step_of([2.0, 1.9, 0], [[0.0, 0.0, 0.0]], rule)
     raw = replace(answer_of(rule), head="raw")
-    assert certify(step, raw, E) == "rule"
+    assert certify(step, raw, BOTH) == "rule"
     penalised = replace(step, repeats=Repeats(1.1, np.ones(len(step.base), bool)))
-    assert certify(penalised, answer_of(rule), E) == "rule"
+    assert certify(penalised, answer_of(rule), BOTH) == "rule"
 
 
 def test_every_certificate_has_its_reason():

@@ -10,13 +10,13 @@ import torch
 
 from bench.vllm_models import UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.remote.moved import HEAD, change
 from macd_studio.core.backbones.remote.probe import (
-    HEAD,
     LARGE,
     LEAST_ERROR,
+    LEAST_ROUNDED,
     TIMES_FLAT,
     TIMES_NOISE,
-    _change,
     drawn_clip,
 )
 from macd_studio.core.backbones.remote.reader import RemoteReader
@@ -66,8 +66,17 @@ def views_of(server):
 
 def test_flat_frames_reach_the_server_as_0_and_their_copies_as_moved(unbiased):
     """Neither is a copy's pixel taken for a 0, nor is one of another frame moved."""
-    server, _ = unbiased
+    server, reader = unbiased
     views = views_of(server)
+    mean, std = (z[:, None, None] for z in (reader._lm.mean, reader._lm.std))
+    padding = ((255 * mean).round() / 255 - mean) / std
+    assert 0 < padding.abs().max() < 0.01
+    for view, *copies in (views[-16:-12], views[-12:-8]):
+        at = ((view - padding).abs() < 1e-6).all(-1).all(-1).all(-1)
+        assert at.float().mean() == (1.0 if view is views[-16] else 0.5)
+        for copy in copies:
+            np.testing.assert_allclose((copy - view)[at].abs(), NORMALISING, rtol=0.6)
+            np.testing.assert_array_equal(copy[~at], view[~at])
     whole = views[-8:-4]  # flat, then three copies of it
     assert (whole[0] == 0).all()
     for copy in whole[1:]:
@@ -91,6 +100,8 @@ def test_what_norms_without_biases_make_of_a_full_mask_widens_the_error(unbiased
     assert far.alone < 1e-5
     assert far.flat > LARGE / TIMES_NOISE
     assert far.error == TIMES_NOISE * far.flat
+    assert far.padding < far.flat / 10
+    assert far.video_error == max(LEAST_ERROR, TIMES_NOISE * far.padding)
     told = "\n".join(far.lines())
     assert f"by {far.flat:.1e} when pixels of 0 are off" in told
     assert "amplifies what the server makes of a pixel of exactly 0" in told
@@ -103,7 +114,8 @@ def test_a_server_that_takes_normalised_pixels_moves_none(models):
     reader = served(models, UNBIASED, normalises=False)
     assert reader.server.exact
     assert reader.server.flat == 0
-    assert reader.server.error == reader.server.noise == LEAST_ERROR
+    assert reader.server.padding == 0
+    assert reader.server.error == reader.server.video_error == reader.server.noise == LEAST_ERROR
     assert not reader.server.amplified
     assert "pixels of 0" not in "\n".join([*reader.server.lines(), *reader.notes])
 
@@ -114,6 +126,10 @@ def test_frames_in_8_bits_move_them_by_a_step_of_these(models):
     far = reader.server
     assert not far.exact
     assert far.error == TIMES_FLAT * far.flat > TIMES_NOISE * far.rounding
+    assert far.video_error == LEAST_ROUNDED
+    assert replace(far, resizes=True).video_error == TIMES_NOISE * far.rounding > LEAST_ROUNDED
+    assert replace(far, padding=1.0).video_error == TIMES_NOISE
+    assert replace(far, among=5.0).video_error == TIMES_NOISE * 5
     assert far.flat > LARGE
     assert "few tokens are certified" in far.amplified
     assert "--no-mm-device-do-normalize" not in far.amplified
@@ -151,7 +167,9 @@ def test_the_models_of_the_check_have_biases_and_one_has_none(models):
 
 def test_an_error_is_a_number_that_a_trace_holds_whatever_a_server_tells(unbiased):
     """Copies of which quite other tokens are the likeliest, and log-probabilities of -10⁵."""
-    assert _change(Said(1, {1: -0.1, 2: -3.0}), Said(3, {3: -0.1, 4: -3.0})) == HEAD
+    assert change(Said(1, {1: -0.1, 2: -3.0}), Said(3, {3: -0.1, 4: -3.0})) == HEAD
     far = replace(unbiased[1].server, flat=1e5)
-    held = build(BackboneRecord, {"log_p_error": far.error}, "backbone")
-    assert held.log_p_error == far.error
+    far = replace(far, padding=1e5)
+    given = {"log_p_error": far.error, "video_log_p_error": far.video_error}
+    assert BackboneRecord.from_dict(given).as_dict() == given
+    assert build(BackboneRecord, given, "backbone").video_log_p_error == far.video_error

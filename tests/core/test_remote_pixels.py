@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.backbones.base import normalise, to_pixels
 from macd_studio.core.backbones.remote.ways import NORMALISING, with_neutral
 
-
-@pytest.mark.parametrize(
+SCALES = pytest.mark.parametrize(
     ("mean", "std"),
     [
         ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]),
@@ -17,6 +17,19 @@ from macd_studio.core.backbones.remote.ways import NORMALISING, with_neutral
         ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
     ],
 )
+
+
+@SCALES
+def test_8_bits_hold_the_plain_video_as_it_is(mean, std):
+    """So that its log-probabilities are not off by rounding, where those of other views are."""
+    pixels = np.arange(256, dtype=np.uint8).repeat(3).reshape(1, 16, 16, 3)
+    mean, std = torch.tensor(mean), torch.tensor(std)
+    video = normalise(pixels, mean, std)
+    np.testing.assert_array_equal(to_pixels(video, mean, std), pixels)
+    assert (to_pixels(0.5 * video, mean, std) != pixels).any()
+
+
+@SCALES
 def test_the_mean_colour_is_exactly_zero_once_the_server_has_normalised_it(mean, std):
     """Else norms of a vision tower make its rounding a thousand times larger in each layer."""
     encoded = SimpleNamespace(mean=torch.tensor(mean), std=torch.tensor(std))

@@ -1,7 +1,7 @@
 // @ts-check
 // The score rules on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
 
-/** @import { Certificate, Flip, Head, Rescored, Row, StepWeights, TokenStep } from "./types" */
+/** @import { Certificate, Flip, Head, LogPErrors, Rescored, Row, StepWeights, TokenStep } from "./types" */
 
 /**
  * Candidates of one token under both views -> rows with score, probabilities and head membership;
@@ -59,42 +59,42 @@ export function isLocked({ locks, beta, head }, step) {
 
 /**
  * Whether the token that α and β choose would be the same for every error that its log-probabilities may have, as
- * core/decoding/certificate.py has it. error: in nats, of each log-probability of each view.
+ * core/decoding/certificate.py has it.
  * @param {TokenStep} step @param {{ alpha: number, beta: number, head: Head, moves: boolean }} answer
- * @param {number} error @param {string} search @returns {Certificate}
+ * @param {LogPErrors} errors @param {string} search @returns {Certificate}
  */
-export function certify(step, { alpha, beta, head, moves }, error, search) {
+export function certify(step, { alpha, beta, head, moves }, errors, search) {
   if (moves || head === "raw") return "rule";
   const weights = step.weights ?? linearWeights(Math.max(...step.base), alpha, beta, head);
   const floor = weights.floor ?? -Infinity;
   const two = step.others.length > 0;
   const { chosen: place } = rescore(step, two ? alpha : 0, beta, head);
-  const passes = step.base.map((logit) => logit >= floor - 2 * error);
+  const passes = step.base.map((logit) => logit >= floor - 2 * errors.video);
   const plain = weights.others.every((weight) => weight === 0) && !weights.bias.length;
   const stored = step.complete ? -Infinity : step.floor === null || step.floor === undefined ? Infinity : Number(step.floor);
-  const leftOut = stored > floor - 2 * error;
+  const leftOut = stored > floor - 2 * errors.video;
   if (leftOut && (!plain || search !== "greedy")) return "head";
-  if (leftOut && step.base[place] <= stored + 2 * error) return "close";
+  if (leftOut && step.base[place] <= stored + 2 * errors.video) return "close";
   if (passes.filter(Boolean).length === 1 && passes[place] && !weights.bias.length && !step.repeats) return "certified";
   if (search !== "greedy") return "search";
   if (step.repeats) return "rule";
-  return wins(step, { ...weights, floor }, place, passes, error) ? "certified" : "close";
+  return wins(step, { ...weights, floor }, place, passes, errors) ? "certified" : "close";
 }
 
 /**
  * Whether a token passes the cut and beats all that may pass it, whatever the errors are.
  * @param {TokenStep} step @param {StepWeights & { floor: number }} weights @param {number} place
- * @param {boolean[]} passes @param {number} error
+ * @param {boolean[]} passes @param {LogPErrors} errors
  */
-function wins(step, weights, place, passes, error) {
+function wins(step, weights, place, passes, errors) {
   if (step.others.length < weights.others.length) return false;
   const rest = (/** @type {number[]} */ values) => Math.max(-Infinity, ...values.filter((_, i) => i !== place));
-  const leads = step.base[place] > rest(step.base) + 2 * error;
-  if (!leads && step.base[place] < weights.floor + 2 * error) return false;
+  const leads = step.base[place] > rest(step.base) + 2 * errors.video;
+  if (!leads && step.base[place] < weights.floor + 2 * errors.video) return false;
   const bias = new Map(weights.bias);
   const scores = step.base.map((logit, i) => weights.base * logit + (bias.get(step.candidates[i]) || 0)
     + weights.others.reduce((sum, w, k) => sum + w * step.others[k][i], 0));
-  const spread = 2 * error * weights.others.reduce((sum, weight) => sum + Math.abs(weight), Math.abs(weights.base));
+  const spread = 2 * weights.others.reduce((sum, weight) => sum + errors.second * Math.abs(weight), errors.video * Math.abs(weights.base));
   return scores[place] > rest(scores.map((score, i) => (passes[i] ? score : -Infinity))) + spread;
 }
 

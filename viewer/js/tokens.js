@@ -285,8 +285,8 @@ export class Tokens {
 
   /** What is certain of a token under the α and β in hand; null where no server was asked. @param {Answer} answer @param {TokenStep} step */
   certificate(answer, step) {
-    const { log_p_error: error, decode } = this.state.loaded;
-    return error ? certify(step, { ...answer, ...this.ruleOf(answer) }, error, decode.search) : null;
+    const { log_p_errors: errors, decode } = this.state.loaded;
+    return errors && certify(step, { ...answer, ...this.ruleOf(answer) }, errors, decode.search);
   }
 
   /** The tokens of an answer's strip. @param {Answer} answer */

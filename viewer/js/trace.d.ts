@@ -112,6 +112,8 @@ export interface BackboneRecord {
   server?: string;
   /** how far each log-probability that the server gave is taken to be off, nats; certificates rest on it; missing where no server was asked */
   log_p_error?: number;
+  /** the same of the plain video alone, which no mask covers; missing, or 0, where `log_p_error` holds of it too */
+  video_log_p_error?: number;
   /** of the GPU, missing where none was used */
   device_name?: string;
   /** what it cannot do, names of `core.records.CAPABILITIES` */

@@ -156,8 +156,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   measurable: boolean;
   /** What its model cannot do, by name → why: kinds of evidence, "knock-out" and "change". */
   unavailable: Record<string, string>;
-  /** How far each log-probability that a server gave may be off, nats; 0 where no server was asked. */
-  log_p_error: number;
+  /** How far each log-probability that a server gave may be off; null where no server was asked. */
+  log_p_errors: LogPErrors | null;
   /** What the run ran on, milliseconds by stage, and the peak of memory. */
   took: { device: string; weights: string; times: [string, number][]; memory: string };
   /** Whether the masks can be compared with controls. */
@@ -261,6 +261,9 @@ export interface Answer extends Stored.Answer {
 }
 
 /** What can be said of a token of a model that a server holds, see core/decoding/certificate.py. */
+/** Nats: of the plain video, and of any other view. */
+export interface LogPErrors { video: number; second: number }
+
 export type Certificate = "certified" | "close" | "head" | "rule" | "search";
 
 export interface ShownView extends Stored.ShownView {

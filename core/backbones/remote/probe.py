@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.files import FilesLM
+from macd_studio.core.backbones.remote.moved import (
+    REPEATS,
+    change,
+    flat,
+    one_of,
+    padding,
+    rounding,
+)
 from macd_studio.core.backbones.remote.ways import (
     WHOLE,
     CommonWay,
@@ -23,6 +28,7 @@ from macd_studio.core.backbones.remote.ways import (
     Way,
 )
 from macd_studio.core.backbones.remote.wire import Said
+from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import RemoteError
 from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
@@ -30,7 +36,8 @@ from macd_studio.core.validation import shown
 LEAST_ERROR, LEAST_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
 """The least error that a log-probability is taken to have in the exact and in the common way, nats,
 and how often the noise counts. Views behind masks of level 0.75, rounded to 8 bits, moved those
-within 3 nats of the best by up to 0.031 (docs/remote.md)."""
+within 3 nats of the best by up to 0.031. The plain video is not rounded; its error is taken to be
+as large, as the server's arithmetic in normalising cannot be tried in 8 bits (docs/remote.md)."""
 TIMES_FLAT = 6.0
 """How often the change counts where pixels of 0 are moved by a step of 8 bits: 8 bits do not hold 0
 itself, and views that hold zeros were off by up to 3.9 times that change (docs/remote.md)."""
@@ -42,10 +49,8 @@ MOST_ERROR = 1e3
 """The largest ε that a trace holds; far below it nothing is certified any more."""
 LARGE = 0.1
 """ε from which on what makes it so large is told: at α = 1 a lead of 0.6 nats is not certified."""
-REPEATS, BESIDE = 3, 8
-"""How often a view is read again alone, and how many others are read beside it."""
-HEAD = 12.0
-"""Nats below the likeliest token within which noise counts: no cut reaches further down."""
+BESIDE = 8
+"""How many others a view is read beside."""
 EXACT = "the exact way: token ids and unrounded pixels"
 """What a server lacks that is asked by chat."""
 QUESTION = "What is in the video?"
@@ -70,7 +75,7 @@ class Sample:
 
     def moved(self, way: Way) -> float:
         """How far the server's log-probabilities near the likeliest are from these now, nats."""
-        return _change(self.said, _one(way, self.view, self.wanted))
+        return change(self.said, one_of(way, self.view, self.wanted))
 
 
 @dataclass(frozen=True)
@@ -101,13 +106,25 @@ class Server:
     flat: float = 0.0
     """The largest change where pixels of exactly 0, as behind full masks, are moved by the least
     that they may be off on the server: 0 where it takes normalised pixels as they are."""
+    padding: float = 0.0
+    """The same of pixels of the colour that padding has: the one nearest to 0 in a plain video. 0
+    in the common way too, where less than a step of 8 bits cannot be sent."""
+    resizes: bool = False
+    """Whether the server rounds a plain video, by a processor that resizes frames in 8 bits."""
     lacking: tuple[Lacking, ...] = ()
 
     @property
     def error(self) -> float:
-        """ε, the error that each log-probability is taken to have, nats."""
+        """ε, the error that each log-probability is taken to have in any view, nats."""
         times = TIMES_NOISE if self.exact else TIMES_FLAT
-        return min(MOST_ERROR, max(self.noise, TIMES_NOISE * self.rounding, times * self.flat))
+        own = self.video_error, TIMES_NOISE * self.rounding, times * self.flat
+        return min(MOST_ERROR, max(own))
+
+    @property
+    def video_error(self) -> float:
+        """ε_V, the same of the plain video: no mask covers it, and 8 bits hold it as it is."""
+        rounding = self.rounding if self.resizes else 0.0
+        return min(MOST_ERROR, max(self.noise, TIMES_NOISE * max(self.padding, rounding)))
 
     @property
     def noise(self) -> float:
@@ -117,13 +134,15 @@ class Server:
 
     @property
     def amplified(self) -> str:
-        """What is said where full masks make ε so large that few tokens are certified, else ""."""
+        """What is said where full masks make ε so large that few contrasted tokens are certified,
+        else ""."""
         if self.error <= LARGE or self.flat < max(self.alone, self.among, self.rounding):
             return ""
         option = " (start it with --no-mm-device-do-normalize, by which it stays 0)"
         return (
             "the model amplifies what the server makes of a pixel of exactly 0, as behind full"
             f" masks: log-probabilities change by {self.flat:.1e}, so few tokens are certified"
+            " where a second view counts"
             f"{option if self.exact else ''}"
         )
 
@@ -140,12 +159,14 @@ class Server:
         loss = "the question's loss can be read" if self.question else "no loss of the question"
         rounded = "" if self.exact else f", by {self.rounding:.1e} when pixels are rounded"
         flat = f", by {self.flat:.1e} when pixels of 0 are off" if self.flat else ""
+        flat += f", by {self.padding:.1e} when those of padding are" if self.padding else ""
         told = [
             f"{self.url}: vLLM {self.version}, model {self.model}",
             f"views are read {way}; prompts and frames are those made here",
             f"log-probabilities {most}{chosen}; {loss}",
             f"read again, log-probabilities change by {self.alone:.1e} alone and {self.among:.1e}"
-            f" beside others{rounded}{flat}, so {self.error:.1e} is taken as their error",
+            f" beside others{rounded}{flat}, so {self.video_error:.1e} is taken as their error in"
+            f" the video, and {self.error:.1e} in other views",
         ]
         told += [self.amplified] if self.amplified else []
         return [*told, *(f"not here: {one.what} ({one.option})" for one in self.lacking)]
@@ -221,13 +242,14 @@ def probe(
     if isinstance(way, CommonWay):
         _check_frames(way, encoded)
     wanted = Wanted(most if most != WHOLE else 20)
-    sample = Sample(view, wanted, _one(way, view, wanted))
+    sample = Sample(view, wanted, one_of(way, view, wanted))
     alone, among = _noise(way, lm, sample)
-    rounding = 0.0 if isinstance(way, ExactWay) else _rounding(way, view, wanted)
+    rounded = 0.0 if isinstance(way, ExactWay) else rounding(way, view, wanted)
+    padded = padding(way, view, wanted)
     found = Server(
         client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
-        vocabulary, chosen, question, alone, among, rounding, _flat(way, view, wanted),
-        tuple(lacking),
+        vocabulary, chosen, question, alone, among, rounded, flat(way, view, wanted), padded,
+        _resizes(way, lm), tuple(lacking),
     )  # fmt: skip
     return found, way, sample
 
@@ -236,7 +258,7 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
     exact = ExactWay(client, model, lm)
     try:
         exact.prepare([view])
-        _one(exact, view, Wanted(1))
+        one_of(exact, view, Wanted(1))
         return exact
     except RemoteError as error:
         if error.status not in (400, 404, 405, 422, 500, 501):
@@ -244,7 +266,7 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
         told = error
     common = CommonWay(client, model, lm)
     try:
-        _one(common, view, Wanted(1))
+        one_of(common, view, Wanted(1))
     except RemoteError as error:
         raise _refused(error) from error
     option = "start it with --enable-scale-out"
@@ -271,17 +293,12 @@ def _refused(error: RemoteError) -> RemoteError:
     return error
 
 
-def _one(way: Way, view: View, wanted: Wanted, tokens: Sequence[int] = ()) -> Said:
-    asked = way.row(view, tokens, wanted)
-    return way.read_row(view, tokens, way.client.all([asked])[0])
-
-
 def _most(way: Way, view: View, lacking: list[Lacking]) -> tuple[int, int]:
     """How many log-probabilities a token are given, and the vocabulary where all are."""
     refused = ""
     for top in TOPS:
         try:
-            said = _one(way, view, Wanted(top))
+            said = one_of(way, view, Wanted(top))
         except RemoteError as error:
             if error.status not in (400, 422):
                 raise
@@ -302,10 +319,10 @@ def _most(way: Way, view: View, lacking: list[Lacking]) -> tuple[int, int]:
 
 def _chosen(way: Way, view: View, most: int) -> bool:
     """Whether tokens may be named, and get the log-probabilities that they have in the row."""
-    top = _one(way, view, Wanted(5 if most == WHOLE else min(most, 5)))
+    top = one_of(way, view, Wanted(5 if most == WHOLE else min(most, 5)))
     ids = tuple(sorted(top.log_p))
     try:
-        named = _one(way, view, Wanted(ids=ids))
+        named = one_of(way, view, Wanted(ids=ids))
     except RemoteError as error:
         if error.status not in (400, 422):
             raise
@@ -366,56 +383,13 @@ def _noise(way: Way, lm: FilesLM, sample: Sample) -> tuple[float, float]:
     way.prepare(others)
     asked = [way.row(other, (), wanted) for other in [*others[:4], view, *others[4:]]]
     answers = way.client.all(asked)
-    return alone, _change(sample.said, way.read_row(view, (), answers[4]))
+    return alone, change(sample.said, way.read_row(view, (), answers[4]))
 
 
-def _rounding(way: Way, view: View, wanted: Wanted) -> float:
-    """The largest change where every value is dithered by a step of 8 bits, up or down or not."""
-    assert view.encoded is not None
-    assert view.video is not None
-    generator, step = torch.Generator().manual_seed(0), way.step(view.encoded)
-    shape = view.video.shape
-    moves = [step * torch.randint(-1, 2, shape, generator=generator) for _ in range(REPEATS)]
-    return _moved(way, view, wanted, moves)
+def _resizes(way: Way, lm: FilesLM) -> bool:
+    """Whether the server may resize frames in 8 bits otherwise than they would be here.
 
-
-def _flat(way: Way, view: View, wanted: Wanted) -> float:
-    """The largest change where pixels of 0 are moved by the way's step: of all frames, and of half.
-
-    Arithmetic and rounding move all zeros of a channel alike, which filters of a trained model may
-    add up: one copy is moved down, another by colour. In the third each value has a drawn sign.
+    Frames of the families that have an adapter of their own have the size that their processor
+    gives them, which leaves them as they are. In the exact way pixels are compared.
     """
-    assert view.encoded is not None
-    assert view.video is not None
-    step = way.step(view.encoded)
-    if not step.any():
-        return 0.0
-    shape, generator = view.video.shape, torch.Generator().manual_seed(0)
-    drawn = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1
-    signs = (-torch.ones(3, 1, 1), torch.tensor([1.0, -1.0, 1.0])[:, None, None], drawn)
-    found = []
-    for groups in (view.encoded.groups, view.encoded.groups[::2]):
-        at = [frame for group in groups for frame in group]
-        moves = [torch.zeros(shape) for _ in signs]
-        for move, sign in zip(moves, signs, strict=True):
-            move[at] = (step * sign).expand(shape)[at]
-        video = view.video.clone()
-        video[at] = 0
-        found.append(_moved(way, replace(view, video=video), wanted, moves))
-    return max(found)
-
-
-def _moved(way: Way, view: View, wanted: Wanted, moves: Sequence[Tensor]) -> float:
-    """The largest change of log-probabilities near the best when pixels are moved so."""
-    assert view.video is not None
-    views = [view, *(replace(view, video=view.video + move) for move in moves)]
-    answers = way.client.all([way.row(one, (), wanted) for one in views])
-    first, *rest = (way.read_row(v, (), a) for v, a in zip(views, answers, strict=True))
-    return max(_change(first, other) for other in rest)
-
-
-def _change(first: Said, again: Said) -> float:
-    best = max(first.log_p.values())
-    near = [i for i, value in first.log_p.items() if value > best - HEAD and i in again.log_p]
-    # told of other tokens alone: finite, as a trace holds ε, and more than any cut reaches
-    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else HEAD
+    return isinstance(way, CommonWay) and isinstance(lm, UniversalVLM)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -42,6 +43,16 @@ class Views:
 
     views: tuple[View, ...]
 
+    @property
+    def plain(self) -> bool:
+        """Whether each is its frames as they are, or a text alone."""
+        return all(
+            view.encoded is None
+            or view.video is None
+            or torch.equal(view.video, view.encoded.video)
+            for view in self.views
+        )
+
 
 class RemoteReader(Reader):
     """Reads through a server. `lm` has the model's files without weights, for prompts and pixels.
@@ -59,6 +70,7 @@ class RemoteReader(Reader):
             held_bytes=0,
             server=server.title,
             log_p_error=server.error,
+            video_log_p_error=server.video_error,
         )
         self.thought_marks, self.thinks = lm.thought_marks, lm.thinks
         able = {"times"} & lm.capabilities | {"batch"}
@@ -167,6 +179,10 @@ class RemoteReader(Reader):
         """See `Reader.prefill_text`."""
         prompt = (*text_prompt(self._lm, question), *thought)
         return Views((View(None, None, prompt, question),))
+
+    def reads_plainly(self, views: Views) -> bool:
+        """See `Reader.reads_plainly`."""
+        return views.plain
 
     def prompt_of(self, views: Views) -> Sequence[int]:
         """See `Reader.prompt_of`."""
