@@ -25,7 +25,9 @@ FILE = "docs/verified.md"
 ALL = ("core", "evals", "macd_studio", "macd_ui", "ratings", "toyworld", "viewer", "assets",
        "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
 """What nearly every check depends on."""
-BUILD = ("setup.py", "pyproject.toml", "locks", "scripts")
+BUILD = ("setup.py", "pyproject.toml", "locks")
+RESULTS = "bench/results"
+"""Figures, which a check may write: no check depends on them."""
 ELSEWHERE = (
     "tests/macd_ui/test_mcp.py", "tests/security/test_mcp.py",  # `make mcp-check` runs them
     "tests/evals/test_harnesses.py::test_the_installed_lmms_eval_says_the_same",  # wants an old av
@@ -51,10 +53,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "browser": ("tests/browser",),
 }  # fmt: skip
 """Part of `make test-all` → what pytest runs; a file is in the first part that names it."""
+USED = {"packages": ("scripts",), "small": ("scripts", "bench"), "browser": ("scripts",)}
+"""What the tests of a part use beside the product."""
 PART = "test-all PART="
 """How a check begins that runs a part."""
 CHECKS: dict[str, tuple[str, ...]] = {
-    **{PART + part: (*ALL, *BUILD) for part in PARTS},
+    **{PART + part: (*ALL, *BUILD, *USED.get(part, ())) for part in PARTS},
     "space-check": (*ALL, "bench/space.py", "bench/space_check.py", "bench/space_pages.py"),
     "mcp-check": (*ALL, "requirements-mcp.txt", "constraints-mcp.txt", "locks/mcp.txt"),
     "vllm-check": (
@@ -71,7 +75,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
         "bench/vllm_models.py",
     ),
     "test-matrix": ("core", "toyworld", "requirements.txt", "scripts/matrix.py", "tests/core"),
-    "test-pythons": (*ALL, *BUILD),
+    "test-pythons": (*ALL, *BUILD, "scripts"),
 }
 """Check, as `make` calls it → the files and folders that it guards; see `guards`."""
 HEAD = """# When each check last passed
@@ -162,7 +166,8 @@ def guards(check: str, file: str) -> bool:
     is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
     if check.startswith(PART) and is_test and file not in imported():
         return part_of(file) == check.removeprefix(PART)
-    return any(file == one or file.startswith(f"{one}/") for one in CHECKS[check])
+    guarded = any(file == one or file.startswith(f"{one}/") for one in CHECKS[check])
+    return guarded and not file.startswith(f"{RESULTS}/")
 
 
 @cache
@@ -234,8 +239,9 @@ def run(check: str, command: Sequence[str], root: Path = ROOT) -> int:
 
 
 def _commit(root: Path) -> str:
-    """The last commit; "" where a tracked file differs from it, this one aside."""
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{FILE}")
+    """The last commit; "" where a tracked file differs from it that no check writes."""
+    written = (f":!{FILE}", f":!{RESULTS}")
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written)
     done = _git(root, "rev-parse", "--short=10", "HEAD")
     return "" if changed.returncode or changed.stdout or done.returncode else done.stdout.strip()
 

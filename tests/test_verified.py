@@ -68,6 +68,18 @@ def test_uncommitted_changes_are_not_noted(tree, capsys):
     assert "not committed" in capsys.readouterr().err
 
 
+def test_figures_that_a_check_writes_are_no_change(tree):
+    (tree / "bench" / "results").mkdir(parents=True)
+    figures = tree / "bench" / "results" / "vllm.json"
+    figures.write_text("1")
+    commit(tree)
+    writes = [sys.executable, "-c", f"open({str(figures)!r}, 'w').write('2'); print('ok one')"]
+    assert verified.run("vllm-check", writes, tree) == 0
+    assert verified.rows(tree)["vllm-check"].is_pass
+    commit(tree)
+    assert not [told for told in verified.problems(tree) if "vllm-check" in told]
+
+
 def test_tests_are_counted(tree):
     (tree / "core" / "test_one.py").write_text(
         "import pytest\ndef test_a(): pass\n@pytest.mark.skip\ndef test_b(): pass\n"
