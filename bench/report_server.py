@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from macd_studio.core.backbones.remote.probe import Server
+
 Figures = dict[str, Any]
 INTRODUCTION = (
     "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn questions,"
@@ -21,9 +23,10 @@ OFF = (
     "Largest differences, nats: of log-probabilities within 3 nats of the best, and of the"
     " question's loss. The same pixels: in the common way the frames are rounded to 8 bits here,"
     " too; beside it against unrounded frames. Views: each video, and behind masks of level 0.75."
+    " Plain: as many views without masks, the video and the same with frames of padding, as they"
+    " are; ε_V is what certificates take the plain video's error to be, and ε that of other views."
     " Signs: of slopes that are decided, those with the sign of the exact gradient. Others: tokens"
-    " that are certified and are others in a run here, under the same masks. †: counted with an"
-    " error that left full masks out, which may be too small for views behind them."
+    " that are certified and are others in a run here, under the same masks."
 )
 UNKNOWN = "not measured"
 
@@ -41,8 +44,8 @@ def server_lines(figures: Figures | None) -> list[str]:
     ]
     heads = (
         "| model | way | views | log p, same pixels | loss, same pixels | log p, unrounded |"
-        " signs | undecided | certified tokens | others |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        " log p, plain | ε_V | ε | signs | undecided | certified tokens | others |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         "| model | way | requests a question | questions in turn | here, s each | server, s each |"
         " server over here | further questions at once, s each |",
         "|---|---|---|---|---|---|---|---|",
@@ -68,12 +71,14 @@ def _off(name: str, way: str, found: Figures) -> str:
     same = [f"{equal[k]:.1e}" if k in equal else UNKNOWN for k in ("log_p", "loss")]
     unrounded = "–" if way == "exact" else f"{reads['log_p']:.1e}"
     certified = tokens["certificates"].get("certified", 0)
-    earlier = "" if "flat" in found["server"] else " †"
+    plain = f"{reads['plain']['log_p']:.1e}" if "plain" in reads else UNKNOWN
+    server = Server(**found["server"])
     return (
         f"| {name} | {way} | {reads['reads']} | {' | '.join(same)} | {unrounded} |"
-        f" {signs['same_sign']} of {signs['decided']} | {signs['strengths'] - signs['decided']} of"
-        f" {signs['strengths']} | {certified} of {tokens['tokens']}{earlier} |"
-        f" {len(tokens['certified_and_other'])} |"
+        f" {plain} | {server.video_error:.1e} | {server.error:.1e} |"
+        f" {signs['same_sign']} of {signs['decided']} |"
+        f" {signs['strengths'] - signs['decided']} of {signs['strengths']} |"
+        f" {certified} of {tokens['tokens']} | {len(tokens['certified_and_other'])} |"
     )
 
 

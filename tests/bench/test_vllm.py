@@ -28,10 +28,17 @@ TOKENS = {
 }  # fmt: skip
 
 FOUND = {
-    "server": {"flat": 0.0},
-    "reads": {"reads": 12, "log_p": 0.02, "loss": 0.01, "rounded": {"log_p": 2e-6, "loss": 3e-7}},
+    "server": {
+        "url": "", "version": "0", "model": "tiny", "length": 0, "exact": False, "most": -1,
+        "vocabulary": 96, "chosen": True, "question": "prompt", "alone": 0.0, "among": 0.0,
+        "rounding": 0.03, "flat": 1.0,
+    },
+    "reads": {
+        "reads": 12, "log_p": 0.02, "loss": 0.01, "rounded": {"log_p": 2e-6, "loss": 3e-7},
+        "plain": {"log_p": 4e-6},
+    },
     "signs": {"strengths": 18, "decided": 10, "same_sign": 9},
-}
+}  # fmt: skip
 
 
 def figures(**changed):
@@ -43,15 +50,10 @@ def figures(**changed):
 
 def test_requests_and_seconds_stand_beside_local_ones():
     shown = report.server_lines(figures())
-    assert (
-        "| tiny | common | 12 | 2.0e-06 | 3.0e-07 | 2.0e-02 | 9 of 10 | 8 of 18 | 90 of 100 | 0 |"
-        in shown
-    )
+    row = "| tiny | common | 12 | 2.0e-06 | 3.0e-07 | 2.0e-02 | 4.0e-06 | 5.0e-02 | 6.0e+00 |"
+    assert f"{row} 9 of 10 | 8 of 18 | 90 of 100 | 0 |" in shown
     assert shown[-1] == "Measured: tiny on 2 cores of an x, 2026-01-01."
     assert shown[-3] == "| tiny | common | 50 | 20 | 1.50 | 3.00 | 2.0× | 10, 4 at once: 1.50 |"
-    earlier = figures()
-    earlier["models"]["tiny"]["common"] = earlier["models"]["tiny"]["common"] | {"server": {}}
-    assert any("| 90 of 100 † | 0 |" in line for line in report.server_lines(earlier))
     alone = figures(together={"questions": 0, "at_once": 4, "seconds": 0.0})
     assert report.server_lines(alone)[-3].endswith("| not measured |")
     assert "not measured" in report.server_lines(None)
