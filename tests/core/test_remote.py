@@ -438,8 +438,9 @@ def test_a_trace_of_one_error_is_certified_by_it_in_every_view(exact, tmp_path):
     assert "for every error up to 100 nats" in as_text(again)
 
 
-def test_the_first_view_of_a_server_is_the_plain_video(exact, toyworld, asked):
-    """Its error holds of nothing else: a first view behind masks is refused, another prompt not."""
+@pytest.mark.long
+def test_the_first_view_of_every_method_is_the_plain_video(exact, asked):
+    """Or that under another prompt: its error holds of nothing else."""
     options = RunOptions(ascent=AscentOptions(gradient="difference"))
     context = MethodContext(exact, encoded_by(exact, asked), asked.tracks, options)
     refused = []
@@ -452,12 +453,20 @@ def test_the_first_view_of_a_server_is_the_plain_video(exact, toyworld, asked):
         else:
             assert exact.reads_plainly(views.base), method.name
     assert not any("first view" in why for why in refused)
-    masked = SecondView(base=context.prefill(context.encoded.video * 0.5))
+
+
+def test_another_first_view_than_the_plain_video_is_refused_under_a_server(exact, toyworld, asked):
+    far, near = (
+        MethodContext(lm, encoded_by(lm, asked), asked.tracks, RunOptions())
+        for lm in (exact, toyworld)
+    )
+    masked = SecondView(base=exact.prefill(far.encoded, far.encoded.video * 0.5))
     with pytest.raises(NotApplicable, match="not the video as it is"):
-        decoding_views(context, METHODS["baseline"], masked)
-    here = MethodContext(toyworld, encoded_by(toyworld, asked), asked.tracks, options)
-    masked = SecondView(base=here.prefill(here.encoded.video * 0.5))
-    assert decoding_views(here, METHODS["baseline"], masked).base is masked.base
+        decoding_views(far, METHODS["baseline"], masked)
+    for plain in (exact.prefill(far.encoded, far.encoded.video.clone()), far.prefill_text()):
+        decoding_views(far, METHODS["baseline"], SecondView(base=plain))
+    masked = SecondView(base=near.prefill(near.encoded.video * 0.5))
+    assert decoding_views(near, METHODS["baseline"], masked).base is masked.base
 
 
 def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
