@@ -18,11 +18,7 @@ from macd_studio.core.backbones.remote.files import normalised_apart
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
-from macd_studio.core.decoding.certificate import (
-    certificates,
-    errors_in,
-    least_beta,
-)
+from macd_studio.core.decoding.certificate import certificates, errors_in, least_beta
 from macd_studio.core.errors import (
     BackboneError,
     BackboneNotFound,
@@ -370,12 +366,6 @@ def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyw
     assert any("--gradient difference" in warning for warning in trace.warnings)
     with pytest.raises(NotApplicable, match="Leave --gradient difference out"):
         run(lm)
-
-
-def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
-    server = opened(FakeVLLM(toyworld, noise=0.01)).server
-    assert server.alone > 1e-3
-    assert server.error == pytest.approx(3 * max(server.alone, server.among, server.flat))
 
 
 @pytest.mark.parametrize(

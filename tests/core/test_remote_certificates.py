@@ -79,3 +79,9 @@ def test_another_first_view_than_the_plain_video_is_refused_under_a_server(exact
         decoding_views(far, METHODS["baseline"], SecondView(base=plain))
     masked = SecondView(base=near.prefill(near.encoded.video * 0.5))
     assert decoding_views(near, METHODS["baseline"], masked).base is masked.base
+
+
+def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
+    server = opened(FakeVLLM(toyworld, noise=0.01)).server
+    assert server.alone > 1e-3
+    assert server.error == pytest.approx(3 * max(server.alone, server.among, server.flat))
