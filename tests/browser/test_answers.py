@@ -12,7 +12,7 @@ from macd_studio.core.decoding.contrast import kept_candidates
 from macd_studio.core.records import Thought
 from macd_studio.core.rows import log_partition
 from macd_studio.core.traces.bundle import pack, unpack
-from macd_studio.core.types import TokenStep
+from macd_studio.core.types import StepWeights, TokenStep
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
 
@@ -65,6 +65,23 @@ def answered(baseline, macd, other=1):
 def visible_tokens(page, method):
     strip = page.locator(f".mv-strip[data-method={method}] .mv-token")
     return [t.inner_text() for t in strip.all() if t.is_visible()]
+
+
+@pytest.mark.parametrize(
+    ("errors", "unsure"),
+    [((8.5, 0.05), (0, 1)), ((8.5, 0.0), (1, 1)), ((0.05, 0.0), (0, 0)), ((0.0, 0.0), (0, 0))],
+)
+def test_tokens_of_a_server_are_certified_by_the_error_of_each_view(bare, errors, unsure):
+    """The baseline leads by 5 nats in the video; MACD's token needs its second view."""
+    trace = answered([0, END], [0, END])
+    record = replace(trace.backbone, log_p_error=errors[0], video_log_p_error=errors[1])
+    plain = trace.answers["baseline"]
+    tokens = tuple(replace(token, weights=StepWeights()) for token in plain.tokens)
+    answers = trace.answers | {"baseline": replace(plain, rule="plain", tokens=tokens)}
+    page = show(bare, replace(trace, backbone=record, answers=answers))
+    for method, wanted in zip(("baseline", "macd"), unsure, strict=True):
+        token = page.locator(f".mv-strip[data-method={method}] .mv-token").first
+        assert token.evaluate("(e) => e.classList.contains('mv-unsure')") == bool(wanted)
 
 
 def test_end_tokens_are_hidden_until_they_are_asked_for(bare):

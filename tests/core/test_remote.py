@@ -18,12 +18,7 @@ from macd_studio.core.backbones.remote.files import normalised_apart
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
-from macd_studio.core.decoding.certificate import (
-    certificates,
-    count_certified,
-    errors_in,
-    least_beta,
-)
+from macd_studio.core.decoding.certificate import certificates, errors_in, least_beta
 from macd_studio.core.errors import (
     BackboneError,
     BackboneNotFound,
@@ -33,15 +28,9 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
-from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, RunOptions
-from macd_studio.core.records import BackboneRecord
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.order import decoding_views
 from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json, as_table, as_text
-from macd_studio.core.views import SecondView
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.gallery.runs import read_run
 from macd_studio.macd_ui.gallery.site import index_page
@@ -379,12 +368,6 @@ def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyw
         run(lm)
 
 
-def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
-    server = opened(FakeVLLM(toyworld, noise=0.01)).server
-    assert server.alone > 1e-3
-    assert server.error == pytest.approx(3 * max(server.alone, server.among, server.flat))
-
-
 @pytest.mark.parametrize(
     "name",
     ["vllm:", "vllm:ftp://a:1", "vllm:http://", "vllm:http://u:p@h:1", "vllm:http://h:x/m",
@@ -416,48 +399,6 @@ def test_what_is_certified_is_said_in_summary_json_and_file(exact, tmp_path):
     assert payload(near)["trace"]["log_p_errors"] is None
     assert "certificate" not in as_json(near)["answers"]["macd"]["tokens"][0]
     assert "Certified" not in as_text(near)
-
-
-def test_a_trace_of_one_error_is_certified_by_it_in_every_view(exact, tmp_path):
-    """As older versions wrote it; 100 nats certify nothing, in the plain video neither."""
-    trace = run(exact)
-    apart = replace(trace.backbone, log_p_error=100.0, video_log_p_error=1e-3)
-    assert "0.001 nats in the video and 100 nats in other views" in as_text(
-        replace(trace, backbone=apart)
-    )
-    counted = count_certified(replace(trace, backbone=apart), trace.answers["baseline"])
-    assert counted[0] == counted[1] > 0
-    old = apart.as_dict()
-    del old["video_log_p_error"]
-    again = load(
-        save(replace(trace, backbone=BackboneRecord.from_dict(old)), tmp_path / "old.macd")
-    )
-    assert "video_log_p_error" not in again.backbone.as_dict()
-    assert errors_in(again) == (100.0, 100.0)
-    assert count_certified(again, again.answers["baseline"])[0] == 0
-    assert "for every error up to 100 nats" in as_text(again)
-
-
-def test_the_first_view_of_a_server_is_the_plain_video(exact, toyworld, asked):
-    """Its error holds of nothing else: a first view behind masks is refused, another prompt not."""
-    options = RunOptions(ascent=AscentOptions(gradient="difference"))
-    context = MethodContext(exact, encoded_by(exact, asked), asked.tracks, options)
-    refused = []
-    for method in METHODS.values():
-        try:
-            context.need(*method.needs)
-            views = decoding_views(context, method)
-        except NotApplicable as error:
-            refused.append(str(error))
-        else:
-            assert exact.reads_plainly(views.base), method.name
-    assert not any("first view" in why for why in refused)
-    masked = SecondView(base=context.prefill(context.encoded.video * 0.5))
-    with pytest.raises(NotApplicable, match="not the video as it is"):
-        decoding_views(context, METHODS["baseline"], masked)
-    here = MethodContext(toyworld, encoded_by(toyworld, asked), asked.tracks, options)
-    masked = SecondView(base=here.prefill(here.encoded.video * 0.5))
-    assert decoding_views(here, METHODS["baseline"], masked).base is masked.base
 
 
 def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
