@@ -33,8 +33,6 @@ PYTHON ?= python3
 ARGS ?=
 # more than the cores: the browser's tests wait for the page much of their time
 WORKERS ?= 3
-# as core/system/process.py sets it in our own programs, for tests and benchmarks too
-export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 

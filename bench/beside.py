@@ -1,4 +1,4 @@
-"""Detection while others want the cores: threads that sleep while they wait, over OpenMP's default.
+"""Detection while others want the cores: how threads wait for each other, as our programs set it.
 
 Each run is a process of its own, since OpenMP reads how threads wait once, at its start.
 """
@@ -13,47 +13,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.server import ROOT
-from macd_studio.core.system.process import WAITING
+from macd_studio.core.system.process import MOST_SPINS, POLICY, SPINS
 
-FRAMES, LIMIT_S = 8, 600.0
-"""Frames of a run after the first batch, and how long one may take."""
-POLICIES = {"sleeping": {WAITING: "PASSIVE"}, "default": {}}
-"""How threads wait: as our programs set it, and as OpenMP does, which spins for a while."""
-PROGRAM = f"""
+CORES, LIMIT_S = os.cpu_count() or 1, 600.0
+"""`LIMIT_S`: how long one run may take."""
+SETTINGS = {"ours": {SPINS: MOST_SPINS}, "default": {}, "sleeping": {POLICY: "PASSIVE"}}
+"""How threads wait: as our programs set it, as OpenMP does, and without spinning at all."""
+PROGRAM = """
+import sys
 from bench.detect import subject, timed
 from macd_studio.core.options import DetectOptions
 
 frames, detector = subject()
 list(detector.detect(frames[:8], DetectOptions()))
-print(timed(lambda: list(detector.detect(frames[:{FRAMES}], DetectOptions())))[0])
+print(timed(lambda: list(detector.detect(frames[:int(sys.argv[1])], DetectOptions())))[0])
 """
 BUSY = "while True: pass"
 
 
-def measure(runs: int = 3) -> dict[str, float]:
+def measure() -> dict[str, float]:
     """Median ratios of runs taken in turn: alone, and beside as many busy processes as cores."""
     out = {}
-    for name, others in (("alone", 0), ("beside", os.cpu_count() or 1)):
-        seconds: dict[str, list[float]] = {how: [] for how in POLICIES}
+    for name, others, frames, runs in (("alone", 0, 24, 7), ("beside", CORES, 12, 5)):
+        seconds: dict[str, list[float]] = {how: [] for how in SETTINGS}
         with busy(others):
             for _ in range(runs):
-                for how, setting in POLICIES.items():
-                    seconds[how].append(_run(setting))
+                for how, setting in SETTINGS.items():
+                    seconds[how].append(_run(setting, frames))
         middle = {how: statistics.median(values) for how, values in seconds.items()}
-        out[f"detect_{name}_sleeping_over_default"] = round(
-            middle["sleeping"] / middle["default"], 3
-        )
-        if others:
-            for how in POLICIES:
-                key = f"detect_{how}_beside_ms"
-                out[key] = round(1000 * middle[how] / FRAMES, 1)
+        for how in ("default", "sleeping"):
+            out[f"detect_{name}_over_{how}"] = round(middle["ours"] / middle[how], 3)
     return out
 
 
-def _run(setting: dict[str, str]) -> float:
-    plain = {name: value for name, value in os.environ.items() if name != WAITING}
+def _run(setting: dict[str, str], frames: int) -> float:
+    """Seconds of so many frames, after a first batch."""
+    plain = {name: value for name, value in os.environ.items() if name not in (SPINS, POLICY)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=plain | setting,
+        [sys.executable, "-c", PROGRAM, str(frames)], cwd=ROOT, env=plain | setting,
         capture_output=True, text=True, check=True, timeout=LIMIT_S,
     )  # fmt: skip
     return float(done.stdout.splitlines()[-1])

@@ -159,9 +159,11 @@ TABLES: dict[str, Rows] = {
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
         "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
         "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
-        "detection, threads that sleep while they wait over OpenMP's default, alone":
-            "detect_alone_sleeping_over_default",
-        "the same beside as many busy processes as cores": "detect_beside_sleeping_over_default",
+        "detection, threads waiting as ours over OpenMP's default": "detect_alone_over_default",
+        "the same over threads that sleep at once": "detect_alone_over_sleeping",
+        "beside as many busy processes as cores, ours over the default":
+            "detect_beside_over_default",
+        "the same over threads that sleep at once, beside them": "detect_beside_over_sleeping",
     },
     "A process on the CPU, models of true size with random weights, 8 frames": {
         f"{title}, {kind.replace('_', ' ')}, {dtype}: {what}": f"{key_of(name, kind, dtype)}_{end}"

@@ -135,7 +135,7 @@ class Space:
 
     def _environment(self) -> dict[str, str]:
         home, temporary = map(str, self.writable)
-        kept = {k: os.environ[k] for k in ("PATH", "LANG", "OMP_WAIT_POLICY") if k in os.environ}
+        kept = {k: os.environ[k] for k in ("PATH", "LANG") if k in os.environ}
         return kept | self._network | {
             "HOME": home,
             "TMPDIR": temporary,

@@ -1,9 +1,10 @@
 """What the C libraries do with threads and memory in a program that is this project's own.
 
-Threads of PyTorch that wait for each other spin, by default. Where another process wants the cores,
-as a browser beside the page or a second run does, they hold the cores that the others of them need:
-117 frames were detected in 6 s on two idle cores, and in 34 and 158 s while tests ran on them; with
-threads that sleep, in 7.3 and 7.8 s beside the same tests. `python -m bench beside` measures it.
+Threads of PyTorch that wait for each other spin for about a millisecond, by default. Where another
+process wants the cores, as a browser beside the page or a second run does, they hold the cores that
+the others of them need, and a detection takes up to twenty times as long. Threads that sleep at
+once make it a fifth slower on idle cores. Those that spin for a few microseconds first are about as
+fast as the better of both in either case (`python -m bench beside`).
 
 glibc keeps freed blocks for later ones, so that a process grows to the sum of what its stages held
 and never shrinks: SmolVLM2-256M, float32, 8 frames, low memory: 6.3 GB where 3.0 are in use at
@@ -27,8 +28,10 @@ THRESHOLD = 64 * 1024
 """Bytes; glibc's own grows up to 32 MB as blocks are freed."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
-WAITING = "OMP_WAIT_POLICY"
-"""The variable of OpenMP's runtime, which reads it once, when PyTorch is imported."""
+SPINS, MOST_SPINS = "GOMP_SPINCOUNT", "1000"
+"""The variable of GNU's OpenMP, which reads it once, when PyTorch is imported, and our value."""
+POLICY = "OMP_WAIT_POLICY"
+"""OpenMP's own variable, for somebody who wants another."""
 
 _ours = False
 
@@ -36,11 +39,12 @@ _ours = False
 def own_process() -> None:
     """Says that this process, and what it starts, runs a program of the project.
 
-    To be called before PyTorch is imported. What the environment says of `WAITING` stands.
+    To be called before PyTorch is imported. What the environment says of waiting threads stands.
     """
     global _ours
     _ours = True
-    os.environ.setdefault(WAITING, "PASSIVE")
+    if POLICY not in os.environ:
+        os.environ.setdefault(SPINS, MOST_SPINS)
 
 
 def return_freed(parameters: int) -> bool:

@@ -260,10 +260,10 @@ export interface Answer extends Stored.Answer {
   cannot_redecode?: string;
 }
 
-/** What can be said of a token of a model that a server holds, see core/decoding/certificate.py. */
 /** Nats: of the plain video, and of any other view. */
 export interface LogPErrors { video: number; second: number }
 
+/** What can be said of a token of a model that a server holds, see core/decoding/certificate.py. */
 export type Certificate = "certified" | "close" | "head" | "rule" | "search";
 
 export interface ShownView extends Stored.ShownView {
