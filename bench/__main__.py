@@ -20,6 +20,8 @@ WORKERS = RESULTS.with_name("workers.json")
 """What `bench.workers` wrote, which runs by itself."""
 VLLM = RESULTS.with_name("vllm.json")
 """What `bench.vllm_check` wrote, which runs by itself too."""
+GPU = RESULTS.with_name("gpu.json")
+"""What `bench.gpu_check` wrote, which runs where there is a GPU."""
 PARTS = (
     "ingest",
     "detect",

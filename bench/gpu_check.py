@@ -1,17 +1,21 @@
 """Runs every family on CUDA with random weights: what it computes, what it takes, what it holds.
 
-`make gpu-check`. Nothing is downloaded. The same weights of a few layers are run on the CPU in
+`make gpu-check`. Nothing is downloaded. The embedded model runs the shipped examples again
+(`bench.gpu_shipped`). Of every family the same weights of a few layers are run on the CPU in
 float32 and on the device in float32 and bfloat16, and compared (`compare`); the whole model is run
-in bfloat16 and measured (`check`). The tables go into docs/backbones.md. `--device cpu` takes the
-same way on a CPU, with two layers of each kind and few words, and leaves the document alone. Exit
+in bfloat16 and measured (`check`). `bench.deep` follows. What was found is kept in
+bench/results/gpu.json, and the tables go into docs/backbones.md and docs/bench.md. `--device cpu`
+takes the same way on a CPU, with two layers of each kind and few words, and keeps nothing. Exit
 codes: 0 all families ran and agree, 1 one did not, 2 there is no such device.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import platform
+import statistics
 import sys
 import time
 import traceback
@@ -24,8 +28,11 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
 
+from bench import deep, gpu_shipped
+from bench.__main__ import GPU
 from bench.counted import peak_bytes
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.catalogue import planned
@@ -79,39 +86,63 @@ TOLERANCES = {
 }
 """Against float32 on the CPU. bfloat16 keeps 8 bits, and the gradient goes through every layer."""
 TOKENS, FRAMES, SIDE = 8, 8, 280
+RUNS = 3
+"""Measured runs of a stage on CUDA, after one that loads its kernels."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Checks the families; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu_check", description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--out", type=Path, default=Path("runs/gpu-check.json"))
+    parser.add_argument("--out", type=Path, help="by default runs/gpu-check.json, or what is kept")
     parser.add_argument("--frames", type=int, default=FRAMES)
-    parser.add_argument("--only", choices=list(MODELS), help="one model instead of all")
+    parser.add_argument("--only", choices=list(MODELS), help="one model and nothing else")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         print("error: there is no CUDA device here. Try --device cpu.", file=sys.stderr)
         return 2
-    report: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames, "models": {}}
+    whole = args.device == "cuda" and args.only is None and args.frames == FRAMES
+    out = args.out or (GPU if whole else Path("runs/gpu-check.json"))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames}
+    for part, found in _parts(args.device, args.frames, args.only):
+        report |= {part: found}
+        out.write_text(json.dumps(report, indent=1) + "\n")  # what comes after may fail
+    print(json.dumps(report, indent=1))
+    if whole:
+        DOCS.write_text(with_table(DOCS.read_text(), report))
+    wrong = [m for m in report["models"].values() if "error" in m]
+    wrong += [one for one in report.get("shipped", {}).values() if not one["holds"]]
+    return 1 if wrong else 0
+
+
+def _parts(device: str, frames: int, only: str | None) -> Iterator[tuple[str, Any]]:
+    """The parts of the report, each as far as it is known."""
+    if only is None:
+        yield "shipped", gpu_shipped.measure(device)
+    models: dict[str, Any] = {}
     for name, share in MODELS.items():
-        if args.only not in (None, name):
+        if only not in (None, name):
             continue
         print(f"  {name}", file=sys.stderr, flush=True)
         try:
-            report["models"][name] = check(name, args.device, share, args.frames)
-            agreement = compare(name, args.device, args.frames)
-            report["models"][name]["agreement"] = agreement
+            models[name] = check(name, device, share, frames)
+            models[name]["agreement"] = agreement = compare(name, device, frames)
             assert all(one["holds"] for one in agreement.values()), f"CPU and device: {agreement}"
         except Exception as error:  # the other families are still of interest
             traceback.print_exc()
-            report["models"][name] = {"error": f"{type(error).__name__}: {error}"}
-        _forget(args.device)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
-    if args.device == "cuda" and args.only is None:
-        DOCS.write_text(with_table(DOCS.read_text(), report))
-    return 1 if any("error" in m for m in report["models"].values()) else 0
+            models[name] = {"error": f"{type(error).__name__}: {error}"}
+        _forget(device)
+        yield "models", models
+    if only is None and device == "cuda":
+        yield "deep", [*_deep_before(), deep.measure()]
+
+
+def _deep_before() -> list[dict[str, float]]:
+    """What `bench.deep` measured on GPUs of this name before: hosts are not equally fast."""
+    kept = json.loads(GPU.read_text()) if GPU.exists() else {}
+    same = kept.get("machine", {}).get("name") == torch.cuda.get_device_name()
+    return kept.get("deep", []) if same else []
 
 
 def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
@@ -131,8 +162,8 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         _draw(lm, device)
     stages: dict[str, Any] = {}
 
-    def staged(stage: str, call: Callable[[], Any]) -> Any:
-        result, stages[stage] = _measured(lm, device, call)
+    def staged(stage: str, call: Callable[..., Any], make: Callable[[], Any] | None = None) -> Any:
+        result, stages[stage] = _measured(lm, device, call, make)
         return result
 
     clip, tracks = sample_clip(frames, SIDE), sample_tracks(frames)
@@ -141,13 +172,10 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     assert encoded.video.device.type == device
     base = staged("prefill", lambda: lm.prefill(encoded, encoded.video))
     last: dict[str, AscentStep] = {}
-    cases = {memory: _case(lm, clip, tracks, memory) for memory in ("normal", "low")}
-    for memory, case in cases.items():
-        assert case.base is not None
-        steps = staged(f"ascent_{memory}", partial(case.ascent, case.options.mask))
-        last[memory] = steps[-1]
+    for memory in ("normal", "low"):
+        last[memory] = staged(f"ascent_{memory}", _step, partial(_read, lm, clip, tracks, memory))
+    case = _read(lm, clip, tracks, "normal")
     _assert_same_slopes(last["normal"], last["low"])
-    case = cases["normal"]
     whole = replace(
         case.counterfactual(case.options.mask),
         level=np.ones(len(tracks)),
@@ -159,7 +187,8 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         prune = Prune(1, 0.5)
         others_of.append([staged("pruned_view", lambda: case.prefill(encoded.video, prune))])
     options = DecodeOptions(max_tokens=TOKENS)
-    rule = Linear(case.options.contrast)
+    # one candidate: drawn weights leave thousands open, and each would be recorded with its text
+    rule = Linear(replace(case.options.contrast, beta=1.0))
     decoded = staged("decode", lambda: list(decode(lm, base, others, rule, options)))
     for second in others_of:
         assert len(list(decode(lm, base, second, rule, replace(options, max_tokens=2)))) > 0
@@ -276,9 +305,11 @@ def with_table(text: str, report: dict[str, Any] | None = None) -> str:
 
 def _tables(report: dict[str, Any]) -> Iterator[str]:
     machine = report["machine"]
+    packages = f"torch {machine['torch']}, transformers {machine['transformers']}"
     yield (
-        f"{machine['name']}, torch {machine['torch']}, {report['frames']} frames of"
-        f" {SIDE} × {SIDE}."
+        f"{machine['name']}, {machine['date']}, {packages}, random weights, {report['frames']}"
+        f" frames of {SIDE} × {SIDE}; times are medians of {RUNS} runs after one that is not"
+        " measured. Peaks are those of PyTorch's allocator, less what the check itself holds."
     )
     yield ""
     yield (
@@ -299,11 +330,24 @@ def _tables(report: dict[str, Any]) -> Iterator[str]:
         peak = f"{macd['peak_gb']:.1f} GB, {f'{plan:.1f} GB' if plan else '–'}"
         times = f"{macd['ms']:.0f} | {stages['decode']['ms_per_token']:.0f}"
         yield f"| `{name}` | {' | '.join(cells)} | {times} | {peak} |"
+    yield ""
+    yield from gpu_shipped.lines(report["shipped"])
 
 
 def _case(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:
     options = RunOptions(ascent=AscentOptions(memory=memory))  # type: ignore[arg-type]
     return MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
+
+
+def _read(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:
+    """A case whose video was read, and nothing else."""
+    case = _case(lm, clip, tracks, memory)
+    _ = case.base
+    return case
+
+
+def _step(case: MethodContext) -> AscentStep:
+    return case.ascent(case.options.mask)[-1]
 
 
 def _macd(lm: Backbone, clip: Any, tracks: Any, memory: str) -> ViewBatch:
@@ -339,25 +383,45 @@ def _assert_crop_repeats(lm: Backbone, base: Any, others: Any) -> None:
     assert np.allclose(first, again, rtol=0.05, atol=0.05), "a cropped cache steps differently"
 
 
-def _measured(lm: Backbone, device: str, call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+def _measured(
+    lm: Backbone, device: str, call: Callable[..., Any], make: Callable[[], Any] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """What a stage gives, its milliseconds, and the peak of the weights and of all it makes.
+
+    make: builds what `call` is given, anew for each run, where a second one would find it cached.
+    """
     result: list[Any] = []
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-    began = time.perf_counter()
-    if device == "cuda":
-        result.append(call())
-        torch.cuda.synchronize()
-        peak = torch.cuda.max_memory_allocated()
-    else:
-        peak = peak_bytes(lm.model, lambda: result.append(call()))
-    spent = 1000 * (time.perf_counter() - began)
-    return result[0], {"ms": round(spent, 1), "peak_gb": round(peak / 1e9, 3)}
+    spent: list[float] = []
+    peak = 0
+    for _ in range(1 + RUNS if device == "cuda" else 1):
+        result.clear()
+        given = [] if make is None else [make()]
+        if device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            held, began = torch.cuda.memory_allocated(), time.perf_counter()
+            result.append(call(*given))
+            torch.cuda.synchronize()
+            spent.append(time.perf_counter() - began)
+            weights = sum(p.untyped_storage().nbytes() for p in lm.model.parameters())
+            peak = torch.cuda.max_memory_allocated() - held + weights
+        else:
+            began = time.perf_counter()
+            peak = peak_bytes(lm.model, lambda: result.append(call(*given)))  # noqa: B023
+            spent.append(time.perf_counter() - began)
+    median = 1000 * statistics.median(spent[-RUNS:])
+    return result[0], {"ms": round(median, 1), "peak_gb": round(peak / 1e9, 3)}
 
 
 def _machine(device: str) -> dict[str, str]:
     name = torch.cuda.get_device_name() if device == "cuda" else platform.processor()
-    return {"device": device, "name": name or "unknown", "torch": torch.__version__}
+    return {
+        "device": device,
+        "name": name or "unknown",
+        "torch": torch.__version__.split("+")[0],
+        "transformers": transformers.__version__,
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def _forget(device: str) -> None:

@@ -13,7 +13,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from bench import history
-from bench.__main__ import RESULTS, VLLM, WORKERS
+from bench.__main__ import GPU, RESULTS, VLLM, WORKERS
 from bench.memory import CASES, key_of
 from bench.report_server import server_lines
 from macd_studio.core.text.numbers import with_interval
@@ -27,9 +27,10 @@ COUNTED = (
 )
 DEEP = (
     "Random weights in bfloat16, 8 frames of 280², reading and 32 tokens: `make bench ARGS=deep`."
-    " On the CPU one run each, so that differences of a fifth mean nothing; on a GPU medians of 5."
-    " Peak memory is the bytes of tensors that live at once, weights included. Beside it what the"
-    " paper reports for trained weights on an A100, with other frames and answers."
+    " On the CPU one run each, so that differences of a fifth mean nothing; on a GPU"
+    " (`make gpu-check`, {}) medians of 5, the least and the largest. Peak memory is the bytes of"
+    " tensors that live at once, weights included. Beside it what the paper reports for trained"
+    " weights on an A100, with other frames and answers."
 )
 SLOWER = (
     "Ratios of times, each beside the one measured before it on a processor of that name with as"
@@ -325,6 +326,7 @@ def page(
     figures: dict[str, Any],
     workers: dict[str, Any] | None = None,
     server: dict[str, Any] | None = None,
+    gpu: dict[str, Any] | None = None,
 ) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
     machine, last = figures["machine"], ", ".join(figures.get("last", ["nothing"]))
@@ -355,10 +357,16 @@ def page(
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
         cells = [_share(figures, f"agreement_{kind}_{what}") for what in ("objects", "frames")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "## Qwen2.5-VL-3B, the whole of it, over plain decoding", "", DEEP]
+    there = gpu["deep"] if gpu else []
+    told = "not measured"
+    if gpu:
+        told = f"{gpu['machine']['name']}, {gpu['machine']['date']}, {len(there)} runs of it"
+    lines += ["", "## Qwen2.5-VL-3B, the whole of it, over plain decoding", "", DEEP.format(told)]
     lines += ["", "| what | on the CPU | on a GPU | paper |", "|---|---|---|---|"]
     for name, key in WHOLE.items():
-        cells = [_shown(figures, f"{key}_cpu"), _shown(figures, key.removesuffix("_3b") + "_gpu")]
+        on_gpu = f"{key.removesuffix('_3b')}_gpu"
+        shown = sorted({_shown(one, on_gpu) for one in there})
+        cells = [_shown(figures, f"{key}_cpu"), " to ".join([*shown[:1], *shown[1:][-1:]])]
         lines.append(f"| {name} | {' | '.join(cells)} | {PAPER.get(name, '–')} |")
     return "\n".join([*lines, ""])
 
@@ -407,9 +415,8 @@ def main() -> None:
     figures = json.loads(RESULTS.read_text())
     draw(figures)
     draw_lazy(figures)
-    workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
-    server = json.loads(VLLM.read_text()) if VLLM.exists() else None
-    (DOCS / "bench.md").write_text(page(figures, workers, server), encoding="utf-8")
+    others = [json.loads(f.read_text()) if f.exists() else None for f in (WORKERS, VLLM, GPU)]
+    (DOCS / "bench.md").write_text(page(figures, *others), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -157,10 +157,10 @@ def test_the_honest_table_is_the_reports():
 
 
 def test_the_measured_figures_are_the_bench_s():
-    from bench.report import RESULTS, VLLM, WORKERS, page
+    from bench.report import GPU, RESULTS, VLLM, WORKERS, page
 
     told = (ROOT / "docs" / "bench.md").read_text()
-    others = [json.loads(p.read_text()) if p.exists() else None for p in (WORKERS, VLLM)]
+    others = [json.loads(p.read_text()) if p.exists() else None for p in (WORKERS, VLLM, GPU)]
     assert told == page(json.loads(RESULTS.read_text()), *others)
     section = README.split("## What it costs")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]

@@ -3,12 +3,18 @@
 import json
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from bench import gpu_check
+from bench import gpu_check, gpu_shipped
+from bench.__main__ import GPU
+from bench.report import page
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.system.shipped import assets
+from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import AscentStep
 
 
@@ -19,12 +25,20 @@ def test_without_cuda_it_ends_with_2_and_a_line(monkeypatch, capsys, tmp_path):
     assert not (tmp_path / "x.json").exists()
 
 
+@pytest.fixture
+def shipped_holds(monkeypatch):
+    one = {"examples": 1, "levels": 1, "tokens": 1, "gradient": 0.0, "holds": True}
+    monkeypatch.setattr(gpu_shipped, "measure", lambda _: {"float32": dict(one)})
+    return one
+
+
 def test_one_family_of_each_is_checked():
     families = [gpu_check.DIMENSIONS[name]["family"] for name in gpu_check.MODELS]
     own = ["internvl", "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "smolvlm"]
     assert sorted(families) == sorted([*own, "qwen3_5", "llava_onevision"])
 
 
+@pytest.mark.usefixtures("shipped_holds")
 def test_a_model_that_fails_is_told_and_the_exit_code_is_1(monkeypatch, capsys, tmp_path):
     def fail(*_):
         raise AssertionError("the gradient is not finite")
@@ -113,29 +127,74 @@ def test_what_may_differ_and_what_not(changes, holds):
     assert gpu_check.difference(computed(), computed(**changes), allowed)["holds"] == holds
 
 
-def test_what_was_found_is_written_into_the_document():
+def test_the_document_holds_what_was_measured():
+    text, report = gpu_check.DOCS.read_text(), json.loads(GPU.read_text())
+    assert text == gpu_check.with_table(text, report)
+    assert "| float32 | 12 of 12 | 12 of 12 |" in text
+    assert gpu_check.NOT_YET in gpu_check.with_table(text)
+
+
+def test_what_was_found_is_written_into_the_document(shipped_holds):
     text = gpu_check.DOCS.read_text()
-    now = text.split(gpu_check.BEGIN)[1].split(gpu_check.END)[0].strip()
-    assert now == gpu_check.NOT_YET or now.startswith("NVIDIA")
     one = gpu_check.difference(computed(), computed(), gpu_check.TOLERANCES[torch.float32])
     stages = {"macd": {"ms": 12.3, "peak_gb": 1.24, "planned_peak_gb": 1.3},
               "decode": {"ms_per_token": 4.0}}  # fmt: skip
     report = {
-        "machine": {"name": "NVIDIA X", "torch": "2.11"},
+        "machine": {"name": "NVIDIA X", "torch": "2.11", "transformers": "5.17", "date": "today"},
         "frames": 8,
+        "shipped": {"bfloat16": shipped_holds | {"gradient": 0.1}},
         "models": {"a": {"agreement": {"float32": one, "bfloat16": one}, "stages": stages},
                    "b": {"error": "AssertionError: off"}},
     }  # fmt: skip
     written = gpu_check.with_table(text, json.loads(json.dumps(report)))
-    assert gpu_check.NOT_YET not in written
     assert (
         "| `a` | 0e+00, 0e+00, 2 of 2, 2 of 2 | 0e+00, 0e+00, 2 of 2, 2 of 2 | 12 | 4 |" in written
     )
     assert "| 1.2 GB, 1.3 GB |" in written
     assert "| `b` | AssertionError: off |" in written
+    assert "| bfloat16 | 1 of 1 | 1 of 1 | 1e-01 |" in written
     assert gpu_check.with_table(written) == gpu_check.with_table(text)
 
 
+def test_figures_of_several_hosts_are_shown_from_the_least_to_the_largest():
+    machine = {"processor": "X", "cores": 2, "python": "3", "date": "today"}
+    deep = [{"token2_over_1_gpu": z} for z in (1.07, 0.87, 0.9)]
+    gpu = {"machine": {"name": "NVIDIA X", "date": "today"}, "deep": deep}
+    told = page({"machine": machine}, gpu=gpu)
+    assert "| a token under two views over one | not measured | 0.87× to 1.07× |" in told
+    assert "(`make gpu-check`, NVIDIA X, today, 3 runs of it) medians of 5" in told
+
+
+def test_a_stage_is_measured_after_a_run_that_loads_kernels_and_without_what_is_held(monkeypatch):
+    clock, peaks, made = iter([0, 9, 10, 11, 20, 23, 30, 32]), iter([999, 0, 0, 70]), []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 40)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(peaks))
+    monkeypatch.setattr(gpu_check.time, "perf_counter", lambda: next(clock))
+    lm = SimpleNamespace(model=torch.nn.Linear(10**6, 250, bias=False).to("meta"))
+    result, found = gpu_check._measured(lm, "cuda", lambda z: z + 1, lambda: made.append(1) or 4)
+    assert (result, len(made)) == (5, 4)
+    assert found == {"ms": 2000.0, "peak_gb": 1.0}
+
+
+def test_a_shipped_example_computed_with_other_weights_does_not_hold(monkeypatch):
+    path = assets() / "examples" / "repaired.macd"
+    lm = load_backbone("toyworld", "cpu")
+    levels, tokens, slope = gpu_shipped.again(load(path), lm)
+    assert levels
+    assert tokens
+    assert slope < 1e-4
+    with torch.no_grad():
+        for weight in lm.model.parameters():
+            weight.mul_(0.8)
+    monkeypatch.setattr(gpu_shipped, "load_backbone", lambda *_, **__: lm)
+    found = gpu_shipped.measure("cpu", [path])["float32"]
+    assert not found["holds"]
+    assert found["gradient"] > 1e-3
+
+
+@pytest.mark.usefixtures("shipped_holds")
 def test_a_device_that_disagrees_gives_exit_code_1(monkeypatch, tmp_path, capsys):
     bad = {"float32": {"holds": False}}
     monkeypatch.setattr(gpu_check, "check", lambda *_: {"stages": {}})
