@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
 
 from bench import deep, gpu_shipped
@@ -419,7 +419,7 @@ def _machine(device: str) -> dict[str, str]:
         "device": device,
         "name": name or "unknown",
         "torch": torch.__version__.split("+")[0],
-        "transformers": transformers.__version__,
+        "transformers": version("transformers"),
         "date": datetime.date.today().isoformat(),
     }
 
