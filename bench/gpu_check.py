@@ -105,8 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = args.out or (GPU if whole else Path("runs/gpu-check.json"))
     out.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames}
+    before = _deep_before(out, report["machine"]["name"])
     for part, found in _parts(args.device, args.frames, args.only):
-        report |= {part: found}
+        report |= {part: [*before, found] if part == "deep" else found}
         out.write_text(json.dumps(report, indent=1) + "\n")  # what comes after may fail
     print(json.dumps(report, indent=1))
     if whole:
@@ -135,13 +136,13 @@ def _parts(device: str, frames: int, only: str | None) -> Iterator[tuple[str, An
         _forget(device)
         yield "models", models
     if only is None and device == "cuda":
-        yield "deep", [*_deep_before(), deep.measure()]
+        yield "deep", deep.measure()
 
 
-def _deep_before() -> list[dict[str, float]]:
+def _deep_before(file: Path, name: str) -> list[dict[str, float]]:
     """What `bench.deep` measured on GPUs of this name before: hosts are not equally fast."""
-    kept = json.loads(GPU.read_text()) if GPU.exists() else {}
-    same = kept.get("machine", {}).get("name") == torch.cuda.get_device_name()
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    same = kept.get("machine", {}).get("name") == name
     return kept.get("deep", []) if same else []
 
 

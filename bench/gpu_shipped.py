@@ -70,7 +70,7 @@ def _tokens(answer: Answer) -> list[int]:
 
 def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
     """The same as a table in Markdown."""
-    yield "The shipped examples, recorded on a CPU, computed again there with the embedded model:"
+    yield "The shipped examples, which a CPU recorded, by the embedded model on this GPU:"
     yield ""
     yield "| | levels equal | answers equal | gradient, largest difference |"
     yield "|---|---|---|---|"

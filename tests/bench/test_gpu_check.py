@@ -158,11 +158,36 @@ def test_what_was_found_is_written_into_the_document(shipped_holds):
 
 def test_figures_of_several_hosts_are_shown_from_the_least_to_the_largest():
     machine = {"processor": "X", "cores": 2, "python": "3", "date": "today"}
-    deep = [{"token2_over_1_gpu": z} for z in (1.07, 0.87, 0.9)]
-    gpu = {"machine": {"name": "NVIDIA X", "date": "today"}, "deep": deep}
+    gpu = {"machine": {"name": "NVIDIA X", "date": "today"}}
+    assert page({"machine": machine}, gpu=gpu) == page({"machine": machine})
+    keys = json.loads(GPU.read_text())["deep"][0]
+    gpu["deep"] = [dict.fromkeys(keys, z) for z in (11.07, 9.87, 10.0)]
     told = page({"machine": machine}, gpu=gpu)
-    assert "| a token under two views over one | not measured | 0.87× to 1.07× |" in told
+    assert "| a token under two views over one | not measured | 9.87× to 11.07× |" in told
     assert "(`make gpu-check`, NVIDIA X, today, 3 runs of it) medians of 5" in told
+    one = page({"machine": machine}, gpu=gpu | {"deep": gpu["deep"][:1]})
+    assert "| a token under two views over one | not measured | 11.07× |" in one
+
+
+@pytest.mark.usefixtures("shipped_holds")
+def test_a_whole_run_keeps_the_deep_figures_of_other_hosts_with_such_a_gpu(monkeypatch, tmp_path):
+    kept, docs = tmp_path / "gpu.json", tmp_path / "backbones.md"
+    docs.write_text(gpu_check.DOCS.read_text())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    machine = {"name": "NVIDIA X", "torch": "2", "transformers": "5", "date": "today"}
+    monkeypatch.setattr(gpu_check, "_machine", lambda _: machine)
+    monkeypatch.setattr(gpu_check, "_forget", lambda _: None)
+    monkeypatch.setattr(gpu_check, "MODELS", {"a": 1.0})
+    stages = {"macd": {"ms": 1.0, "peak_gb": 1.0}, "decode": {"ms_per_token": 4.0}}
+    monkeypatch.setattr(gpu_check, "check", lambda *_: {"stages": stages})
+    monkeypatch.setattr(gpu_check, "compare", lambda *_: {})
+    monkeypatch.setattr(gpu_check, "DOCS", docs)
+    for ratio in (1.5, 1.25):
+        monkeypatch.setattr(gpu_check.deep, "measure", lambda z=ratio: {"token2_over_1_gpu": z})
+        assert gpu_check.main(["--out", str(kept)]) == 0
+    found = json.loads(kept.read_text())["deep"]
+    assert found == [{"token2_over_1_gpu": 1.5}, {"token2_over_1_gpu": 1.25}]
+    assert "NVIDIA X, today" in docs.read_text()
 
 
 def test_a_stage_is_measured_after_a_run_that_loads_kernels_and_without_what_is_held(monkeypatch):
