@@ -165,6 +165,9 @@ TABLES: dict[str, Rows] = {
         "beside as many busy processes as cores, ours over the default":
             "detect_beside_over_default",
         "the same over threads that sleep at once, beside them": "detect_beside_over_sleeping",
+        "detection in a server, freed memory kept meanwhile over returned":
+            "detect_kept_over_returned",
+        "the same over a process that leaves it to glibc": "detect_kept_over_glibc",
     },
     "A process on the CPU, models of true size with random weights, 8 frames": {
         f"{title}, {kind.replace('_', ' ')}, {dtype}: {what}": f"{key_of(name, kind, dtype)}_{end}"

@@ -211,12 +211,15 @@ class FormEvents:
                 runs.setdefault(identity(example.load_trace()), example.name)
         return runs
 
-    def upload(self, path: str | None, key: str) -> Iterator[Updates]:
+    def upload(self, path: str | None, detector: str | None, key: str) -> Iterator[Updates]:
         """A clip was uploaded: it takes the example's place. None: it was taken away again.
 
-        Its filmstrip follows as soon as it is read.
+        Its filmstrip follows as soon as it is read. detector: what the form names, which may have
+        been typed a moment before.
         """
         session = self.store.sessions.open(key)
+        if detector:
+            session.form.values["detector"] = detector
         self.store.drop_video(session)
         if not path:
             detector = self.view.detector_of_clip(session)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
+from macd_studio.core.system.process import return_free_memory
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.clips import ReaderPool
 from macd_studio.macd_ui.estimate import Estimator
@@ -23,7 +24,7 @@ from macd_studio.macd_ui.models import Models, try_out
 from macd_studio.macd_ui.queues import NEAR, JobQueue, Ticket
 from macd_studio.macd_ui.quota import Quota
 from macd_studio.macd_ui.serving.passwords import Delays
-from macd_studio.macd_ui.serving.states import TabStates, return_free_memory
+from macd_studio.macd_ui.serving.states import TabStates
 from macd_studio.macd_ui.session import DeviceTurn, Session, Sessions
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.storage import ServerFolder, Uploads

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from macd_studio.core.errors import TraceError
+from macd_studio.core.system.process import return_free_memory
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.forms import request_of_trace
-from macd_studio.macd_ui.serving.states import return_free_memory
 from macd_studio.viewer import identity
 
 if TYPE_CHECKING:

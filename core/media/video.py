@@ -230,6 +230,8 @@ class _Reader:
         finally:
             watch.stop()
             end_process(worker)
+            if _ready is not None:
+                _ready.refill()
         if watch.cancelled:
             raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
         if watch.timed_out:
@@ -353,22 +355,30 @@ class _Ready:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting = _start_worker()
+        self._waiting: subprocess.Popen[bytes] | None = _start_worker()
         atexit.register(self.close)
 
     def take(self) -> subprocess.Popen[bytes]:
-        """The waiting decoder; another one starts in its place."""
+        """The waiting decoder, or a new one."""
         with self._lock:
-            decoder, self._waiting = self._waiting, _start_worker()
-        if decoder.poll() is None:
+            decoder, self._waiting = self._waiting, None
+        if decoder is not None and decoder.poll() is None:
             return decoder
-        end_process(decoder)
+        if decoder is not None:
+            end_process(decoder)
         return _start_worker()
+
+    def refill(self) -> None:
+        """Starts the next one, once the taken one has done its job: both would want the cores."""
+        with self._lock:
+            if self._waiting is None:
+                self._waiting = _start_worker()
 
     def close(self) -> None:
         """Ends the waiting decoder."""
         with self._lock:
-            end_process(self._waiting)
+            if self._waiting is not None:
+                end_process(self._waiting)
 
 
 _ready: _Ready | None = None

@@ -123,8 +123,10 @@ class Yolo:
             began = time.monotonic()
             results = self._predict(frames[at : at + batch], size, at, options)
             spent = (time.monotonic() - began) / len(results)
-            at += batch
-            batch = min(2 * batch, BATCH, max(1, int(BATCH_SECONDS / spent)))
+            first, at = not at, at + batch
+            # the first also waits for the model to be prepared
+            in_time = 2 if first else int(BATCH_SECONDS / spent)
+            batch = min(2 * batch, BATCH, max(1, in_time))
             for result in results:
                 boxes = result.boxes.cpu()
                 contours = _rings(result) if result.masks is not None else ()

@@ -16,12 +16,13 @@ from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
 from macd_studio.core.records import DetectorRecord
 from macd_studio.core.system.library_notes import collecting_from
+from macd_studio.core.system.process import freed_kept
 from macd_studio.core.text.phrases import noun_phrases, prompt_of
 from macd_studio.core.text.words import count
 from macd_studio.core.types import Clip, Detections, Pixels, Track
 
-FIRST_BOXES_S, BOXES_S = 0.1, 0.4
-"""How often the boxes found so far are looked at until there is one, and shown from then on."""
+BOXES_S, BEGINNING = 0.4, 16
+"""How often boxes found so far are shown, seconds; of so many frames, as soon as there is one."""
 CUT_COLOURS, CUT_SHAPES, CUT_RATIO = 0.22, 0.6, 4.0
 """A hard cut changes the colours by at least that share, leaves a correlation of the greys below
 that, and changes that many times as much as the pictures around it do."""
@@ -75,8 +76,8 @@ def _glance(picture: Pixels) -> Glance:
     whole = np.ascontiguousarray(picture)
     small = np.asarray(cv2.resize(whole, (48, 36), interpolation=cv2.INTER_AREA), np.uint8)
     cells = small.reshape(3, 12, 3, 16, 3).transpose(0, 2, 4, 1, 3).reshape(27, -1) >> 5
-    counts = np.zeros((27, 8), np.float32)
-    np.add.at(counts, (np.repeat(np.arange(27), cells.shape[1]), cells.ravel()), 1)
+    bins = cells + 8 * np.arange(27)[:, None]  # each row of cells has eight of its own
+    counts = np.bincount(bins.ravel(), minlength=27 * 8).reshape(27, 8).astype(np.float32)
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")  # a bin's edge is no edge of a colour
     smooth = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     grey = cv2.GaussianBlur(small.mean(axis=2).astype(np.float32), (0, 0), 1.0).ravel()
@@ -204,10 +205,15 @@ def look(
     """The same object after every frame; `finish` it after the last."""
     seen = Looking(clip, options, cuts)
     shown_at, some = time.monotonic(), False
-    for detected in collecting_from(detector.detect(frames_of(clip)[0], chosen), seen.reports):
-        seen.detections.append(only(detected, chosen.classes))
-        seen.early = None
-        if time.monotonic() - shown_at > (BOXES_S if some else FIRST_BOXES_S):
-            seen.early, _ = seen.tracks()
-            some, shown_at = bool(seen.early), time.monotonic()
-        yield seen
+    with freed_kept():  # every frame needs the same blocks
+        for detected in collecting_from(detector.detect(frames_of(clip)[0], chosen), seen.reports):
+            seen.detections.append(only(detected, chosen.classes))
+            seen.early = None
+            now = time.monotonic()
+            first = not some and seen.done <= BEGINNING
+            if first or now - shown_at > BOXES_S:
+                tracks, _ = seen.tracks()
+                some = some or bool(tracks)
+                if some or now - shown_at > BOXES_S:
+                    seen.early, shown_at = tracks, now
+            yield seen

@@ -20,6 +20,9 @@ from macd_studio.core.system.unix import unix
 
 SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Each thread would reserve address space, which is what a process's memory is counted in."""
+PIPE = 2**20
+"""Bytes that a pipe to such a process holds, where the system lets it be chosen: pictures are large
+and both sides run while it is neither full nor empty."""
 ASK_S = 0.1
 """How often it is looked whether a process has to end."""
 
@@ -35,6 +38,7 @@ def start_process(module: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        pipesize=PIPE,
         cwd=Path(macd_studio.__file__).parents[1],
         env={**os.environ, **SMALL_PROCESS},
     )

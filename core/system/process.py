@@ -1,19 +1,20 @@
 """What the C libraries do with threads and memory in a program that is this project's own.
 
-Threads of PyTorch that wait for each other spin for about a millisecond, by default. Where another
-process wants the cores, as a browser beside the page or a second run does, they hold the cores that
-the others of them need, and a detection takes up to twenty times as long. Threads that sleep at
-once make it a fifth slower on idle cores. Those that spin for a few microseconds first are about as
-fast as the better of both in either case (`python -m bench beside`).
+Threads of PyTorch that wait for each other spin first, by default for long. Where another process
+wants the cores, as a browser beside the page or a second run does, they hold the cores that the
+others of them need, and a detection takes up to twenty times as long. Threads that sleep at once
+make it a fifth slower on idle cores. Those that spin for a short while first are about as fast as
+the better of both in either case (`python -m bench beside`).
 
 glibc keeps freed blocks for later ones, so that a process grows to the sum of what its stages held
 and never shrinks: SmolVLM2-256M, float32, 8 frames, low memory: 6.3 GB where 3.0 are in use at
 most. With a small threshold each large block is a mapping of its own, which goes back to the system
-when it is freed. That costs about a sixteenth more processor time there and a large share for small
-tensors, so it is left alone until a large model is loaded.
+when it is freed. So it is set for a large model and for a server. But then the system clears each
+such block anew, with which a detector, whose frames all need the same blocks, takes 1.4 times as
+long (`python -m bench beside`): while it looks, freed blocks are kept.
 
-Both settings are the whole process's. So only a program of ours changes them, as the page, the
-command line or a worker, and never a call from somebody else's notebook.
+All of this is the whole process's. So only a program of ours changes it, as the page, the command
+line or a worker, and never a call from somebody else's notebook.
 """
 
 from __future__ import annotations
@@ -21,19 +22,62 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 LARGE = 50_000_000
 """Parameters of a model whose tensors are worth returning."""
-THRESHOLD = 64 * 1024
-"""Bytes; glibc's own grows up to 32 MB as blocks are freed."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+OF_MODELS, OF_SERVERS = 64 * 1024, 4 * 2**20
+"""Bytes of the smallest block that is a mapping of its own: where a large model is held, and in a
+server. glibc's own threshold grows as blocks are freed."""
+MOST = 32 * 2**20
+"""The largest threshold that glibc takes."""
+KEPT, PAD = 2**30, 64 * 2**20
+"""Bytes of freed blocks that are kept while they are wanted again; a thread's own heap, of at most
+PAD, is then never made smaller."""
+GLIBC_PAD = 128 * 1024
+"""What glibc takes itself."""
+HEAPS = 4
+"""Of a server, where else each thread has one, up to eight for each core."""
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 SPINS, MOST_SPINS = "GOMP_SPINCOUNT", "1000"
 """The variable of GNU's OpenMP, which reads it once, when PyTorch is imported, and our value."""
 POLICY = "OMP_WAIT_POLICY"
 """OpenMP's own variable, for somebody who wants another."""
 
+
+class _Heap:
+    """How glibc treats freed blocks; nothing is changed until a threshold is asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threshold, self._keeping = 0, 0
+
+    def return_from(self, threshold: int) -> bool:
+        """Blocks of so many bytes go back to the system when they are freed; whether they do."""
+        with self._lock:
+            self._threshold = min(threshold, self._threshold or threshold)
+            return bool(self._keeping) or self._apply()
+
+    def keep(self, by: int) -> None:
+        """One more (1) or one less (-1) wants freed blocks to be kept."""
+        with self._lock:
+            self._keeping += by
+            if self._threshold and self._apply() and not self._keeping:
+                return_free_memory()
+
+    def _apply(self) -> bool:
+        small = self._threshold
+        blocks, freed, pad = (MOST, KEPT, PAD) if self._keeping else (small, small, GLIBC_PAD)
+        sizes = {_MMAP_THRESHOLD: blocks, _TRIM_THRESHOLD: freed, _TOP_PAD: pad}
+        return all([_tune(what, size) for what, size in sizes.items()])
+
+
 _ours = False
+_heap = _Heap()
 
 
 def own_process() -> None:
@@ -52,11 +96,50 @@ def return_freed(parameters: int) -> bool:
 
     Whether anything was changed: not in another's process, for small models, or without glibc.
     """
-    if not _ours or parameters < LARGE or not sys.platform.startswith("linux"):
-        return False
+    return _ours and parameters >= LARGE and _heap.return_from(OF_MODELS)
+
+
+def keep_heaps_small() -> None:
+    """In a server, at its start: few heaps, and blocks as large as a clip's frames outside them."""
+    _tune(_ARENA_MAX, HEAPS)
+    _heap.return_from(OF_SERVERS)
+
+
+@contextmanager
+def freed_kept() -> Iterator[None]:
+    """While inside, freed blocks stay in the process, for work that needs the same ones again.
+
+    After it they go back, where they do otherwise. Several may be inside at once.
+    """
+    _heap.keep(1)
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # musl
-        return False
-    changed = [mallopt(what, THRESHOLD) for what in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD)]
-    return all(changed)
+        yield
+    finally:
+        _heap.keep(-1)
+
+
+def return_free_memory() -> None:
+    """Gives pages that the C library holds free back to the system, where it is glibc.
+
+    Runs allocate on many threads, each with a heap of its own that would stay as large as its
+    largest run.
+    """
+    trim = _of_glibc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _tune(what: int, value: int) -> bool:
+    """Sets one of glibc's parameters; whether it took it."""
+    mallopt = _of_glibc("mallopt")
+    return mallopt is not None and bool(mallopt(what, value))
+
+
+def _of_glibc(name: str) -> Any:
+    """A function of the C library; None where there is none of that name."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return getattr(ctypes.CDLL(None), name, None)  # musl has neither
+    except OSError:
+        return None

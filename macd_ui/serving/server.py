@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import keep_heaps_small, own_process
 from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui.folders import data_folder, set_up
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
@@ -159,7 +159,7 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
     )
     from macd_studio.macd_ui.layout import QUEUE, build_page, launch_options
     from macd_studio.macd_ui.serving.logs import set_up_logging
-    from macd_studio.macd_ui.serving.states import TabStates, keep_heaps_small
+    from macd_studio.macd_ui.serving.states import TabStates
     from macd_studio.macd_ui.serving.study import open_site
     from macd_studio.macd_ui.store import Store
 

@@ -1,4 +1,4 @@
-"""Drops what Gradio keeps of a tab once the tab is gone, and gives freed memory back.
+"""Drops what Gradio keeps of a tab once the tab is gone.
 
 Gradio holds a copy of the page's components for each session hash, about 0.5 MB, until there are
 `state_session_capacity` of them.
@@ -6,7 +6,6 @@ Gradio holds a copy of the page's components for each session hash, about 0.5 MB
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,30 +41,3 @@ class TabStates:
             queue.pending_messages_per_session.pop(tab, None)
             del self._first_seen[tab]
         return len(over)
-
-
-ARENAS, MMAP_FROM = 4, 4 * 2**20
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-
-
-def keep_heaps_small() -> None:
-    """At the start, where the C library is glibc: few heaps, and large arrays outside of them.
-
-    Else each thread has a heap of its own, up to eight for each core, and the bound above which
-    memory goes back to the system at once grows to 32 MB, more than the frames of most clips.
-    """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tune is not None:
-        tune(_M_ARENA_MAX, ARENAS)
-        tune(_M_MMAP_THRESHOLD, MMAP_FROM)
-
-
-def return_free_memory() -> None:
-    """Gives pages that the C library holds free back to the system, where it is glibc.
-
-    Runs allocate on many threads, each with a heap of its own that would stay as large as its
-    largest run.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

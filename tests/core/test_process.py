@@ -1,4 +1,4 @@
-"""What a program of ours sets: freed memory goes back, and waiting threads spin for a moment."""
+"""What a program of ours sets: what becomes of freed memory, and how threads wait."""
 
 import os
 import platform
@@ -39,6 +39,61 @@ def test_only_a_program_of_ours_with_a_large_model_returns_it(whose, parameters,
     changed, megabytes = done.stdout.split()
     assert changed == str(returns)
     assert (float(megabytes) < 20) == returns  # of 200, of which 5 are still held
+
+
+KEEPS = """
+import sys
+from contextlib import nullcontext
+import numpy as np
+from macd_studio.core.system import process
+if sys.argv[1] == "server":
+    process.keep_heaps_small()
+elif sys.argv[1] == "model":
+    process.own_process()
+    process.return_freed(10**9)
+faults = lambda: int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[7])
+taken = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+def work():
+    for _ in range(50):
+        np.ones(2**20)  # 8 MB
+work()
+before = faults()
+with process.freed_kept() if sys.argv[2] == "kept" else nullcontext():
+    with process.freed_kept() if sys.argv[2] == "kept" else nullcontext():
+        work()
+    if sys.argv[1] == "late":
+        process.own_process()
+        process.return_freed(10**9)
+    work()
+print(faults() - before)
+held = [np.ones(2**20) for _ in range(20)]
+held = held[-1:]
+before = faults()
+work()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+@pytest.mark.parametrize(
+    ("whose", "how", "inside", "after"),
+    [
+        ("server", "returned", True, True),
+        ("server", "kept", False, True),
+        ("model", "returned", True, True),
+        ("model", "kept", False, True),
+        ("late", "kept", False, True),
+        ("another", "kept", False, False),
+    ],
+)
+def test_freed_blocks_are_kept_while_that_is_asked_for(whose, how, inside, after):
+    """50 blocks of 8 MB one after the other: cleared anew by the system each time, or once."""
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPS, whose, how], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    once = 8 * 2**20 / 4096
+    cleared = [int(pages) > 10 * once for pages in done.stdout.split()]
+    assert cleared == [inside, after]
 
 
 def test_where_the_c_library_has_no_such_setting_nothing_is_done(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 from macd_studio.core import errors
 from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from macd_studio.core.options import VideoOptions
+from macd_studio.core.system.bounded import end_process
 from tests.bad_inputs import write_song_with_cover
 from tests.zoo import set_display_matrix
 
@@ -239,6 +240,11 @@ def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
         np.testing.assert_array_equal(again.frames, before.frames)
         assert first.poll() is not None  # one decoder, one file
         assert ready._waiting is not first
+        taken = ready.take()
+        assert ready._waiting is None  # the next one starts when this one is done
+        two = read_clip(path)
+        np.testing.assert_array_equal(two.frames, before.frames)
+        end_process(taken)
         ready._waiting.kill()
         ready._waiting.wait()
         np.testing.assert_array_equal(read_clip(path).frames, before.frames)  # one that died

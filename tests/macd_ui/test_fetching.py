@@ -44,7 +44,7 @@ def test_a_detector_is_fetched_with_progress_and_asked_for_again_after_a_failure
         (tmp_path / "yolo11n.pt").touch()
 
     monkeypatch.setattr(handlers.store.models, "detector", load)
-    *_, before = handlers.form.upload(str(make_video()), "me")
+    *_, before = handlers.form.upload(str(make_video()), None, "me")
     assert asked == []  # nothing is downloaded before somebody says so
     assert before["fetch"]["visible"]
     fetching = handlers.fetches.fetch("me")
@@ -85,7 +85,7 @@ def test_a_download_is_stopped_by_hand_and_with_its_tab(handlers, make_video, mo
         raise Cancelled("the download was stopped", "Start it again")
 
     monkeypatch.setattr(handlers.store.models, "detector", load)
-    list(handlers.form.upload(str(make_video()), "me"))
+    list(handlers.form.upload(str(make_video()), None, "me"))
     fetching = handlers.fetches.fetch("me")
     list(states_until(fetching, 10))
     if how == "close":

@@ -111,7 +111,7 @@ def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monke
     from macd_studio.macd_ui.clips import read_filmstrip
 
     clip = str(make_video(frames=48, size=(640, 480)))
-    first, last = handlers.form.upload(clip, "me")
+    first, last = handlers.form.upload(clip, None, "me")
     assert first["strip"] == {"reading": "v.mp4"}
     assert limits == [PUBLIC_SERVER]  # of a run of strangers
     strip = last["strip"]
@@ -120,14 +120,14 @@ def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monke
     assert strip["pictures"][0].startswith("data:image/webp;base64,")
     (closer,) = handlers.form.choose_range({"start": 1.0, "end": 2.0, "anything": "else"}, "me")
     assert 1 <= closer["strip"]["times"][0] < closer["strip"]["times"][-1] <= 2
-    (gone,) = handlers.form.upload(None, "me")
+    (gone,) = handlers.form.upload(None, None, "me")
     assert gone["strip"] == gone["sampling"] == {}
     assert list(handlers.form.choose_range({"start": 1.0}, "me")) == []  # there is no clip any more
 
 
 @pytest.mark.parametrize("chosen", [{"start": "1"}, {"start": 3, "end": 1}, {"start": 99}])
 def test_a_strip_that_cannot_be_read_says_so_beside_the_clip(handlers, make_video, chosen):
-    list(handlers.form.upload(str(make_video()), "me"))
+    list(handlers.form.upload(str(make_video()), None, "me"))
     (out,) = handlers.form.choose_range(chosen, "me")
     assert out["viewer"]["status"]["where"] == "clip"
     assert out["viewer"]["status"]["error"]
@@ -136,13 +136,13 @@ def test_a_strip_that_cannot_be_read_says_so_beside_the_clip(handlers, make_vide
 def test_a_clip_that_is_no_video_is_refused_at_upload(handlers, tmp_path):
     broken = tmp_path / "x.mp4"
     broken.write_bytes(b"no video at all")
-    *_, last = handlers.form.upload(str(broken), "me")
+    *_, last = handlers.form.upload(str(broken), None, "me")
     assert "not a readable video" in last["viewer"]["status"]["error"]
     assert last["viewer"]["status"]["where"] == "clip"
 
 
 def test_a_strip_of_a_clip_that_was_replaced_is_dropped(handlers, store, make_video):
-    reading = handlers.form.upload(str(make_video("a.mp4")), "me")
+    reading = handlers.form.upload(str(make_video("a.mp4")), None, "me")
     next(reading)
     store.sessions.open("me").form.video = "another.mp4"
     assert list(reading) == []
@@ -195,7 +195,7 @@ def test_picked_frames_are_run_recorded_and_reproduced(handlers, make_video):
 
 def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, make_video):
     clip = str(make_video())
-    *_, strip = handlers.form.upload(clip, "me")
+    *_, strip = handlers.form.upload(clip, None, "me")
     assert strip["run"]["value"] == "Detect and mask only"
     assert strip["answer"]["visible"] is False
     assert strip["guard"]["outside"]
@@ -223,24 +223,33 @@ def test_the_detector_follows_the_clip(handlers, store, make_video, tmp_path, mo
     load = lambda name, *_: used.append(name) or BoxDetector()  # noqa: E731
     monkeypatch.setattr(store.models, "detector", load)
     clip, form = str(make_video()), store.sessions.open("me").form
-    *_, shown = handlers.form.upload(clip, "me")
+    *_, shown = handlers.form.upload(clip, None, "me")
     assert shown["detector"] == form.values["detector"] == "grid"
     assert shown["fetch"]["visible"]
     assert "YOLO11n" in shown["fetch"]["value"]
     list(handlers.runs.run(FORM | {"video": clip, "detector": "toyworld"}, "me"))
     assert used == ["grid"]
     (tmp_path / "yolo11n.pt").touch()
-    *_, shown = handlers.form.upload(clip, "me")
+    *_, shown = handlers.form.upload(clip, None, "me")
     assert shown["detector"] == "yolo11n"
     assert not shown["fetch"]["visible"]
     drawn = tmp_path / "drawn.mp4"
     write_frames(np.zeros((12, 48, 64, 3), np.uint8), drawn, 12, {"title": TITLE})
-    *_, shown = handlers.form.upload(str(drawn), "me")
+    *_, shown = handlers.form.upload(str(drawn), None, "me")
     assert shown["detector"] == "toyworld"
     assert not shown["fetch"]["visible"]
     store.sessions.open("me").form.values["detector"] = "d-fine"  # chosen by the visitor
-    *_, shown = handlers.form.upload(clip, "me")
+    *_, shown = handlers.form.upload(clip, None, "me")
     assert "detector" not in shown
+
+
+def test_a_detector_that_was_just_typed_stays(handlers, store, make_video):
+    """The page tells of it by another event, which may come after that of the clip."""
+    own, clip = "/models/own.pt", str(make_video())
+    first, last = handlers.form.upload(clip, own, "me")
+    assert first.get("detector", own) == own
+    assert "detector" not in last
+    assert store.sessions.open("me").form.values["detector"] == own
 
 
 def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch):
@@ -249,7 +258,7 @@ def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch
     try:
         monkeypatch.setattr(store.models, "detector", lambda *_: pytest.fail("downloaded"))
         handlers = make_handlers(store, [])
-        *_, shown = handlers.form.upload(str(make_video()), "me")
+        *_, shown = handlers.form.upload(str(make_video()), None, "me")
         assert not shown["fetch"]["visible"]
         assert list(handlers.fetches.fetch("me")) == []
     finally:
@@ -267,7 +276,7 @@ def test_a_saved_run_of_a_real_model_is_linked_where_the_demo_model_cannot_answe
         save(replace(trace, backbone=made_by), folder / f"{name}.macd")
 
     def linked():
-        *_, shown = handlers.form.upload(str(make_video()), "me")
+        *_, shown = handlers.form.upload(str(make_video()), None, "me")
         return shown["guard"]["saved"]
 
     record("a", "toyworld")
@@ -431,7 +440,7 @@ def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video)
     shown = handlers.form.choose(at, "me")
     steps = examples[at].load_trace().options.ascent.steps
     assert shown["steps"] == steps
-    first, *_ = handlers.form.upload(str(make_video("own.mp4")), "me")
+    first, *_ = handlers.form.upload(str(make_video("own.mp4")), None, "me")
     assert "question" not in first  # what is typed meanwhile is not overwritten
     assert first["strip"]["forget"] == examples[at].question
     assert first["steps"] == 1
@@ -443,7 +452,7 @@ def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video)
     session = handlers.store.sessions.open("she")
     session.form.question = "Is there a zebra?"
     session.form.values = dict(session.form.values) | {"alpha": 2.5}
-    first, *_ = handlers.form.upload(str(make_video("other.mp4")), "she")
+    first, *_ = handlers.form.upload(str(make_video("other.mp4")), None, "she")
     assert not {"question", "alpha", "steps"} & set(first)
 
 

@@ -128,7 +128,7 @@ def test_an_example_chosen_while_a_real_clip_waits_brings_it_no_answer(
     handlers, store, make_video, used
 ):
     clip = str(make_video())
-    list(handlers.form.upload(clip, "me"))
+    list(handlers.form.upload(clip, None, "me"))
     other = handlers.runs.run(values(clip), "other")
     until(other, "Looking")
     used.clear()
@@ -146,7 +146,7 @@ def test_an_example_chosen_while_a_real_clip_is_read_changes_nothing_of_its_run(
     handlers, store, make_video, used, monkeypatch
 ):
     clip = str(make_video())
-    list(handlers.form.upload(clip, "me"))
+    list(handlers.form.upload(clip, None, "me"))
     while_it_is_read(monkeypatch, lambda: handlers.form.choose(SHORT, "me"))
     updates = list(handlers.runs.run(values(clip), "me"))
     assert updates[-1]["viewer"]["trace"]["answers"] == {}
@@ -161,7 +161,7 @@ def test_a_real_clip_uploaded_while_an_example_is_read_is_not_taken_for_drawn(
 ):
     clip = str(make_video())
     asked = values("", video=None, example=SHORT, methods=[])
-    while_it_is_read(monkeypatch, lambda: next(handlers.form.upload(clip, "me")))
+    while_it_is_read(monkeypatch, lambda: next(handlers.form.upload(clip, None, "me")))
     last = next(u for u in reversed(list(handlers.runs.run(asked, "me"))) if "guard" in u)
     assert set(last["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
     assert used == ["toyworld"]

@@ -36,7 +36,7 @@ def partner(toy_mp4, store):
 
 def asked(handlers, clip, form, **more):
     """The form's values with a clip that was uploaded."""
-    list(handlers.form.upload(str(clip), "me"))
+    list(handlers.form.upload(str(clip), None, "me"))
     return form | {"video": str(clip)} | more
 
 
@@ -92,7 +92,7 @@ def test_the_partner_goes_with_its_clip(handlers, store, toy_mp4, make_video, pa
     held = store.uploads._held
     assert Path(partner).resolve() in held
     path = {"cleared": None, "replaced": str(make_video())}[leave]
-    updates = list(handlers.form.upload(path, "me"))
+    updates = list(handlers.form.upload(path, None, "me"))
     assert updates[0]["counterpart"] is None
     session = store.sessions.open("me")
     assert not session.form.values.get("counterpart")
@@ -125,7 +125,7 @@ def test_a_clip_that_is_its_own_partner_stays_when_the_partner_goes(handlers, st
     handlers.form.edit_form(values | {"counterpart": None}, "me")
     assert held[Path(partner).resolve()] == {"me"}
     handlers.form.edit_form(values, "me")
-    list(handlers.form.upload(None, "me"))
+    list(handlers.form.upload(None, None, "me"))
     assert Path(partner).resolve() not in held
 
 

@@ -45,7 +45,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     assert asked(other.question)["note"]["text"] == ""
 
     video = make_video("own.mp4")
-    out = next(handlers.form.upload(str(video), "me"))
+    out = next(handlers.form.upload(str(video), None, "me"))
     assert out["example"] is None
     assert "Run would analyse own.mp4" in out["note"]["text"]
     *_, last = handlers.runs.run(values(video, question=other.question), "me")
@@ -54,7 +54,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     store.sessions.open("me").browser = browser_key(BROWSER[COOKIE])
     saved = tmp_path / "own.macd"
     saved.write_bytes(get(store, last["viewer"]["files"]["trace"]).content)
-    out = next(handlers.form.upload(None, "me"))
+    out = next(handlers.form.upload(None, None, "me"))
     assert "upload it, or choose an example" in out["note"]["text"]
     handlers.form.choose(1, "me")
     *_, out = handlers.form.open_trace(str(saved), "me")
@@ -111,7 +111,7 @@ def test_a_run_that_a_reloaded_tab_restores_has_its_clip_in_the_form(handlers, s
     *_, ran = handlers.runs.run(values(out["video"]), "reloaded")
     assert ran["viewer"]["trace"]["clip"] == own.name
 
-    list(handlers.form.upload(str(other), "reloaded"))
+    list(handlers.form.upload(str(other), None, "reloaded"))
     store.sessions.forget("same")
     out, _ = restored(trace, "reloaded", "b")
     assert out["video"] is None
