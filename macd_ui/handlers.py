@@ -222,11 +222,10 @@ class FormEvents:
             session.form.values["detector"] = detector
         self.store.drop_video(session)
         if not path:
-            detector = self.view.detector_of_clip(session)
             yield joined(
                 NO_FILMSTRIP,
                 NO_PARTNER,
-                detector,
+                self.view.detector_of_clip(session),
                 self.view.note(session),
                 self.view.run_buttons(session),
             )
