@@ -26,6 +26,7 @@ PARTS = (
     "ingest",
     "detect",
     "beside",
+    "estimate",
     "trace",
     "scale",
     "approximate",

@@ -42,6 +42,18 @@ CHEAPER = (
     " about 50 % of objects and, with one of four groups hidden, 62 % of frame groups would agree:"
     " on this model neither approximation can replace the exact gradient."
 )
+PLAIN = ("_ms", "_s", "_kb", "_mb", "_gb", "_count", "_percent")
+"""Ends of the names of figures that are no ratios."""
+COARSE = (
+    "The same clips and questions, `--dtype bfloat16` beside float32: the embedded backbone's"
+    " trained weights, 95 % interval over clips. What it saves a larger model is told above."
+)
+SAME = {
+    "objects": "levels of objects",
+    "frames": "levels of frame groups",
+    "baseline": "plain answers, every token",
+    "macd": "MACD's answers, every token",
+}
 BARS: dict[str, Rows] = {
     "time over plain decoding": {
         "MACD, 1 step": "e2e_macd1_over_base_t8_cpu",
@@ -82,6 +94,8 @@ TABLES: dict[str, Rows] = {
         "SmolVLM2-256M behind the universal adapter: a token under two views over one":
             "universal_token_two_views_over_one",
         "the same, in one pass over two": "universal_token_two_views_over_apart",
+        "LLaVA-OneVision-0.5B: a view with one of 4 frames masked, the others taken over, over"
+        " read whole": "universal_view_shared_over_whole",
         "five methods together over one by one": "compare5_over_separate",
     },
     "Evidence for a token, embedded backbone, CPU, 8 frames": {
@@ -157,6 +171,10 @@ TABLES: dict[str, Rows] = {
         "click to the whole trace, s": "page_full_trace_s",
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
         "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
+        "a run's time as the page estimates it once the clip is read, off by, median, %":
+            "estimate_off_median_percent",
+        "the same, the most, %": "estimate_off_most_percent",
+        "runs that were estimated, each from those before it": "estimate_runs_count",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
         "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
         "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
@@ -360,6 +378,10 @@ def page(
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
         cells = [_share(figures, f"agreement_{kind}_{what}") for what in ("objects", "frames")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "## bfloat16 on a CPU over float32", "", COARSE]
+    lines += ["", "| the same | share |", "|---|---|"]
+    lines += [f"| {name} | {_share(figures, f'agreement_bfloat16_{what}')} |"
+              for what, name in SAME.items()]  # fmt: skip
     there = gpu.get("deep", []) if gpu else []
     told = "not measured"
     if gpu and there:
@@ -378,7 +400,7 @@ def page(
 def _shown(figures: dict[str, Any], key: str) -> str:
     if key not in figures:
         return "not measured"
-    plain = key.endswith(("_ms", "_s", "_kb", "_mb", "_gb", "_count")) or key.startswith("trace_kb")
+    plain = key.endswith(PLAIN) or key.startswith("trace_kb")
     value = float(figures[key])
     if plain:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -1,4 +1,5 @@
-"""How long a run will take: seconds per unit of work, learnt from the runs that ended.
+"""How long a run will take: seconds per unit of work, or of a stage by the number of frames, learnt
+from the runs that ended.
 
 Pure: no clock and no model. Loading weights is not counted.
 """
@@ -101,11 +102,45 @@ def _settings(spec: RunSpec) -> dict[str, Any]:
     }
 
 
+class _ByFrames:
+    """Seconds of one stage by the number of frames: a fixed part, and one that grows with them."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+
+    def learn(self, frames: int, seconds: float) -> None:
+        self._seen[frames] = _newer(self._seen.get(frames, seconds), seconds)
+
+    def at(self, frames: int) -> float:
+        """As was seen; else on the line through the two nearest numbers, or in proportion to one.
+
+        >>> stage = _ByFrames()
+        >>> stage.learn(8, 2.0)
+        >>> stage.at(16)
+        4.0
+        >>> stage.learn(16, 3.0)
+        >>> stage.at(16), stage.at(32), stage.at(12), stage.at(4)
+        (3.0, 5.0, 2.5, 1.5)
+        """
+        if frames in self._seen:
+            return self._seen[frames]
+        near, *others = sorted(self._seen, key=lambda n: abs(n - frames))
+        if not others:
+            return self._seen[near] * frames / near
+        slope = (self._seen[others[0]] - self._seen[near]) / (others[0] - near)
+        return max(0.0, self._seen[near] + max(0.0, slope) * (frames - near))
+
+
+def _newer(before: float, now: float) -> float:
+    return (1 - NEWEST) * before + NEWEST * now
+
+
 class Estimator:
     """Learns from complete runs and estimates others; safe to share between threads."""
 
     def __init__(self) -> None:
         self._rates: dict[Hashable, float] = {}
+        self._stages: dict[Hashable, _ByFrames] = {}
         self._lock = threading.Lock()
 
     def learn(self, work: Work, trace: Trace) -> None:
@@ -122,25 +157,27 @@ class Estimator:
 
         def put(key: Hashable, value: float, units: float) -> None:
             if units > 0:
-                before = self._rates.get(key, value / units)
-                self._rates[key] = (1 - NEWEST) * before + NEWEST * value / units
+                self._rates[key] = _newer(self._rates.get(key, value / units), value / units)
+
+        def put_stage(key: Hashable, value: float) -> None:
+            self._stages.setdefault(key, _ByFrames()).learn(work.frames, value)
 
         if "detect" in seconds:
             put(("detect", work.detector), seconds["detect"], work.dense_frames)
             put("track", seconds.get("track", 0.0), work.dense_frames)
         for part in ("encode", "prefill"):
             if part in seconds:
-                put((part, work.backbone), seconds[part], work.frames)
-        if "ascent" in seconds:
+                put_stage((part, work.backbone), seconds[part])
+        if "ascent" in seconds and work.steps:
             key = ("ascent", work.backbone, work.mode)
             reads = _reads(trace)
-            put(key, seconds["ascent"], work.steps * work.frames * (reads or 1))
+            put_stage(key, seconds["ascent"] / (work.steps * (reads or 1)))
             if reads:
                 put(("reads", work.backbone), reads, 1)
         levels = trace.counterfactual
         hidden = levels is not None and (levels.level.any() or levels.frame_level.any())
         if "views" in seconds and hidden:  # otherwise both views are one, and nothing was read
-            put(("views", work.backbone), seconds["views"], work.frames)
+            put_stage(("views", work.backbone), seconds["views"])
         pair = [trace.answers[m] for m in ("baseline", "macd") if m in trace.answers]
         tokens = sum(len(a.tokens) for a in pair)
         if "decode" in seconds and tokens:
@@ -165,8 +202,7 @@ class Estimator:
         if units > 0:
             with self._lock:
                 key = ("action", work.backbone, kind)
-                before = self._rates.get(key, seconds / units)
-                self._rates[key] = (1 - NEWEST) * before + NEWEST * seconds / units
+                self._rates[key] = _newer(self._rates.get(key, seconds / units), seconds / units)
 
     def measured(self, work: Work, kind: str, units: float) -> float | None:
         """Seconds of a measurement; None as long as no such one was timed here."""
@@ -178,6 +214,10 @@ class Estimator:
 
     def _rate(self, *key: Hashable) -> float | None:
         return self._rates.get(key if len(key) > 1 else key[0])
+
+    def _of_frames(self, work: Work, *key: str) -> float | None:
+        seen = self._stages.get(key)
+        return None if seen is None else seen.at(work.frames)
 
     def _tokens(self, work: Work) -> float:
         """How many tokens an answer has, as far as was seen."""
@@ -195,9 +235,8 @@ class Estimator:
         return None if rate is None else rate * work.width
 
     def _views(self, work: Work) -> float | None:
-        rate = self._rate("views", work.backbone)
-        rate = self._rate("prefill", work.backbone) if rate is None else rate
-        return None if rate is None else rate * work.frames
+        seen = self._of_frames(work, "views", work.backbone)
+        return self._prefill(work) if seen is None else seen
 
     def _one_answer(self, work: Work) -> float | None:
         """Reading one more view and decoding one answer; methods are measured in this unit."""
@@ -217,7 +256,7 @@ class Estimator:
         if stage == "track":
             return _times(self._rate("track"), work.dense_frames)
         if stage == "load":
-            return _times(self._rate("encode", work.backbone), work.frames)
+            return self._of_frames(work, "encode", work.backbone)
         if stage == "ascent":
             return _sum(self._prefill(work), self._ascent(work))
         if stage == "views":
@@ -230,16 +269,16 @@ class Estimator:
         return 0.0
 
     def _prefill(self, work: Work) -> float | None:
-        return _times(self._rate("prefill", work.backbone), work.frames)
+        return self._of_frames(work, "prefill", work.backbone)
 
     def _ascent(self, work: Work, trace: Trace | None = None) -> float | None:
         if not work.steps:
             return 0.0
-        units = float(work.steps * work.frames)
+        units = float(work.steps)
         if work.reads:
             known = trace is not None and _reads(trace)
             units *= known or min(self._rate("reads", work.backbone) or work.reads, work.reads)
-        return _times(self._rate("ascent", work.backbone, work.mode), units)
+        return _times(self._of_frames(work, "ascent", work.backbone, work.mode), units)
 
     def total(self, work: Work) -> float | None:
         """Seconds of the whole run once its clip is read; None if a stage was not seen yet."""
