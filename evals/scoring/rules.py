@@ -282,34 +282,27 @@ RULES: dict[str, tuple[Rule, ...]] = {
              " full stop is the right word", word_yes_no, paired.truth_before_stop),
         *YES_NO,
     ),
-}  # fmt: skip
-"""Benchmark → its rules, first the one that a report's headline uses: its authors' where they
-published one. A harness stands here where it has a task for the benchmark, and no other.
-"""
-
-
-RULES_OF_KIND: dict[tuple[str, str], tuple[Rule, ...]] = {
-    ("vidhalluc", "yes-no"): (
+    "vidhalluc: yes-no": (
         Rule("official", f"eval_bqa.py of {_VIDHALLUC}: yes or no before the first stop and comma",
              paired.word_before_comma),
         *YES_NO,
     ),
-    ("vidhalluc", "choices"): (
+    "vidhalluc: choices": (
         Rule("official", f"eval_mcq.py of {_VIDHALLUC}: the same capitals A to D; else the first"
              " option that is named", paired.letters_a_to_d),
         *CHOICES,
     ),
-    ("vidhalluc", "word"): (
+    "vidhalluc: word": (
         Rule("official", f"eval_tsh.py of {_VIDHALLUC}: which action comes before which",
              paired.order_of_actions),
     ),
-    ("vidpair-halluc", "yes-no"): (
+    "vidpair-halluc: yes-no": (
         Rule("official", f"evaluate/clipqa.py of {_VIDPAIR} (c2e0da5), which leaves answers with"
              " neither yes nor no out", paired.yes_somewhere,
              dropping=lambda text, item: paired.yes_somewhere(text, item) is None),
         *YES_NO,
     ),
-    ("vidpair-halluc", "choice"): (
+    "vidpair-halluc: choice": (
         Rule("official", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), clips: the letter and nothing"
              " else", paired.letters_without_blanks),
         Rule("official-letter", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), videos: the first"
@@ -317,13 +310,13 @@ RULES_OF_KIND: dict[tuple[str, str], tuple[Rule, ...]] = {
         *CHOICE,
     ),
 }  # fmt: skip
-"""(benchmark, kind of question) → its rules, where its kinds are judged otherwise."""
+"""Benchmark → its rules, or "benchmark: kind of question" where it judges kinds differently; first
+the one that a report's headline uses: its authors' where they published one. A harness stands here
+where it has a task for the benchmark, and no other.
+"""
 
 
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
     """The rules for a question of a benchmark; other questions take those of their kind."""
-    if (own := RULES_OF_KIND.get((benchmark, item.kind))) is not None:
-        return own
-    if benchmark in RULES:
-        return RULES[benchmark]
-    return {"yes-no": YES_NO, "choice": CHOICE, "choices": CHOICES}.get(item.kind, WORDS)
+    of_kind = {"yes-no": YES_NO, "choice": CHOICE, "choices": CHOICES}.get(item.kind, WORDS)
+    return RULES.get(f"{benchmark}: {item.kind}") or RULES.get(benchmark) or of_kind
