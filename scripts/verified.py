@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 FILE = "docs/verified.md"
 ALL = ("core", "evals", "macd_studio", "macd_ui", "ratings", "toyworld", "viewer", "assets",
        "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
-"""What nearly every check depends on."""
+"""What nearly every check depends on; of the tests, what they share."""
 BUILD = ("setup.py", "pyproject.toml", "locks")
 RESULTS = "bench/results"
 """Figures, which a check may write: no check depends on them."""
@@ -54,13 +54,19 @@ PARTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Part of `make test-all` → what pytest runs; a file is in the first part that names it."""
 USED = {"packages": ("scripts",), "small": ("scripts", "bench"), "browser": ("scripts",)}
-"""What the tests of a part use beside the product."""
+"""What the tests of a part use beside the product and what they import from `bench`."""
 PART = "test-all PART="
 """How a check begins that runs a part."""
 CHECKS: dict[str, tuple[str, ...]] = {
     **{PART + part: (*ALL, *BUILD, *USED.get(part, ())) for part in PARTS},
     "space-check": (*ALL, "bench/space.py", "bench/space_check.py", "bench/space_pages.py"),
-    "mcp-check": (*ALL, "requirements-mcp.txt", "constraints-mcp.txt", "locks/mcp.txt"),
+    "mcp-check": (
+        *ALL,
+        *ELSEWHERE[:2],
+        "requirements-mcp.txt",
+        "constraints-mcp.txt",
+        "locks/mcp.txt",
+    ),
     "vllm-check": (
         "core",
         "assets",
@@ -154,7 +160,8 @@ def problems(root: Path = ROOT) -> list[str]:
 def guards(check: str, file: str) -> bool:
     """Whether a run of the check is old once the file has changed.
 
-    Of the files of tests a part guards those that it runs, and those that others import.
+    Of the files of tests a part guards those that it runs, and those that others import; another
+    check those that it names.
 
     >>> guards("test-all PART=core", "tests/core/test_video.py")
     False
@@ -164,9 +171,14 @@ def guards(check: str, file: str) -> bool:
     True
     """
     is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
-    if check.startswith(PART) and is_test and file not in imported():
-        return part_of(file) == check.removeprefix(PART)
-    guarded = any(file == one or file.startswith(f"{one}/") for one in CHECKS[check])
+    named = CHECKS[check]
+    if is_test and file not in imported():
+        if check.startswith(PART):
+            return part_of(file) == check.removeprefix(PART)
+        named = tuple(one for one in named if one != "tests")
+    elif check.startswith(PART) and file in benches(check.removeprefix(PART)):
+        return True
+    guarded = any(file == one or file.startswith(f"{one}/") for one in named)
     return guarded and not file.startswith(f"{RESULTS}/")
 
 
@@ -177,6 +189,22 @@ def imported() -> frozenset[str]:
     files = (ROOT / "tests").rglob("*.py")
     names = {name for file in files for name in wanted.findall(file.read_text(encoding="utf-8"))}
     return frozenset(f"{name.replace('.', '/')}.py" for name in names)
+
+
+@cache
+def benches(part: str) -> frozenset[str]:
+    """Files of `bench` that a part's tests, or what tests share, import, and what those import."""
+    tests = [p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").rglob("*.py")]
+    mine = [f for f in tests if not fnmatchcase(Path(f).name, "test_*.py") or part_of(f) == part]
+    found: set[str] = set()
+    while mine:
+        text = (ROOT / mine.pop()).read_text(encoding="utf-8")
+        for module, names in re.findall(r"^\s*from bench(?:\.(\w+))? import (.+)$", text, re.M):
+            wanted = [module] if module else re.findall(r"(\w+)(?: as \w+)?", names)
+            files = {f"bench/{name}.py" for name in wanted} - found
+            mine += sorted(files)
+            found |= files
+    return frozenset(found)
 
 
 def part_of(file: str) -> str | None:

@@ -133,6 +133,23 @@ def test_every_test_is_in_one_part():
     assert any("macd_studio" in paths for paths in parts.values()), "doctests"
 
 
+def test_what_tests_import_of_the_bench_is_guarded():
+    core, security = (f"{PART}{part}" for part in ("core", "security"))
+    assert guards(core, "bench/planned.py")  # from bench import planned as …
+    assert guards(core, "bench/recorded.py")
+    assert not guards(core, "bench/estimate.py")
+    assert guards(f"{PART}small", "bench/estimate.py")
+    assert guards(security, "bench/visitor.py")
+    assert guards(f"{PART}browser", "bench/server.py"), "imported by what a test imports"
+    for part in PARTS:
+        assert all((ROOT / file).is_file() for file in verified.benches(part)), part
+
+
+def test_a_check_that_is_no_part_guards_the_tests_that_it_runs():
+    file = "tests/macd_ui/test_mcp.py"
+    assert [name for name in CHECKS if guards(name, file)] == ["mcp-check"]
+
+
 def test_the_checks_are_commands():
     makefile = (ROOT / "Makefile").read_text()
     for name in CHECKS:
@@ -150,9 +167,9 @@ def test_what_a_part_runs_makes_no_other_part_old(tree):
         verified.write(Passed(name, "2026-11-25", head, 3, 0, 0, "0.1"), tree)
     commit(tree)
     changes = {
-        "tests/core/test_x.py": ["test-all PART=core", "space-check", "mcp-check", "test-matrix",
-                                 "test-pythons"],
-        "tests/test_x.py": ["test-all PART=small", "space-check", "mcp-check", "test-pythons"],
+        "tests/core/test_x.py": ["test-all PART=core", "test-matrix"],
+        "tests/test_x.py": ["test-all PART=small"],
+        "tests/macd_ui/test_mcp.py": ["mcp-check"],
         "tests/browser/page.py": [n for n in CHECKS if n not in ("vllm-check", "test-matrix")],
     }  # fmt: skip
     for file, old in changes.items():
