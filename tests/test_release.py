@@ -1,6 +1,7 @@
 """What `make release-check` finds, each check broken once; and cards, notices, citation."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,15 +16,22 @@ ROOT = Path(__file__).parents[1]
 FILES = ("CITATION.cff", "CHANGELOG.md", "README.md", "constraints.txt", "requirements.txt",
          "THIRD_PARTY_NOTICES.md", "macd_studio/__init__.py", "assets/toyworld/manifest.json",
          "assets/examples/index.json")  # fmt: skip
+BEFORE = (("CHANGELOG.md", "^## .*$", "## Unreleased"), ("CITATION.cff", "^date-released:.*\n", ""))
+"""File, what stands in it once a version is released, and what before."""
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """What the checks read, without weights and with one example; a git checkout."""
+    """What the checks read, before the release, without weights and with one example; a git
+    checkout.
+    """
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "assets/toyworld/manifest.json").write_text("{}")
+    for name, released, before in BEFORE:
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(re.sub(released, before, text, count=1, flags=re.MULTILINE))
     index = json.loads((tmp_path / "assets/examples/index.json").read_text())
     (tmp_path / "assets/examples/index.json").write_text(json.dumps(index[:1]))
     for end in (".mp4", ".macd"):
