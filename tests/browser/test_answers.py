@@ -458,3 +458,32 @@ def test_the_bars_write_exact_shares_and_end_at_the_last_token(bare):
     after.click()
     assert tokens.nth(1).get_attribute("aria-pressed") == "true"
     assert after.is_disabled()
+
+
+def test_bars_are_as_long_as_what_they_say_and_show_what_either_view_finds_likeliest(bare):
+    """Of eight candidates the best three of the video and the best two of the masked video."""
+    base = np.linspace(4, 0, 8, dtype=np.float32)
+    other, ids, names = base[::-1].copy(), np.arange(8), tuple("abcdefgh")
+    one = TokenStep(0, 0, "a", ids, names, base, log_partition(base), (other,),
+                    (log_partition(other),))  # fmt: skip
+    trace = answered([0], [0])
+    answers = trace.answers | {"macd": replace(trace.answers["macd"], tokens=(one,))}
+    show(bare, replace(trace, answers=answers))
+    bare.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    for kind, logits in (("video", base), ("masked", other)):
+        shares = np.exp(logits - log_partition(logits))
+        bars = bare.locator(f".mv-bars-{kind} li")
+        assert bars.locator(".mv-bar-name").all_inner_texts() == list("abcgh")
+        for at, bar in zip("abcgh", bars.all(), strict=True):
+            share = float(shares["abcdefgh".index(at)])
+            assert (
+                bar.locator(".mv-bar-value")
+                .inner_text()
+                .replace("\N{NO-BREAK SPACE}", " ")
+                .startswith(f"{100 * share:.1f} %")
+            )
+            width = bar.locator(".mv-bar-fill").evaluate(
+                "fill => fill.getBoundingClientRect().width"
+                " / fill.parentElement.getBoundingClientRect().width"
+            )
+            assert width == pytest.approx(share, abs=0.01)
