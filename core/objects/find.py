@@ -205,15 +205,21 @@ def look(
     """The same object after every frame; `finish` it after the last."""
     seen = Looking(clip, options, cuts)
     shown_at, some = time.monotonic(), False
+    for found in collecting_from(detections_in(clip, detector, chosen), seen.reports):
+        seen.detections.append(found)
+        seen.early = None
+        now = time.monotonic()
+        first = not some and seen.done <= BEGINNING
+        if first or now - shown_at > BOXES_S:
+            tracks, _ = seen.tracks()
+            some = some or bool(tracks)
+            if some or now - shown_at > BOXES_S:
+                seen.early, shown_at = tracks, now
+        yield seen
+
+
+def detections_in(clip: Clip, detector: Detector, chosen: DetectOptions) -> Iterator[Detections]:
+    """What a detector finds of the chosen classes in every frame that it looks at, in order."""
     with freed_kept():  # every frame needs the same blocks
-        for detected in collecting_from(detector.detect(frames_of(clip)[0], chosen), seen.reports):
-            seen.detections.append(only(detected, chosen.classes))
-            seen.early = None
-            now = time.monotonic()
-            first = not some and seen.done <= BEGINNING
-            if first or now - shown_at > BOXES_S:
-                tracks, _ = seen.tracks()
-                some = some or bool(tracks)
-                if some or now - shown_at > BOXES_S:
-                    seen.early, shown_at = tracks, now
-            yield seen
+        for found in detector.detect(frames_of(clip)[0], chosen):
+            yield only(found, chosen.classes)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import MacdError, TracksError
-from macd_studio.core.objects.detect import Detector, only
-from macd_studio.core.objects.find import find_cuts, frames_of, prompted
+from macd_studio.core.objects.detect import Detector
+from macd_studio.core.objects.find import detections_in, find_cuts, frames_of, prompted
 from macd_studio.core.objects.reading import read_tracks as read_track_file
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
@@ -144,7 +144,7 @@ class Preparing:
             self._kept.put(key, stored)
             return stored
         frames, times = frames_of(clip)
-        detections = [only(d, chosen.classes) for d in detector.detect(frames, chosen)]
+        detections = list(detections_in(clip, detector, chosen))
         aspect = frames.shape[2] / frames.shape[1]
         tracks, _ = track(
             detections, times, clip.times, self.options.track, chosen, aspect, find_cuts(clip)
