@@ -402,7 +402,8 @@ class Runs:
         self, session: Session, trace: Trace, turn: DeviceTurn, asked: RunSpec
     ) -> Updates:
         done = trace.status == "complete"
-        message = sentences.run_ended(trace.status, turn.limit_s if turn.out_of_time else None)
+        limit_s = turn.limit_s if turn.out_of_time else None
+        message = sentences.run_ended(trace.status, limit_s, self.store.sessions.closing)
         self.store.stats.count_end("complete" if done else "stopped", trace)
         session.answered = True
         session.show(trace, models=(asked.backbone, asked.detector))

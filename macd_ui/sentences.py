@@ -109,13 +109,38 @@ def of_stop(error: Cancelled) -> str:
     return str(error)[:1].upper() + str(error)[1:]
 
 
-def run_ended(status: str, out_of_time_after: float | None = None) -> str:
-    """What is said of a run that gave a trace. status: the trace's; out_of_time_after: seconds."""
+WHILE = {
+    "video": "while the video was read",
+    "detect": "while objects were looked for",
+    "track": "while objects were followed",
+    "load": "while the backbone was loaded",
+    "ascent": "during gradient ascent",
+    "views": "while the views were read",
+    "decode": "while answers were decoded",
+}
+"""Stage of a run → where it was stopped."""
+
+
+def run_ended(
+    status: str, out_of_time_after: float | None = None, server_ends: bool = False
+) -> str:
+    """What is said of a run that gave a trace. status: the trace's; out_of_time_after: seconds.
+
+    server_ends: the server is being ended, not the run alone.
+    """
     if status == "complete":
         return ""
+    stage = status.removeprefix("stopped: ")
+    when = WHILE.get(stage, "")
+    if server_ends:
+        return (
+            f"The server was ended, and this run with it{when and f', {when}'}. What was computed is shown. Press"
+            f" {RUN} to start it again once the server is back."
+        )
     if out_of_time_after is not None:
         return f"Stopped: {out_of_time(out_of_time_after)}. What was computed is shown."
-    return f"This run was {status}. What was computed is shown."
+    how = f"stopped {when}" if when else status
+    return f"This run was {how}. What was computed is shown."
 
 
 def out_of_time(limit_s: float) -> str:

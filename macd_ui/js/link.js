@@ -4,6 +4,7 @@
 // word. Each run that a visitor chooses is an entry of the browser's history, so that Back and Forward
 // lead from one to the next.
 
+import { example, linked } from "./address.js";
 import { exampleFile } from "./restore.js";
 
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -27,9 +28,16 @@ export class RunLink {
     this.asked = 0;
     this.last = ""; // the key of the run that was shown last
     this.touched = false; // what the page shows by itself replaces the entry that it was opened with
+    /** @type {{ run: string | null, key: string } | null} */
+    this.wanted = null; // what is to be shown next: only the last of several counts
+    /** @type {Promise<void> | null} */
+    this.following = null;
     for (const kind of GESTURES) addEventListener(kind, (event) => { this.touched ||= event.isTrusted; }, true);
     /** Settled when the page shows what its address names. */
-    this.followed = restorer.finished.then(() => (example() ? this.exampleShown() : this.follow(linked())));
+    this.followed = restorer.finished.then(() => {
+      if (example()) return this.exampleShown();
+      return restorer.restoredAt === linked() ? undefined : this.follow(linked());
+    });
     addEventListener("popstate", ({ state }) => this.follow(linked(), state?.shown));
     document.addEventListener(SHOW_RUN, (event) => this.follow(/** @type {CustomEvent} */ (event).detail));
     this.finish = () => {};
@@ -41,19 +49,45 @@ export class RunLink {
     if (!shown || shown === this.last || this.viewer.state.running) return;
     this.last = shown;
     const entry = history.state?.shown;
+    if (this.following) { // the entry is there already
+      if (!this.wanted && !entry) history.replaceState({ ...history.state, shown }, "");
+      return;
+    }
     if (entry === shown) return;
     if (!this.touched || (!entry && linked() === run)) history.replaceState({ ...history.state, shown }, "");
     else history.pushState({ shown }, "", addressOf(run ?? ""));
   }
 
   /**
+   * Shows a run, once what goes on has ended. Of several that are asked for meanwhile the last one is shown.
+   *
    * @param {string | null} run as the address names it
    * @param {string} [key] of the run in the history of this tab: several may be of one clip and question
+   * @returns {Promise<void>} when the page shows what was asked for last
    */
-  async follow(run, key = "") {
+  follow(run, key = "") {
+    this.wanted = { run, key };
+    this.following ??= this.showWanted().finally(() => { this.following = null; });
+    return this.following;
+  }
+
+  async showWanted() {
+    while (this.wanted) {
+      await until(() => !this.viewer.state.busy);
+      const { run, key } = this.wanted;
+      this.wanted = null;
+      if (!this.viewer.state.busy) await this.show(run, key);
+    }
+  }
+
+  /**
+   * @param {string | null} run
+   * @param {string} key
+   */
+  async show(run, key) {
     const kept = this.history.runs.get(key) ?? (run ? await this.history.find(run) : undefined);
     const wanted = kept?.trace.run ?? run;
-    if (!wanted || this.viewer.state.busy || (key ? key === this.history.shown : wanted === this.viewer.state.trace?.run)) return;
+    if (!wanted || (key ? key === this.history.shown : wanted === this.viewer.state.trace?.run)) return;
     if (kept && !exampleFile(kept.trace)) await this.history.show(kept);
     else await this.ask(`run:${wanted}`);
   }
@@ -91,14 +125,6 @@ export class RunLink {
 async function until(isSo) {
   const end = Date.now() + ANSWER_WAIT_MS;
   while (!isSo() && Date.now() < end) await new Promise((done) => { setTimeout(done, FIELD_POLL_MS); });
-}
-
-function linked() {
-  return new URLSearchParams(location.hash.slice(1)).get("run");
-}
-
-function example() {
-  return new URLSearchParams(location.search).get("example");
 }
 
 /** The page's own address with a run in the place of an example. @param {string} run */

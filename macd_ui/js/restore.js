@@ -3,6 +3,7 @@
 // because the server was restarted and has forgotten every run.
 // A new tab restores nothing. Browsers that offer no storage lose only this.
 
+import { example, linked } from "./address.js";
 import { openTrace } from "./open.js";
 import { RESTORED } from "./strings.js";
 
@@ -13,6 +14,7 @@ import { RESTORED } from "./strings.js";
  * @property {string} tab
  * @property {string} user
  * @property {string} run
+ * @property {string | null} [at] the run that the address named, which a run without an answer has not
  * @property {boolean} untouched
  * @property {string} name
  * @property {number} savedAt
@@ -123,6 +125,8 @@ export class TabRestorer {
     /** @type {Saved | null} */
     this.awaited = null; // the record that was handed over and is not shown yet
     this.tab = "";
+    /** @type {string | null | undefined} */
+    this.restoredAt = undefined; // the run that the address named when what was restored was on show
     /** @type {ReturnType<typeof setTimeout> | null} */
     this.saving = null;
     this.typedAt = -Infinity;
@@ -171,6 +175,7 @@ export class TabRestorer {
     if (!status) return;
     if (this.awaited && status.error) { // the trace cannot be opened: it will not be tried again
       this.awaited = null;
+      this.restoredAt = undefined;
       this.quietly(() => this.store.remove(this.tab));
     }
     if (status.running) this.restoring = false;
@@ -206,6 +211,7 @@ export class TabRestorer {
       tab: this.tab,
       user: this.user,
       run: trace.run,
+      at: linked(),
       untouched: Boolean(trace.again?.link) && !trace.edits.length && !trace.previous,
       name: name ? name[1] : "trace.macd",
       savedAt: Date.now(),
@@ -234,7 +240,7 @@ export class TabRestorer {
     try {
       if (!await this.serverAnswers()) return;
       const file = new File([record.content], record.name);
-      await openTrace(file, { wanted: () => this.restoring, handedOver: () => { this.awaited = record; } });
+      await openTrace(file, { wanted: () => this.restoring, handedOver: () => { this.awaited = record; this.restoredAt = record.at; } });
     } finally {
       for (const kind of kinds) document.removeEventListener(kind, form, true);
     }
@@ -246,7 +252,7 @@ export class TabRestorer {
    * @param {Saved} record
    */
   isOtherPage(record) {
-    if (!new URLSearchParams(location.search).get("example")) return false;
+    if (!example()) return false;
     const [navigation] = performance.getEntriesByType("navigation");
     const type = /** @type {PerformanceNavigationTiming | undefined} */ (navigation)?.type;
     return record.untouched || type !== "reload";

@@ -241,13 +241,17 @@ def test_without_storage_the_page_works_as_ever(browser, server):
 
 @pytest.mark.long
 def test_a_server_that_ends_during_a_run_shows_how_far_it_came(restartable, tab):
+    run(tab, QUESTION)  # the address names this one
     long_run(tab)
     restartable.process.send_signal(signal.SIGTERM)
     said = says(tab, "stopped|Stopped")
+    assert said.startswith("The server was ended, and this run with it, ")
     assert "What was computed is shown" in said
     assert restartable.process.wait(PATIENCE_S) == 0
     question = tab.locator(".mv-question").inner_text()
     restartable.start()
     wait_until_restored(tab, question)
     assert tab.locator(".mv-object").count() > 0
+    tab.wait_for_timeout(2000)
+    assert tab.locator(".mv-question").inner_text() == question, "the run before takes its place"
     assert not tab.errors

@@ -92,7 +92,7 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     second.close()
     says(third, "Waiting: 1 run")
     page.click("#stop")
-    says(page, "stopped: ascent")
+    says(page, "stopped during gradient ascent")
     third.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
     assert "Waiting" not in third.evaluate(MESSAGE)
     context.close()
@@ -179,7 +179,9 @@ def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
     says(page, "Looking for objects|of [0-9]+ frames")
     page.click("#stop")
     page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
-    if "stopped: detect" in page.evaluate(MESSAGE):  # a fast machine may be past it by now
+    if "stopped while objects were looked for" in page.evaluate(
+        MESSAGE
+    ):  # a fast machine may be past it by now
         seen = page.locator(".mv-object").count()  # boxes appear while the detector works
         assert seen or "before it had looked" in page.locator(".mv-rail").inner_text()
     assert "No objects were found" not in page.locator(".mv-rail").inner_text()

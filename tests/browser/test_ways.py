@@ -160,5 +160,13 @@ def test_back_and_forward_lead_from_one_chosen_run_to_the_next(page):
         page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
         if index == 0:
             assert page.url == first
+    page.go_forward()  # of several moves in a row the last one counts
+    page.go_back()
+    page.go_back()
+    page.go_forward()
+    page.wait_for_function(CHOSEN, arg=[examples()[1].question, examples()[1].title])
+    page.wait_for_timeout(1500)
+    assert page.evaluate(CHOSEN, [examples()[1].question, examples()[1].title])
+    assert f"#run={identity(examples()[1].load_trace())}" in page.url
     assert page.locator(".mv-token").count() > 0
     assert page.locator("#open-error").is_hidden()

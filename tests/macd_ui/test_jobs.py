@@ -247,7 +247,7 @@ def test_a_run_stopped_before_tracking_does_not_say_that_nothing_was_found(handl
     until(job, "Looking")
     handlers.form.stop("me")
     *_, last = job
-    assert "stopped: detect" in last["viewer"]["status"]["message"]
+    assert "stopped while objects were looked for" in last["viewer"]["status"]["message"]
     assert last["viewer"]["trace"]["tracked"] is False
     *_, last = handlers.runs.run(values(make_video()), "me")
     assert last["viewer"]["trace"]["tracked"] is True

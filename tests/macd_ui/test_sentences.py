@@ -43,6 +43,11 @@ CASES = [
     (say.run_ended("complete"), ""),
     (say.run_ended("complete", 60), ""),
     (say.run_ended("cancelled"), "This run was cancelled. What was computed is shown."),
+    (say.run_ended("stopped: detect"),
+     "This run was stopped while objects were looked for. What was computed is shown."),
+    (say.run_ended("stopped: load", None, True),
+     "The server was ended, and this run with it, while the backbone was loaded. What was computed"
+     " is shown. Press Run to start it again once the server is back."),
     (say.run_ended("cancelled", 60),
      "Stopped: this server gives each run 60 s, and this one took longer."
      " What was computed is shown."),
