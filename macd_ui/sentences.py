@@ -134,8 +134,8 @@ def run_ended(
     when = WHILE.get(stage, "")
     if server_ends:
         return (
-            f"The server was ended, and this run with it{when and f', {when}'}. What was computed is shown. Press"
-            f" {RUN} to start it again once the server is back."
+            f"The server was ended, and this run with it{when and f', {when}'}. What was computed"
+            f" is shown. Press {RUN} to start it again once the server is back."
         )
     if out_of_time_after is not None:
         return f"Stopped: {out_of_time(out_of_time_after)}. What was computed is shown."
