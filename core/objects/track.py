@@ -93,8 +93,9 @@ def track(
     warnings: tuple[str, ...] = ()
     if len(bursts) > 1:
         warnings = (
-            f"the clip is long: objects were looked for in {len(bursts)} separate parts of it, and"
-            " one that is not found again at the same place in the next part counts as another",
+            f"objects were looked for in {len(bursts)} separate parts of the clip, with nothing in"
+            " between, and one that is not found again at the same place in the next part counts as"
+            " another",
         )
     tracks = [_read_off(p, dense_times, times, options, cuts) for p in paths]
     tracks = [t for t in tracks if (t.state != LOST).any()]

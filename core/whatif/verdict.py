@@ -7,6 +7,7 @@ torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Literal
 
 from macd_studio.core.evidence.choices import Subset, masks_frames, rank
@@ -114,11 +115,17 @@ def as_text(trace: Trace) -> str:
     """The verdict with its figures and rule, to be pasted where others read it."""
     verdict = verdict_of(trace)
     baseline, macd = trace.answers.get("baseline"), trace.answers.get(masked_answer(trace))
-    lines = [f"{trace.question}  ({trace.clip.name}, {trace.backbone.name})"]
+    path = PurePath(trace.backbone.name)
+    model = path.name if path.is_absolute() else trace.backbone.name  # others lack this machine
+    lines = [f"{trace.question}  ({trace.clip.name}, {model})"]
     if baseline is not None and macd is not None:
-        lines.append(f"baseline: {baseline.text}   MACD: {macd.text}")
+        said = [f"{a.text}{'' if a.finished else '…'}" for a in (baseline, macd)]
+        lines.append(f"baseline: {said[0]}   MACD: {said[1]}")
     lines.append(f"verdict: {verdict.name}. {verdict.rule}")
     lines += [f"- {figure}" for figure in verdict.figures]
+    if trace.choice_map is not None and trace.choice_map.left_out:
+        labels = _labels(trace)
+        lines.append(f"- left out: {', '.join(labels[i] for i in trace.choice_map.left_out)}")
     lines += [f"- not measured: {name}" for name in verdict.missing]
     if trace.outside_domain:
         lines.append("- the model was trained on other clips: its answers mean nothing here")

@@ -250,6 +250,18 @@ def test_shipped_examples_have_the_verdict_that_their_figures_give(name):
         assert f"{same} of {draws} random masks" in text
 
 
+def test_a_pasted_verdict_names_what_was_not_read_and_no_folder():
+    trace = load(EXAMPLES / "repaired.macd")
+    found = replace(trace.choice_map, left_out=(trace.tracks[0].id,))
+    cut = {name: replace(one, finished=False) for name, one in trace.answers.items()}
+    folder = replace(trace.backbone, name="/home/somebody/models/mine")
+    text = as_text(replace(trace, choice_map=found, answers=cut, backbone=folder))
+    assert f"- left out: {trace.tracks[0].id} {trace.tracks[0].label}" in text
+    assert "(repaired.mp4, mine)" in text
+    assert f"MACD: {trace.answers['macd'].text}…" in text
+    assert "left out" not in as_text(trace)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", SAID)
 def test_the_maps_of_shipped_examples_are_what_the_model_gives(name, toyworld):

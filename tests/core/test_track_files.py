@@ -137,6 +137,25 @@ def test_label_studio_keeps_boxes_to_the_pixel(trace, tmp_path):
         assert again[one.label].state.tolist() == one.state.tolist()
 
 
+def test_label_studio_gives_times_where_the_rate_varies(trace, tmp_path):
+    """It counts frames of an even rate; a clip's numbers at its median rate are other times."""
+    uneven = np.array([0.0, 1.4, 1.93, 4.51])
+    shifted = replace(trace, times=uneven)
+    path = export_tracks(shifted, tmp_path / "out.json", "label-studio")
+    [task] = json.loads(path.read_text())
+    for row in task["annotations"][0]["result"]:
+        value = row["value"]
+        rate = value["framesCount"] / value["duration"]
+        for key in value["sequence"]:
+            assert key["time"] in uneven.tolist()
+            assert abs((key["frame"] - 1) / rate - key["time"]) <= 0.5 / rate + 1e-9
+    clip = replace(clip_of(), times=uneven)
+    again = {t.label: t for t in place_tracks(read_track_file(path), clip).tracks}
+    for one in trace.tracks[:2]:
+        assert (again[one.label].state > 0).tolist() == (one.state > 0).tolist()
+        np.testing.assert_allclose(again[one.label].boxes, one.boxes, atol=0.01)
+
+
 def test_a_mask_of_more_parts_than_an_outline_has_is_told(tmp_path, trace):
     mask = np.zeros((H, W), bool)
     mask[1:40:4, 1:60:4] = True

@@ -188,20 +188,25 @@ def _shape(
 
 
 def write(sheet: Sheet) -> bytes:
-    """Rectangles, which are all that it has for videos, in sight from key frame to key frame."""
-    frames = max(sheet.numbers) + 1
+    """Rectangles, which are all that it has for videos, in sight from key frame to key frame.
+
+    It counts frames of an even rate, by their time: a clip's own numbers would shift where its rate
+    varies.
+    """
+    places = _places(sheet)
+    frames = max(places) + 1
     results = []
     for one in sheet.objects:
         sequence: list[dict[str, Any]] = []
-        for number_, drawn in zip(sheet.numbers, one.frames, strict=True):
+        for at, time, drawn in zip(places, sheet.times, one.frames, strict=True):
             if drawn is None:
                 if sequence:
                     sequence[-1]["enabled"] = False
                 continue
             x0, y0, x1, y1 = (100 * float(v) for v in drawn.box)
             sequence.append({
-                "frame": number_ + 1, "enabled": True, "rotation": 0, "x": x0, "y": y0,
-                "width": x1 - x0, "height": y1 - y0, "time": number_ / sheet.fps,
+                "frame": at + 1, "enabled": True, "rotation": 0, "x": x0, "y": y0,
+                "width": x1 - x0, "height": y1 - y0, "time": time,
             })  # fmt: skip
         if sequence:
             sequence[-1]["enabled"] = False
@@ -216,3 +221,11 @@ def write(sheet: Sheet) -> bytes:
             "meta": {"level": one.level},
         })  # fmt: skip
     return json_bytes([{"data": {"video": sheet.name}, "annotations": [{"result": results}]}])
+
+
+def _places(sheet: Sheet) -> list[int]:
+    """The frames at an even rate that the sampled ones fall on, counted from 0; each its own."""
+    places: list[int] = []
+    for time in sheet.times:
+        places.append(max(round(time * sheet.fps), places[-1] + 1 if places else 0))
+    return places
