@@ -27,8 +27,8 @@ from macd_studio.core.views import (
 
 if TYPE_CHECKING:
     from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.second_view import SecondView
     from macd_studio.core.types import Answer, Trace
-    from macd_studio.core.views import SecondView
 
 
 VIEW_MARK = "/"

@@ -10,7 +10,12 @@ import numpy as np
 
 from macd_studio.core.backbones.base import Reader
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError, OptionError
+from macd_studio.core.errors import (
+    HALF_OR_DAMAGED,
+    NotApplicable,
+    NumericalError,
+    OptionError,
+)
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
 from macd_studio.core.evidence.kinds import Measured, find_kind
@@ -29,6 +34,7 @@ from macd_studio.core.evidence.records import (
     KnockOut,
     Target,
 )
+from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.run.state import Event
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
@@ -164,8 +170,11 @@ def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
         for kind in set(options.kinds) & set(needed):
             if needed[kind]:
                 lm.need(needed[kind])
-    if options.knock_out or options.boxes:
-        lm.need("attention")
+    if (options.knock_out or options.boxes) and "attention" not in lm.capabilities:
+        raise NotApplicable(
+            f"nothing can be knocked out in {lm.info.name}: {CAPABILITIES['attention']}",
+            "Leave the knock-out away, or choose another backbone",
+        )
     kinds = [k for k in options.chosen_kinds if needed[k] in {"", *lm.capabilities}]
     return replace(
         options,

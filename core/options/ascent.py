@@ -50,7 +50,12 @@ class AscentOptions(Checked):
     levels: Levels = choice(
         "three", Levels, "three levels 0 / r0 / 1, or strengths as the ascent left them"
     )
-    frame_fraction: float = number(0.25, 0, 1, "largest share of frame groups that stay masked")
+    frame_fraction: float = number(
+        0.25,
+        0,
+        1,
+        "largest share of frame groups that stay masked; one of them at least, unless it is 0",
+    )
     memory: Memory = choice("normal", Memory, "low keeps fewer activations and takes longer")
     gradient: Gradient = choice(
         "exact",

@@ -35,8 +35,8 @@ from macd_studio.core.planning.dry_run import dry_run, tensors_in
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import AliveBytes
 from macd_studio.core.run.order import decoding_views
+from macd_studio.core.second_view import masked_view
 from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views import masked_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8

@@ -25,8 +25,8 @@ from macd_studio.core.options import MaskOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import Cost
+from macd_studio.core.second_view import SecondView, masked_view
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Pixels, ShownView
-from macd_studio.core.views import SecondView, masked_view
 
 
 @dataclass(frozen=True, eq=False)

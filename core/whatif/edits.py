@@ -212,13 +212,12 @@ def _label(value: Any) -> str:
 
 
 def _shares(value: Any, n: int, low: float, high: float) -> tuple[float, ...]:
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str)
-        or len(value) != n
-        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value)
-        or any(not low <= x <= high for x in value)  # NaN is not
-    ):
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != n:
+        raise OptionError(
+            f"a place in the frame is {n} numbers", "Give each as a share of its width or height"
+        )
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
+    if not numbers or any(not low <= x <= high for x in value):  # NaN is not
         raise OptionError("a place lies outside the frame", "Draw inside the frame")
     return tuple(float(x) for x in value)
 

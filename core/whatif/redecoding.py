@@ -25,9 +25,9 @@ from macd_studio.core.options import ContrastOptions
 from macd_studio.core.rules import Linear, ScoreRule
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import decoding_views
+from macd_studio.core.second_view import masked_view
 from macd_studio.core.types import Answer, TokenStep, Trace
 from macd_studio.core.view_records import View
-from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.redecodable import redecodable
 
 CLOSE = 1e-3

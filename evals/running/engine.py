@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class Worker:
         try:
             for row in self._rows(group, ready.clip, ready):
                 answered.add(row.key)
-                yield row
+                yield replace(row, notes=list(ready.clip.notes)) if ready.clip.notes else row
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             yield from failed([w for w in group if w.key not in answered], OutOfMemory(*NO_MEMORY))

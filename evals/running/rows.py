@@ -81,6 +81,8 @@ class Row:
     asked."""
     clamped: float | None = None
     """Share of the second view's values that a server clamped to 8 bits; None where none was."""
+    notes: list[str] = field(default_factory=list)
+    """What was told of the clip when it was read, as that its file is cut off."""
     given: dict[str, Any] = field(default_factory=dict)
     """What the answer was computed from (`evals.running.given`), of the baseline only; a packed row
     leaves it out, protocol.json holds it."""

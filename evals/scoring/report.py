@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.methods import find_method
-from macd_studio.core.text.words import spreadsheet_text
+from macd_studio.core.text.words import count, spreadsheet_text
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import place, read_json
@@ -121,6 +121,7 @@ def make_report(
                 _one_answer(splits),
                 objects_note(objects, methods),
                 _penalty_note(answers),
+                _clips_note(items, answers),
                 *benchmark.check_sizes(),
             )
             if n
@@ -136,6 +137,25 @@ def make_report(
     if "baseline" in methods:
         report["compared"] = compare(benchmark, splits, texts, answers, methods, rule)
     return report
+
+
+MOST_CLIPS = 10
+"""Clips whose notes a report spells out."""
+
+
+def _clips_note(items: Sequence[Item], answers: Answers) -> str:
+    """Which clips were not read as they should be; "" where all were."""
+    of_item = {item: row.notes for (item, _), row in answers.items() if row.notes}
+    notes = {i.clip: of_item[i.id] for i in items if i.id in of_item}
+    if not notes:
+        return ""
+    told = [f"{clip} ({'; '.join(said)})" for clip, said in notes.items()]
+    more = f"; and {len(told) - MOST_CLIPS} more" if len(told) > MOST_CLIPS else ""
+    whole = count(len({i.clip for i in items}), "clip")
+    return (
+        f"Of {whole}, {len(notes)} were read with notes, and answers about them may be those of"
+        f" other frames: {'; '.join(told[:MOST_CLIPS])}{more}."
+    )
 
 
 def compare(

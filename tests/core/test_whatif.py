@@ -13,9 +13,9 @@ from macd_studio.core.macd import loss_of
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.second_view import fixed_view, masked_view
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Stroke, Track
-from macd_studio.core.views import fixed_view, masked_view
 from macd_studio.core.whatif.occlusion import measure
 from macd_studio.core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
