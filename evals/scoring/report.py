@@ -151,10 +151,10 @@ def _clips_note(items: Sequence[Item], answers: Answers) -> str:
         return ""
     told = [f"{clip} ({'; '.join(said)})" for clip, said in notes.items()]
     more = f"; and {len(told) - MOST_CLIPS} more" if len(told) > MOST_CLIPS else ""
-    whole = count(len({i.clip for i in items}), "clip")
+    whole, verb = count(len({i.clip for i in items}), "clip"), "was" if len(told) == 1 else "were"
     return (
-        f"Of {whole}, {len(notes)} were read with notes, and answers about them may be those of"
-        f" other frames: {'; '.join(told[:MOST_CLIPS])}{more}."
+        f"Of {whole}, {len(told)} {verb} read with notes, and answers may be those of other frames:"
+        f" {'; '.join(told[:MOST_CLIPS])}{more}."
     )
 
 
