@@ -22,7 +22,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.inference import paired_difference, within
 from macd_studio.ratings.plan import ADJUDICATED, MAIN, PAIRS, Task
 from macd_studio.ratings.preregistration import DISPUTED
 from macd_studio.ratings.quality import judge_raters
@@ -183,10 +183,9 @@ def adjudication_figures(
     places = sorted({a.rater for a in main}), sorted({a.clip for a in main})
     for other in arms[1:] if judges else ():
         values = paired_values(changed, arms[0], other, *places, scale)
-        e = paired_difference(values).primary
         differences[other] = {
             "pairs": int(np.isfinite(values).sum()),
-            "difference": {"value": e.value, "low": e.low, "high": e.high},
+            "difference": within(paired_difference(values).primary, scale),
         }
     names: Mapping[int, str] = {r.id: r.name for r in raters}
     return {

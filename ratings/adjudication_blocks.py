@@ -6,7 +6,7 @@ from typing import Any
 
 from macd_studio.core.pages.blocks import Paragraph, Table
 from macd_studio.core.text.words import count
-from macd_studio.ratings.control_blocks import outcome_name, outcome_text
+from macd_studio.ratings.control_blocks import outcome_name, outcome_text, too_wide
 
 
 def adjudication_blocks(report: dict[str, Any]) -> list[str]:
@@ -47,6 +47,7 @@ def adjudication_blocks(report: dict[str, Any]) -> list[str]:
             with_them = outcome_text(report, d["difference"])
             rows.append((outcome_name(report, other), primary, with_them))
         out.append(Table(rows[0], rows[1:]))
+        out += too_wide(report, (d["difference"] for d in a["differences"].values()))
         out.append(
             Paragraph(
                 "On the right the adjudicator's ratings stand for those of all raters on these"

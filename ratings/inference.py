@@ -16,9 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.ratings.events import HIGH, LOW
+from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.stats import Estimate, Matrix, student
 
 NAN = float("nan")
+RANGES: dict[str, tuple[float, float]] = {
+    RATINGS: (float(LOW - HIGH), float(HIGH - LOW)),
+    PAIRS: (0.0, 1.0),
+}
+"""By the scale, what a difference or a share can be."""
+NEARLY_ALL = 0.9
+"""Part of the range, from which an interval says nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,15 @@ def paired_difference(values: Matrix) -> Difference:
     variance = max(by_rater + over_clips - both, by_rater, over_clips)
     others = _interval(value, variance, min(raters, clips) - 1)
     return Difference(these, others, own, True)
+
+
+def within(e: Estimate, scale: str) -> dict[str, float]:
+    """An estimate as a report prints it: no end lies outside what is possible.
+
+    What is cut off cannot hold the truth, so that the interval holds it as often as before.
+    """
+    low, high = (float(np.clip(end, *RANGES[scale])) for end in (e.low, e.high))
+    return {"value": e.value, "low": low, "high": high}
 
 
 def _own(values: Matrix, there: NDArray[np.bool_], rows: NDArray[np.intp]) -> dict[int, Estimate]:

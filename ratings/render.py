@@ -16,6 +16,7 @@ from macd_studio.ratings.control_blocks import (
     outcome_name,
     outcome_text,
     preference_blocks,
+    too_wide,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.numbers import percent, share_text, with_interval
@@ -172,7 +173,13 @@ def _differences(report: dict[str, Any]) -> list[str]:
                 own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
                 head = ("rater", f"{outcome_name(report, other)}: over clips")
                 out.append(Table(head, own))
+        out += too_wide(report, (e for d in parts.values() for e in _printed(d, not title)))
     return out
+
+
+def _printed(d: dict[str, Any], with_own: bool) -> list[dict[str, Any]]:
+    """The estimates of a difference that are printed together."""
+    return [d["difference"], d["these"], *(d["own"].values() if with_own else ())]
 
 
 def _whose(report: dict[str, Any], d: dict[str, Any]) -> str:

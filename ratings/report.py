@@ -26,7 +26,7 @@ from macd_studio.ratings.answers import (
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.inference import RANGES, paired_difference, within
 from macd_studio.ratings.overlap import control_figures, left_out_sizes
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
 from macd_studio.ratings.preferences import pairs_of, preference_figures
@@ -217,11 +217,11 @@ def _differences(
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
             "raters": int(np.isfinite(values).any(1).sum()),
-            "difference": _estimate(found.primary),
-            "these": _estimate(found.these),
-            "own": {names[places[0][row]]: _estimate(e) for row, e in found.own.items()},
+            "difference": within(found.primary, scale),
+            "these": within(found.these, scale),
+            "own": {names[places[0][row]]: within(e, scale) for row, e in found.own.items()},
             "spread": found.spread,
-            "half_width": found.primary.half_width,
+            "half_width": min(found.primary.half_width, (RANGES[scale][1] - RANGES[scale][0]) / 2),
             "too_few_to_stop": "" if enough else TOO_FEW,
             "power": None
             if meter is None
