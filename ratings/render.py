@@ -169,12 +169,25 @@ def _differences(report: dict[str, Any]) -> list[str]:
                 out.append(Paragraph(power_line(d["power"], d["half_width"], scale)))
             elif not title and d["pairs"] and d["too_few_to_stop"]:
                 out.append(Paragraph(d["too_few_to_stop"]))
-            if not title and len(d["own"]) > 1:
-                own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
-                head = ("rater", f"{outcome_name(report, other)}: over clips")
-                out.append(Table(head, own))
+            if not title and len(d["by_rater"]) > 1:
+                out += _by_rater(report, other, d)
         out += too_wide(report, (e for d in parts.values() for e in _printed(d, not title)))
     return out
+
+
+def _by_rater(report: dict[str, Any], other: str, d: dict[str, Any]) -> list[str]:
+    """Who is in a mean over raters, with how many pairs, and each one's own."""
+    nothing = {"value": None, "low": None, "high": None}
+    rows = (
+        (name, str(pairs), outcome_text(report, d["own"].get(name, nothing)))
+        for name, pairs in d["by_rater"].items()
+    )
+    head = ("rater", "pairs", f"{outcome_name(report, other)}: over clips")
+    text = (
+        f"These {len(d['by_rater'])} raters are in the mean, and each counts the same, as"
+        " preregistered, however many pairs they rated."
+    )
+    return [Table(head, rows), Paragraph(text)]
 
 
 def _printed(d: dict[str, Any], with_own: bool) -> list[dict[str, Any]]:

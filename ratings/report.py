@@ -219,6 +219,11 @@ def _differences(
             "raters": int(np.isfinite(values).any(1).sum()),
             "difference": within(found.primary, scale),
             "these": within(found.these, scale),
+            "by_rater": {
+                names[rater]: int(n)
+                for rater, n in zip(places[0], np.isfinite(values).sum(1), strict=True)
+                if n
+            },
             "own": {names[places[0][row]]: within(e, scale) for row, e in found.own.items()},
             "spread": found.spread,
             "half_width": min(found.primary.half_width, (RANGES[scale][1] - RANGES[scale][0]) / 2),

@@ -49,6 +49,22 @@ def test_no_interval_reaches_outside_what_is_possible(tmp_path, scale, range_, s
     assert f"{NOTHING_BOUND}, {said}, or nearly all of it." in text
 
 
+@pytest.mark.parametrize("scale", ["ratings", "pairs"])
+def test_who_is_in_the_mean_is_named_with_how_many_pairs(tmp_path, scale):
+    with Study(copy_study(tmp_path, 12, scale=scale)) as study:
+        give(study, [2, 1, -1, 2] * 3)
+        give(study, [1, 0, 2, 2], screens=4)
+        give(study, [2])
+        report = figures(study, FEW)
+    d = report["differences"][OTHER]
+    assert d["by_rater"] == {"R01": 12, "R02": 4, "R03": 1}
+    assert sum(e["value"] for e in d["own"].values()) / 3 == pytest.approx(d["these"]["value"])
+    text = markdown(report)
+    assert "| R01 | 12 | " in text
+    assert ("| R03 | 1 | 100% |" if scale == "pairs" else "| R03 | 1 | +2.00 |") in text
+    assert "These 3 raters are in the mean, and each counts the same, as preregistered" in text
+
+
 def test_nothing_is_said_of_intervals_that_bound(tmp_path):
     with Study(copy_study(tmp_path, 12)) as study:
         for _ in range(4):
