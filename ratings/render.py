@@ -242,7 +242,7 @@ def _agreement(report: dict[str, Any]) -> list[str]:
     out: list[str] = [
         Paragraph(
             f"Krippendorff's alpha, ordinal: {BOLD}{with_interval(a['alpha'])}{BOLD} over"
-            f" {count(a['masks'], 'mask')} with two ratings or more.",
+            f" {count(a['masks'], 'mask')} with two {_unit(report['study'])}s or more.",
         )
     ]
     if a["kappas"]:
@@ -253,7 +253,7 @@ def _agreement(report: dict[str, Any]) -> list[str]:
     if sides["screens"]:
         out.append(
             Paragraph(
-                f"The left mask got the higher rating on {share_text(sides['left'])} of"
+                f"The left mask {_won(report['study'])} on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
         )
@@ -305,6 +305,10 @@ def _raters(report: dict[str, Any]) -> list[str]:
 
 def _unit(study: dict[str, Any]) -> str:
     return "preference" if study.get("scale") == PAIRS else "rating"
+
+
+def _won(study: dict[str, Any]) -> str:
+    return "was preferred" if study.get("scale") == PAIRS else "got the higher rating"
 
 
 def _plan_table(study: dict[str, Any]) -> Table:
