@@ -16,6 +16,8 @@ import { MOST_LOW, Views, byId, inSentence, part, setReason, writeMarkdown } fro
 
 const BREAK_AFTER_MS = 20 * 60 * 1000;
 const RETRY_MS = 3000;
+/** What the server answers where the study is over. */
+const CLOSED = 410;
 
 export class RatingPage {
   /** @param {string} code @param {any} session @param {string} told what is kept besides, for the instructions */
@@ -271,7 +273,8 @@ export class RatingPage {
       this.loader.forget(task);
       if (this.at !== at) return;
       const failed = error instanceof Failed ? error : new Failed(0, String(error));
-      say("loading", `${failed.message} What you rated is kept; the next item is asked for again.`);
+      const again = failed.status === CLOSED ? "" : " What you rated is kept; the next item is asked for again.";
+      say("loading", failed.message + again);
       if (failed.status !== 401) setTimeout(() => this.at === at && this.open(at), RETRY_MS);
       return;
     }

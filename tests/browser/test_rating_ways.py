@@ -144,6 +144,29 @@ def test_a_message_wipes_no_other_s(place, new_page):
     assert "Not saved yet" in page.inner_text("#banner")
 
 
+@pytest.mark.long
+def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
+    place = Place(make_study(tmp_path, 6))
+    try:
+        page = new_page(place.link())
+        task = begin(page)
+        saved(page)
+        with Study(place.path) as study:
+            study.control("paused")
+        page.reload()
+        page.wait_for_function(TOLD, arg="is asked for again")
+        with Study(place.path) as study:
+            study.control("closed")
+        page.wait_for_function(TOLD, arg="closed and takes no more ratings")
+        told = page.inner_text("#banner")
+        assert not [w for w in ("later", "asked for again", "Come back") if w in told]
+        with Study(place.path) as study:
+            study.control("open")
+        assert wait_for_item(page, "") == task  # where the organiser opens it again
+    finally:
+        place.server.end()
+
+
 def test_targets_of_44_pixels_on_a_phone(place, new_page):
     how = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = new_page(place.link(), **how)
