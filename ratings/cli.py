@@ -33,7 +33,7 @@ from macd_studio.ratings.create_command import URL, add_create, create, link_of
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
 from macd_studio.ratings.planning import add_plan, plan
-from macd_studio.ratings.render import html_page, markdown
+from macd_studio.ratings.render import html_page, markdown, rated_line, unit_of
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
 from macd_studio.ratings.shards import read_shards
@@ -191,8 +191,8 @@ def _status(args: argparse.Namespace) -> int:
         print(json.dumps(now, ensure_ascii=False, indent=1))
         return 0
     s = now["study"]
-    print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], 'rating')} of"
-          f" {count(s['raters_begun'], 'rater')}")  # fmt: skip
+    print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], unit_of(s))};"
+          f" {rated_line(s)}")  # fmt: skip
     for r in now["raters"]:
         marks = ", ".join(r.get("reasons", [])) or ("revoked" if r["revoked"] else "")
         print(f"{r['rater']}  {r['done']}/{r['screens']}  {marks}".rstrip())

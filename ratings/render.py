@@ -76,8 +76,8 @@ def _head(report: dict[str, Any]) -> list[str]:
     out.append(
         Paragraph(
             f"{count(study['items'], 'item')}, {study['design']} design, arms"
-            f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
-            f" {study['raters_planned']} planned, {count(study['ratings'], _unit(study))}; the"
+            f" {', '.join(study['arms'])}; {rated_line(study)},"
+            f" {study['raters_planned']} planned; {count(study['ratings'], unit_of(study))}; the"
             f" study is {study['state']}. Preregistration sha256 {study['sha256']}.",
         )
     )
@@ -242,7 +242,7 @@ def _agreement(report: dict[str, Any]) -> list[str]:
     out: list[str] = [
         Paragraph(
             f"Krippendorff's alpha, ordinal: {BOLD}{with_interval(a['alpha'])}{BOLD} over"
-            f" {count(a['masks'], 'mask')} with two {_unit(report['study'])}s or more.",
+            f" {count(a['masks'], 'mask')} with two {unit_of(report['study'])}s or more.",
         )
     ]
     if a["kappas"]:
@@ -303,7 +303,14 @@ def _raters(report: dict[str, Any]) -> list[str]:
     return out
 
 
-def _unit(study: dict[str, Any]) -> str:
+def rated_line(study: dict[str, Any]) -> str:
+    """How many raters there are, and how many of them have rated."""
+    begun, raters = study["raters_begun"], count(study["raters_invited"], "rater")
+    return f"{begun} of {raters} {'has' if begun == 1 else 'have'} rated"
+
+
+def unit_of(study: dict[str, Any]) -> str:
+    """What raters of the study give, in the singular."""
     return "preference" if study.get("scale") == PAIRS else "rating"
 
 

@@ -96,7 +96,7 @@ async function refresh() {
   proposals.pairs = study.scale === "pairs";
   const given = study.scale === "pairs" ? "preference" : "rating";
   part("summary").textContent = `${counted(study.items, "item")}, ${study.design} design, arms ${study.arms.join(", ")}; `
-    + `${counted(study.raters_begun, "rater")} of ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
+    + `${study.raters_begun} of ${counted(study.raters_invited, "rater")} rated, ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
     + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
   part("power").textContent = powerWords(now.power, now.half_width, now.target, now.too_few_to_stop);
   const alpha = now.agreement.alpha;

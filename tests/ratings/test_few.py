@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from macd_studio.ratings.cli import main
 from macd_studio.ratings.inference import paired_difference, within
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
@@ -63,6 +64,19 @@ def test_who_is_in_the_mean_is_named_with_how_many_pairs(tmp_path, scale):
     assert "| R01 | 12 | " in text
     assert ("| R03 | 1 | 100% |" if scale == "pairs" else "| R03 | 1 | +2.00 |") in text
     assert "These 3 raters are in the mean, and each counts the same, as preregistered" in text
+
+
+def test_raters_who_have_not_rated_yet_are_raters(tmp_path, capsys):
+    path = copy_study(tmp_path, 12)
+    with Study(path) as study:
+        study.invite(3)
+        assert "0 of 3 raters have rated, 3 planned; 0 ratings" in markdown(figures(study, FEW))
+        give(study, [1], screens=1)
+        assert "1 of 4 raters has rated, 3 planned; 2 ratings" in markdown(figures(study, FEW))
+    assert main(["status", str(path)]) == 0
+    first, *names = capsys.readouterr().out.splitlines()[:5]
+    assert first == "open: 12 items, 2 ratings; 1 of 4 raters has rated"
+    assert [n.split()[0] for n in names] == ["R01", "R02", "R03", "R04"]
 
 
 def test_nothing_is_said_of_intervals_that_bound(tmp_path):
