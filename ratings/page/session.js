@@ -182,7 +182,7 @@ export class RatingPage {
         dialog.returnValue = "";
         dialog.showModal();
       },
-      rest: () => this.rest(true),
+      rest: () => this.rest(part("resting").hidden),
       next: () => this.next(),
     };
   }
@@ -191,9 +191,10 @@ export class RatingPage {
   onKey(event) {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    if (target.matches("input, textarea, select") || part("item").hidden) return;
+    if (target.matches("input, textarea, select")) return;
     const command = commandOf(event, target);
-    if (!command) return;
+    const paused = !part("resting").hidden;  // then the key of a break ends it, and no other means anything
+    if (!command || (paused ? command.action !== "rest" : part("item").hidden)) return;
     event.preventDefault();
     if (event.repeat) return;
     const { focused, explained } = this.views;

@@ -57,6 +57,21 @@ def test_tab_goes_from_mask_to_mask_whatever_was_rated(item):
     assert task is None
 
 
+def test_a_break_ends_by_its_key_and_by_enter(item):
+    page, task, stored = item
+    for key in ("p", "Enter", "Space"):
+        page.keyboard.press("p")
+        page.wait_for_selector("#resting:not([hidden])")
+        assert " P " in page.inner_text("#resting")
+        page.keyboard.press("3")  # means nothing here
+        page.keyboard.press(key)
+        page.wait_for_selector("#item:not([hidden])")
+        assert page.evaluate("document.body.dataset.item") == task
+    assert stored() == []
+    page.keyboard.press("2")
+    assert stored() == [(0, None, 2)]
+
+
 def test_the_reasons_come_after_both_masks(item):
     page, _, stored = item
     page.keyboard.press("1")
