@@ -22,7 +22,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.inference import paired_difference, within
 from macd_studio.ratings.plan import ADJUDICATED, MAIN, PAIRS, Task
 from macd_studio.ratings.preregistration import DISPUTED
 from macd_studio.ratings.quality import judge_raters
@@ -105,7 +105,7 @@ def appoint(study: Study) -> tuple[str, list[Dispute]]:
     found, left = open_disputes(study)
     if not left:
         what = "all disputed items have an adjudicator" if found else "no item is disputed"
-        raise Refused(what, f"Raters must be {DISPUTED[study.scale]} points apart on a mask")
+        raise Refused(what, f"An item is disputed {threshold_text(study.scale)}")
     items = {d.item for d in left}
     main = [a for a in read_answers(study) if a.part == MAIN and a.clip in items]
     shown = sorted(set(units(main).values()))
@@ -118,6 +118,20 @@ def appoint(study: Study) -> tuple[str, list[Dispute]]:
         tasks.append(Task(ADJUDICATED, clip, sides[0], sides[1] if len(sides) > 1 else None))
     study.add_adjudicator(code, tasks)
     return code, left
+
+
+def threshold_text(scale: str) -> str:
+    """From when on an item is disputed, as the end of a sentence."""
+    if scale == PAIRS:
+        return "where one rater prefers one mask and another one the other of the same two"
+    return f"from {DISPUTED[scale]} points between ratings of one mask on"
+
+
+def apart_text(dispute: Dispute, scale: str) -> str:
+    """How raters disagree on an item, without saying which mask is whose."""
+    if scale == PAIRS:
+        return f"{dispute.raters} preferences between two masks, some for each of them"
+    return f"{dispute.raters} ratings of one mask, {dispute.apart} points apart"
 
 
 def adjudicated_by(
@@ -183,10 +197,9 @@ def adjudication_figures(
     places = sorted({a.rater for a in main}), sorted({a.clip for a in main})
     for other in arms[1:] if judges else ():
         values = paired_values(changed, arms[0], other, *places, scale)
-        e = paired_difference(values).primary
         differences[other] = {
             "pairs": int(np.isfinite(values).sum()),
-            "difference": {"value": e.value, "low": e.low, "high": e.high},
+            "difference": within(paired_difference(values).primary, scale),
         }
     names: Mapping[int, str] = {r.id: r.name for r in raters}
     return {

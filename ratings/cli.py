@@ -20,7 +20,12 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import count, visible
-from macd_studio.ratings.adjudication import appoint, open_disputes
+from macd_studio.ratings.adjudication import (
+    apart_text,
+    appoint,
+    open_disputes,
+    threshold_text,
+)
 from macd_studio.ratings.branches import merge, read_rows
 from macd_studio.ratings.check import as_line, check_study
 from macd_studio.ratings.create import preregistration_path
@@ -28,8 +33,7 @@ from macd_studio.ratings.create_command import URL, add_create, create, link_of
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import FORMATS, export
 from macd_studio.ratings.planning import add_plan, plan
-from macd_studio.ratings.preregistration import DISPUTED
-from macd_studio.ratings.render import html_page, markdown
+from macd_studio.ratings.render import html_page, markdown, rated_line, unit_of
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
 from macd_studio.ratings.shards import read_shards
@@ -152,9 +156,9 @@ def _adjudicate(args: argparse.Namespace) -> int:
         clips = {i["number"]: i for i in study.items}
         for d in found:
             item, given = clips[d.item], "" if d in left else ", given to an adjudicator"
-            print(f"item {d.item} {visible(item['clip'])}: {d.raters} ratings of one mask,"
-                  f" {d.apart} points apart{given}", file=sys.stderr)  # fmt: skip
-        print(f"{count(len(found), 'item')} disputed, from {DISPUTED[study.scale]} points on",
+            print(f"item {d.item} {visible(item['clip'])}: {apart_text(d, study.scale)}{given}",
+                  file=sys.stderr)  # fmt: skip
+        print(f"{count(len(found), 'item')} disputed, {threshold_text(study.scale)}",
               file=sys.stderr)  # fmt: skip
         if not args.list:
             code, _ = appoint(study)
@@ -187,8 +191,8 @@ def _status(args: argparse.Namespace) -> int:
         print(json.dumps(now, ensure_ascii=False, indent=1))
         return 0
     s = now["study"]
-    print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], 'rating')} of"
-          f" {count(s['raters_begun'], 'rater')}")  # fmt: skip
+    print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], unit_of(s))};"
+          f" {rated_line(s)}")  # fmt: skip
     for r in now["raters"]:
         marks = ", ".join(r.get("reasons", [])) or ("revoked" if r["revoked"] else "")
         print(f"{r['rater']}  {r['done']}/{r['screens']}  {marks}".rstrip())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from macd_studio.core.pages.blocks import Paragraph, Table
 from macd_studio.core.text.words import count
+from macd_studio.ratings.inference import NEARLY_ALL, RANGES
 from macd_studio.ratings.numbers import share_text, with_interval
-from macd_studio.ratings.plan import PAIRS
+from macd_studio.ratings.plan import PAIRS, RATINGS
 
 
 def outcome_name(report: dict[str, Any], other: str) -> str:
@@ -26,6 +27,21 @@ def outcome_text(report: dict[str, Any], estimate: dict[str, float | None]) -> s
     if report["study"].get("scale") == PAIRS:
         return share_text(estimate)
     return with_interval(estimate, sign=True)
+
+
+def too_wide(report: dict[str, Any], estimates: Iterable[dict[str, Any]]) -> list[str]:
+    """A sentence where an interval covers nearly all that is possible; else nothing."""
+    least, most = RANGES[report["study"].get("scale", RATINGS)]
+    widths = [e["high"] - e["low"] for e in estimates if None not in (e["low"], e["high"])]
+    if max(widths, default=0.0) < NEARLY_ALL * (most - least):
+        return []
+    possible = "0% to 100%" if (least, most) == (0, 1) else f"−{most:g} to +{most:g}"
+    return [
+        Paragraph(
+            "So few raters or pairs bound nothing where an interval covers all that is possible,"
+            f" {possible}, or nearly all of it."
+        )
+    ]
 
 
 def preference_blocks(report: dict[str, Any]) -> list[str]:
@@ -70,6 +86,7 @@ def control_blocks(report: dict[str, Any]) -> list[str]:
                 for t in c["thirds"]
             )  # fmt: skip
             out.append(Table(head, body))
+            out += too_wide(report, (t["difference"] for t in c["thirds"]))
     out.append(_items(report["controls"], first))
     return out
 

@@ -16,17 +16,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.ratings.events import HIGH, LOW
+from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.stats import Estimate, Matrix, student
 
 NAN = float("nan")
+RANGES: dict[str, tuple[float, float]] = {
+    RATINGS: (float(LOW - HIGH), float(HIGH - LOW)),
+    PAIRS: (0.0, 1.0),
+}
+"""By the scale, what a difference or a share can be."""
+NEARLY_ALL = 0.9
+"""Part of the range, from which an interval says nothing."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """these: of these raters, over clips; others: of other raters, NaN where one rater rated.
 
-    own: of each rater with at least two pairs, by the row of the matrix. spread: whether any two
-    pairs differ; without that there is no interval.
+    own: of each rater with a pair, by the row of the matrix; of one pair with NaN ends. spread:
+    whether any two pairs differ; without that there is no interval.
     """
 
     these: Estimate
@@ -59,7 +68,7 @@ def paired_difference(values: Matrix) -> Difference:
     spread = bool(np.ptp(values[there]) > 0)
     if not spread:
         flat = Estimate(value, NAN, NAN)
-        return Difference(flat, flat, {}, False)
+        return Difference(flat, flat, _own(values, there, rows), False)
     # what each pair adds to the mean of rater means, around its rater's mean
     within = np.where(there, values - means[:, None], 0.0) / (raters * count[:, None])
     over_clips = _scaled(within.sum(0))
@@ -76,13 +85,22 @@ def paired_difference(values: Matrix) -> Difference:
     return Difference(these, others, own, True)
 
 
+def within(e: Estimate, scale: str) -> dict[str, float]:
+    """An estimate as a report prints it: no end lies outside what is possible.
+
+    What is cut off cannot hold the truth, so that the interval holds it as often as before.
+    """
+    low, high = (float(np.clip(end, *RANGES[scale])) for end in (e.low, e.high))
+    return {"value": e.value, "low": low, "high": high}
+
+
 def _own(values: Matrix, there: NDArray[np.bool_], rows: NDArray[np.intp]) -> dict[int, Estimate]:
     found = {}
     for row, one, has in zip(rows.tolist(), values, there, strict=True):
         pairs = one[has]
-        if len(pairs) > 1:
-            mean, variance = float(pairs.mean()), float(pairs.var(ddof=1)) / len(pairs)
-            found[row] = _interval(mean, variance, len(pairs) - 1)
+        mean, n = float(pairs.mean()), len(pairs)
+        variance = float(pairs.var(ddof=1)) / n if n > 1 else 0.0
+        found[row] = _interval(mean, variance, n - 1)
     return found
 
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from macd_studio.core.masking.controls import CONTROLS
 from macd_studio.ratings.answers import Answer, details_of, paired_values
-from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.inference import paired_difference, within
 from macd_studio.ratings.plan import MAIN, RATINGS
-from macd_studio.ratings.stats import Estimate
 from macd_studio.ratings.store import Study
 
 LEAST_FOR_THIRDS = 6
@@ -90,7 +89,7 @@ def by_thirds(
             "high": float(inside.max()),
             "items": len(clips),
             "pairs": int(np.isfinite(pairs).sum()),
-            "difference": _plain(found.primary),
+            "difference": within(found.primary, scale),
         })  # fmt: skip
     return out
 
@@ -105,7 +104,3 @@ def left_out_sizes(left_out: Sequence[Mapping[str, Any]]) -> dict[str, list[floa
         if entry.get("hidden") is not None:
             sizes.setdefault(str(entry["reason"]), []).append(float(entry["hidden"]))
     return sizes
-
-
-def _plain(e: Estimate) -> dict[str, float]:
-    return {"value": e.value, "low": e.low, "high": e.high}

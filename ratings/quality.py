@@ -136,6 +136,9 @@ def _reasons(q: Quality, scale: str) -> dict[str, str]:
     twice = f"rates {q.repeat_far:.0%} of the masks seen twice {APART} points or more apart"
     if scale == PAIRS:
         twice = f"decides {q.repeat_far:.0%} of the screens seen twice the opposite way"
+    to_left = "gives the left mask the higher rating"
+    if scale == PAIRS:
+        to_left = "prefers the left mask"
     found = {
         "known items": (
             _is_unlikely(missed, q.gold_count, SLIPS),
@@ -147,7 +150,7 @@ def _reasons(q: Quality, scale: str) -> dict[str, str]:
         ),
         "sides": (
             q.decided >= LEAST_SEEN and binomtest(left, q.decided).pvalue < ALARM,
-            f"gives the left mask the higher rating on {q.left:.0%} of {q.decided} screens",
+            f"{to_left} on {q.left:.0%} of {q.decided} screens",
         ),
         "one rating": (q.spread < SPREAD_LEAST, "gives nearly always the same rating"),
         "time": (

@@ -16,6 +16,7 @@ from macd_studio.ratings.control_blocks import (
     outcome_name,
     outcome_text,
     preference_blocks,
+    too_wide,
 )
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.numbers import percent, share_text, with_interval
@@ -75,8 +76,8 @@ def _head(report: dict[str, Any]) -> list[str]:
     out.append(
         Paragraph(
             f"{count(study['items'], 'item')}, {study['design']} design, arms"
-            f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
-            f" {study['raters_planned']} planned, {count(study['ratings'], _unit(study))}; the"
+            f" {', '.join(study['arms'])}; {rated_line(study)},"
+            f" {study['raters_planned']} planned; {count(study['ratings'], unit_of(study))}; the"
             f" study is {study['state']}. Preregistration sha256 {study['sha256']}.",
         )
     )
@@ -168,11 +169,30 @@ def _differences(report: dict[str, Any]) -> list[str]:
                 out.append(Paragraph(power_line(d["power"], d["half_width"], scale)))
             elif not title and d["pairs"] and d["too_few_to_stop"]:
                 out.append(Paragraph(d["too_few_to_stop"]))
-            if not title and len(d["own"]) > 1:
-                own = ((name, outcome_text(report, e)) for name, e in d["own"].items())
-                head = ("rater", f"{outcome_name(report, other)}: over clips")
-                out.append(Table(head, own))
+            if not title and len(d["by_rater"]) > 1:
+                out += _by_rater(report, other, d)
+        out += too_wide(report, (e for d in parts.values() for e in _printed(d, not title)))
     return out
+
+
+def _by_rater(report: dict[str, Any], other: str, d: dict[str, Any]) -> list[str]:
+    """Who is in a mean over raters, with how many pairs, and each one's own."""
+    nothing = {"value": None, "low": None, "high": None}
+    rows = (
+        (name, str(pairs), outcome_text(report, d["own"].get(name, nothing)))
+        for name, pairs in d["by_rater"].items()
+    )
+    head = ("rater", "pairs", f"{outcome_name(report, other)}: over clips")
+    text = (
+        f"These {len(d['by_rater'])} raters are in the mean, and each counts the same, as"
+        " preregistered, however many pairs they rated."
+    )
+    return [Table(head, rows), Paragraph(text)]
+
+
+def _printed(d: dict[str, Any], with_own: bool) -> list[dict[str, Any]]:
+    """The estimates of a difference that are printed together."""
+    return [d["difference"], d["these"], *(d["own"].values() if with_own else ())]
 
 
 def _whose(report: dict[str, Any], d: dict[str, Any]) -> str:
@@ -222,7 +242,7 @@ def _agreement(report: dict[str, Any]) -> list[str]:
     out: list[str] = [
         Paragraph(
             f"Krippendorff's alpha, ordinal: {BOLD}{with_interval(a['alpha'])}{BOLD} over"
-            f" {count(a['masks'], 'mask')} with two ratings or more.",
+            f" {count(a['masks'], 'mask')} with two {unit_of(report['study'])}s or more.",
         )
     ]
     if a["kappas"]:
@@ -233,7 +253,7 @@ def _agreement(report: dict[str, Any]) -> list[str]:
     if sides["screens"]:
         out.append(
             Paragraph(
-                f"The left mask got the higher rating on {share_text(sides['left'])} of"
+                f"The left mask {_won(report['study'])} on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
         )
@@ -283,8 +303,19 @@ def _raters(report: dict[str, Any]) -> list[str]:
     return out
 
 
-def _unit(study: dict[str, Any]) -> str:
+def rated_line(study: dict[str, Any]) -> str:
+    """How many raters there are, and how many of them have rated."""
+    begun, raters = study["raters_begun"], count(study["raters_invited"], "rater")
+    return f"{begun} of {raters} {'has' if begun == 1 else 'have'} rated"
+
+
+def unit_of(study: dict[str, Any]) -> str:
+    """What raters of the study give, in the singular."""
     return "preference" if study.get("scale") == PAIRS else "rating"
+
+
+def _won(study: dict[str, Any]) -> str:
+    return "was preferred" if study.get("scale") == PAIRS else "got the higher rating"
 
 
 def _plan_table(study: dict[str, Any]) -> Table:

@@ -26,7 +26,7 @@ from macd_studio.ratings.answers import (
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.inference import paired_difference
+from macd_studio.ratings.inference import RANGES, paired_difference, within
 from macd_studio.ratings.overlap import control_figures, left_out_sizes
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
 from macd_studio.ratings.preferences import pairs_of, preference_figures
@@ -57,6 +57,8 @@ PAPER = {
 LIKE_THE_PAPER = {"random-mask", "random-place"}
 """Arms of which the paper's random mask may be one; `random-elsewhere` is another quantity."""
 SEED = 0
+ALPHA_DRAWS = 2000
+"""Of the bootstrap of alpha, which the organiser's page and the report both show: one interval."""
 LEAST_TO_STOP = 3
 """Raters who were not named, below which nothing is said of when to stop."""
 TOO_FEW = "When to stop is not told before three raters who were not named have rated."
@@ -67,7 +69,7 @@ LEAST_CONTRAST = 0.05
 def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     """Everything the report shows; also without a single rating. No NaN: what is unknown is None.
 
-    resamples: of every bootstrap.
+    resamples: of every bootstrap but that of alpha.
     """
     plan = study.preregistration
     answers, screens = read_answers(study), read_screens(study)
@@ -113,7 +115,7 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "adjudication": adjudication_figures(
             main, answers, screens, raters, arms, named, study.scale
         ),
-        "agreement": _agreement(main, names, resamples),
+        "agreement": _agreement(main, names),
         "sides": _sides(main),
         "reasons": {arm: _reasons([a for a in main if a.arm == arm]) for arm in arms},
         "gradient": _gradient(study, main, arms, resamples),
@@ -217,11 +219,16 @@ def _differences(
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
             "raters": int(np.isfinite(values).any(1).sum()),
-            "difference": _estimate(found.primary),
-            "these": _estimate(found.these),
-            "own": {names[places[0][row]]: _estimate(e) for row, e in found.own.items()},
+            "difference": within(found.primary, scale),
+            "these": within(found.these, scale),
+            "by_rater": {
+                names[rater]: int(n)
+                for rater, n in zip(places[0], np.isfinite(values).sum(1), strict=True)
+                if n
+            },
+            "own": {names[places[0][row]]: within(e, scale) for row, e in found.own.items()},
             "spread": found.spread,
-            "half_width": found.primary.half_width,
+            "half_width": min(found.primary.half_width, (RANGES[scale][1] - RANGES[scale][0]) / 2),
             "too_few_to_stop": "" if enough else TOO_FEW,
             "power": None
             if meter is None
@@ -235,7 +242,7 @@ def _differences(
     return out
 
 
-def _agreement(main: Sequence[Answer], names: dict[int, str], resamples: int) -> dict[str, Any]:
+def _agreement(main: Sequence[Answer], names: dict[int, str]) -> dict[str, Any]:
     least = min((a.rating or 0 for a in main), default=1)
     shift = 1 if least == 0 else 0  # preferences begin at 0, the levels of alpha at 1
     units: dict[tuple[int, str], list[int]] = {}
@@ -245,7 +252,7 @@ def _agreement(main: Sequence[Answer], names: dict[int, str], resamples: int) ->
         units.setdefault((a.clip, a.arm), []).append(a.rating + shift)
         by_rater.setdefault(a.rater, {})[a.clip, a.arm] = a.rating + shift
     estimate = alpha_interval(
-        list(units.values()), [clip for clip, _ in units], HIGH, min(resamples, 2000), SEED
+        list(units.values()), [clip for clip, _ in units], HIGH, ALPHA_DRAWS, SEED
     )
     kappas = []
     for one, two in combinations(sorted(by_rater), 2):

@@ -209,6 +209,12 @@ class StudySite:
         return Response(content, media_type="application/octet-stream", headers=NOT_STORED)
 
     def _check_open(self) -> None:
+        if self.study.state == CLOSED:
+            raise Refused(
+                "the study is closed and takes no more ratings",
+                "What was saved before counts; you can close this page",
+                410,
+            )
         if self.study.state != OPEN:
             raise Refused(f"the study is {self.study.state}", "Come back later", 409)
 

@@ -3,6 +3,21 @@
 
 import { byId, make, part, sideName } from "./view.js";
 
+/** What the instructions end with where training comes first. @param {import("./tasks.js").Task[]} tasks */
+export function instructionsTold(tasks) {
+  const training = tasks.filter((task) => task.kind === "training").length;
+  const first = training === 1 ? "The first item shows" : `The first ${training} items show`;
+  return training ? `\n\n${first} you how the scale is meant. What you give there does not count.` : "";
+}
+
+/**
+ * Why nothing is saved, and only where it is so, that the browser's disk has it.
+ * @param {string} why @param {boolean} kept
+ */
+export function unsavedWords(why, kept) {
+  return `Not saved yet: ${why} ${kept ? "It is kept in this browser." : "Leave this page open."}`;
+}
+
 /** @param {{code: string, address: string} | null} completion */
 export function showCompletion(completion) {
   const { code, address } = completion ?? { code: "", address: "" };

@@ -24,5 +24,6 @@ const SECTIONS = ["enter", "instructions", "item", "resting", "review", "end"];
 /** @param {string} section */
 export function show(section) {
   for (const id of SECTIONS) part(id).hidden = id !== section;
-  if (["end", "review", "resting"].includes(section)) part(section).querySelector("h1")?.focus();
+  if (["end", "review"].includes(section)) part(section).querySelector("h1")?.focus();
+  if (section === "resting") part("resume").focus();
 }

@@ -93,14 +93,15 @@ async function refresh() {
   const now = await askJson(code, "organise/api/state");
   const study = now.study;
   part("state").textContent = study.state;
+  proposals.pairs = study.scale === "pairs";
   const given = study.scale === "pairs" ? "preference" : "rating";
   part("summary").textContent = `${counted(study.items, "item")}, ${study.design} design, arms ${study.arms.join(", ")}; `
-    + `${counted(study.raters_begun, "rater")} of ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
+    + `${study.raters_begun} of ${counted(study.raters_invited, "rater")} rated, ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
     + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
   part("power").textContent = powerWords(now.power, now.half_width, now.target, now.too_few_to_stop);
   const alpha = now.agreement.alpha;
   part("agreement").textContent = `Krippendorff's alpha ${number(alpha.value)} [${number(alpha.low)}, `
-    + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `
+    + `${number(alpha.high)}]; the left mask ${study.scale === "pairs" ? "was preferred" : "got the higher rating"} on ${percent(now.sides.left.value)} of `
     + `${counted(now.sides.decided, "screen")}.`;
   part("raters").replaceChildren(table([
     ["rater", "done", "known items", "repeats equal", "median s", "named because", "access"],

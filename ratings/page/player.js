@@ -61,6 +61,7 @@ export class Player {
     canvases.forEach((canvas, i) => {
       canvas.width = clips[i][0].width;
       canvas.height = clips[i][0].height;
+      canvas.parentElement?.style.setProperty("--ratio", String(canvas.width / canvas.height));
     });
     this.draw(true);
   }

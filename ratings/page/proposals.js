@@ -17,6 +17,8 @@ export class Proposals {
   constructor(code, attempt) {
     this.code = code;
     this.attempt = attempt;
+    /** In a study of pairs one mask is the better one, and none has a rating. */
+    this.pairs = false;
     /** @type {Map<number, Player>} */
     this.players = new Map();
   }
@@ -46,7 +48,11 @@ export class Proposals {
     const where = item.also_main ? "; its clip and question are rated too, so raters would see it twice" : "";
     own.append(make("p", `${item.clip}${where}`));
     const views = make("div", "", "views");
-    const names = ["The video", ...item.sides.map((s) => `Rated ${s.low} to ${s.high}: ${s.why}`)];
+    const best = Math.max(...item.sides.map((s) => s.low));
+    const names = ["The video", ...item.sides.map((s) => {
+      const known = s.low === best ? "The better mask" : "The worse mask";
+      return `${this.pairs ? known : `Rated ${s.low} to ${s.high}`}: ${s.why}`;
+    })];
     const canvases = names.map((name) => {
       const view = make("figure", "", "view");
       const canvas = make("canvas");

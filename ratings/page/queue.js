@@ -1,10 +1,13 @@
 // @ts-check
 /**
  * Requests to the study's server, and the events that it has not yet confirmed. The code travels in a
- * header, never in an address. Each event is kept in the browser's own store under a key of its own
- * until the server says that it is on the disk, so that nothing is lost with a tab, a connection or a
- * server; the server knows an event by its uuid and counts it once.
+ * header, never in an address. Each event is kept in the browser's own stores under a key of its own
+ * until the server says that it is on the disk, so that nothing is lost with a tab, a browser, a
+ * connection or a server; the server knows an event by its uuid and counts it once. localStorage is what
+ * tabs see of each other at once, IndexedDB is what a killed browser still has.
  */
+
+import { Kept } from "./kept.js";
 
 const TIMEOUT_MS = 30000;
 
@@ -92,6 +95,11 @@ export class Queue {
     this.count = 0;
     /** @type {Map<string, RatingEvent>} by key; what the browser's store did not take */
     this.memory = new Map();
+    this.kept = new Kept();
+    /** @type {Set<string>} keys of events that no store of the browser has yet */
+    this.unkept = new Set();
+    /** @type {Set<string>} uuids that the server has, though the browser's stores may still hold them */
+    this.confirmed = new Set();
     /** @type {Map<string, string>} uuid → why the server does not take it */
     this.refused = new Map();
     this.wait = FIRST_WAIT_MS;
@@ -114,18 +122,55 @@ export class Queue {
     addEventListener("visibilitychange", () => this.sendSoon(0));
   }
 
+  /** Brings back what a browser that was killed had on its disk; before anything is sent. */
+  async open() {
+    await this.kept.open();
+    try {
+      const { events, confirmed } = await this.kept.read(this.scope);
+      // localStorage may hold again what it had forgotten when the browser was killed
+      for (const [key, event] of this.pending()) {
+        if (confirmed.has(event.uuid)) this.drop(key);
+      }
+      const there = new Set(this.pending().map(([, event]) => event.uuid));
+      for (const [key, event] of events) {
+        if (!there.has(event.uuid) && !confirmed.has(event.uuid)) this.hold(key, event);
+      }
+    } catch {
+      // what localStorage has is all there is
+    }
+    this.kept.tidy();
+  }
+
+  /** In localStorage, or in memory where that takes nothing. @param {string} key @param {RatingEvent} event */
+  hold(key, event) {
+    try {
+      localStorage.setItem(key, JSON.stringify(event));
+      return true;
+    } catch {
+      this.storeWorks = false;
+      this.memory.set(key, event);
+      return false;
+    }
+  }
+
+  /** Whether all that waits would be there after a crash of the browser, as far as it can be told. */
+  get isKept() { return this.unkept.size === 0; }
+
+  /** Whether the page can be left: then all that waits is in one of the browser's stores. */
+  get isHeld() { return this.isKept || this.storeWorks; }
+
   /** Keeps an event, and sends it. @param {Omit<RatingEvent, "uuid" | "tab" | "count" | "time">} what */
   add(what) {
     const count = this.count++;
     /** @type {RatingEvent} */
     const event = { ...what, uuid: randomUuid(), tab: this.tab, count, time: Date.now() };
     const key = `${this.scope}${this.tab}:${String(count).padStart(9, "0")}`;
-    try {
-      localStorage.setItem(key, JSON.stringify(event));
-    } catch {
-      this.storeWorks = false;
-      this.memory.set(key, event);
-    }
+    const held = this.hold(key, event);
+    this.unkept.add(key);
+    this.kept.keep(key, event).then((onDisk) => {
+      if (onDisk || (held && !this.kept.db)) this.unkept.delete(key);
+      this.changed(null, null);
+    });
     this.changed(null, null);
     this.sendSoon(0);
     return event;
@@ -145,7 +190,7 @@ export class Queue {
     } catch {
       this.storeWorks = false;
     }
-    return entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+    return entries.filter(([, e]) => !this.confirmed.has(e.uuid)).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   }
 
   /** @param {number} ms */
@@ -165,7 +210,7 @@ export class Queue {
       const outcomes = new Map(reply.outcomes.map((o) => [o.uuid, o]));
       for (const [key, event] of batch) {
         const outcome = outcomes.get(event.uuid);
-        if (outcome?.committed) this.forget(key);
+        if (outcome?.committed) this.forget(key, event.uuid);
         else if (outcome) this.refused.set(event.uuid, outcome.reason ?? "");
       }
       // an answer that says nothing of an event is none: asking at once would never end
@@ -185,8 +230,16 @@ export class Queue {
     }
   }
 
+  /** The server has it. @param {string} key @param {string} uuid */
+  async forget(key, uuid) {
+    this.confirmed.add(uuid);
+    this.unkept.delete(key);
+    await this.kept.confirm(key, uuid);
+    this.drop(key);
+  }
+
   /** @param {string} key */
-  forget(key) {
+  drop(key) {
     this.memory.delete(key);
     try {
       localStorage.removeItem(key);

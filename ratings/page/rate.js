@@ -21,7 +21,7 @@ async function enter(given) {
     const session = await askJson(code, "rate/api/session");
     sessionStorage.setItem(CODE, given);
     say("entry", "");
-    new RatingPage(code, session, participant === null ? "" : TOLD).proceed();
+    await new RatingPage(code, session, participant === null ? "" : TOLD).start();
   } catch (error) {
     const failed = error instanceof Failed ? error : new Failed(0, String(error));
     say("entry", failed.message);

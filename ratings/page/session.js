@@ -1,19 +1,23 @@
 // @ts-check
 /** What a rater does, from the instructions to the end; see docs/rating.md. */
 
-import { markAnswers, showCompletion, showFeedback, showKeys, showProgress } from "./ending.js";
+import {
+  instructionsTold, markAnswers, showCompletion, showFeedback, showKeys, showProgress, unsavedWords,
+} from "./ending.js";
 import { commandOf } from "./keys.js";
 import { Loader } from "./loader.js";
 import { say, show } from "./messages.js";
 import { Player } from "./player.js";
 import { Failed, Queue, askJson } from "./queue.js";
-import { apply, isTouched, listItems } from "./tasks.js";
+import { apply, isTouched, listItems, takeOver } from "./tasks.js";
 import { MOST_LOW, Views, byId, inSentence, part, setReason, writeMarkdown } from "./view.js";
 
 /** @typedef {import("./tasks.js").Task} Task */
 
 const BREAK_AFTER_MS = 20 * 60 * 1000;
 const RETRY_MS = 3000;
+/** What the server answers where the study is over. */
+const CLOSED = 410;
 
 export class RatingPage {
   /** @param {string} code @param {any} session @param {string} told what is kept besides, for the instructions */
@@ -47,15 +51,17 @@ export class RatingPage {
     this.lastClock = performance.now();
     this.sinceBreakMs = 0;
     this.resting = false;
+    this.unsaved = "";
     setInterval(() => this.clock(), 1000);
     this.wire();
-    this.replay();
   }
 
   /** What waits in this browser counts on the page, though the server does not know it yet. */
-  replay() {
+  async start() {
+    await this.queue.open();
     for (const [, event] of this.queue.pending()) this.take(event);
     this.queue.sendSoon(0);
+    this.proceed();
   }
 
   /** @param {import("./queue.js").RatingEvent} event of this browser */
@@ -94,11 +100,7 @@ export class RatingPage {
 
   /** @param {Task[]} saved as the server has them; what still waits here is newer */
   keep(saved) {
-    const busy = new Set(this.queue.pending().map(([, event]) => event.task));
-    for (const one of saved) {
-      const task = this.tasks.find((t) => t.id === one.id);
-      if (task && !busy.has(task.id)) Object.assign(task, one);
-    }
+    takeOver(this.tasks, saved, new Set(this.queue.pending().map(([, event]) => event.task)));
   }
 
   wire() {
@@ -143,9 +145,7 @@ export class RatingPage {
       note.value = "";
     });
     document.addEventListener("keydown", (event) => this.onKey(event));
-    addEventListener("beforeunload", (event) => {
-      if (this.queue.memory.size) event.preventDefault();
-    });
+    addEventListener("beforeunload", (event) => this.queue.isHeld || event.preventDefault());
   }
 
   /** @param {{at?: number, outside?: boolean} | null} state */
@@ -182,7 +182,7 @@ export class RatingPage {
         dialog.returnValue = "";
         dialog.showModal();
       },
-      rest: () => this.rest(true),
+      rest: () => this.rest(part("resting").hidden),
       next: () => this.next(),
     };
   }
@@ -191,9 +191,10 @@ export class RatingPage {
   onKey(event) {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    if (target.matches("input, textarea, select") || part("item").hidden) return;
+    if (target.matches("input, textarea, select")) return;
     const command = commandOf(event, target);
-    if (!command) return;
+    const paused = !part("resting").hidden;  // then the key of a break ends it, and no other means anything
+    if (!command || (paused ? command.action !== "rest" : part("item").hidden)) return;
     event.preventDefault();
     if (event.repeat) return;
     const { focused, explained } = this.views;
@@ -235,10 +236,7 @@ export class RatingPage {
   proceed() {
     part("items-button").hidden = !this.consented || this.finished;
     if (!this.consented) {
-      const training = this.tasks.filter((task) => task.kind === "training").length;
-      const first = training === 1 ? "The first item shows" : `The first ${training} items show`;
-      const told = training ? `\n\n${first} you how the scale is meant. What you give there does not count.` : "";
-      writeMarkdown(part("instructions-text"), this.instructions + told + this.told);
+      writeMarkdown(part("instructions-text"), this.instructions + instructionsTold(this.tasks) + this.told);
       show("instructions");
       return;
     }
@@ -276,7 +274,8 @@ export class RatingPage {
       this.loader.forget(task);
       if (this.at !== at) return;
       const failed = error instanceof Failed ? error : new Failed(0, String(error));
-      say("loading", `${failed.message} What you rated is kept; the next item is asked for again.`);
+      const again = failed.status === CLOSED ? "" : " What you rated is kept; the next item is asked for again.";
+      say("loading", failed.message + again);
       if (failed.status !== 401) setTimeout(() => this.at === at && this.open(at), RETRY_MS);
       return;
     }
@@ -421,14 +420,15 @@ export class RatingPage {
   /** @param {import("./queue.js").Reply | null} reply @param {Failed | null} failure */
   onQueue(reply, failure) {
     if (reply) {
-      say("saving", "");
+      this.unsaved = "";
       this.keep(reply.tasks);
       Object.assign(this.feedback, reply.feedback);
       this.showFeedback();
       // what a participant needs at the end comes once the end is on the server's disk
       if (this.finished && !this.completion && !this.queue.pending().length) this.catchUp();
     }
-    if (failure) say("saving", `Not saved yet: ${failure.message} It is kept in this browser.`);
+    if (failure) this.unsaved = failure.message;
+    say("saving", this.unsaved && unsavedWords(this.unsaved, this.queue.isKept));
     this.showSaved();
   }
 

@@ -23,6 +23,14 @@ export function apply(task, event) {
   }
 }
 
+/** @param {Task[]} tasks @param {Task[]} saved as the server has them @param {Set<string | undefined>} busy what is newer here */
+export function takeOver(tasks, saved, busy) {
+  for (const one of saved) {
+    const task = tasks.find((t) => t.id === one.id);
+    if (task && !busy.has(task.id)) Object.assign(task, one);
+  }
+}
+
 /** Whether anything was given to an item. @param {Task} task */
 export const isTouched = (task) => task.preference !== null || task.ratings.some((r) => r !== null);
 

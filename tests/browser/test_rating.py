@@ -153,7 +153,7 @@ def test_a_whole_session_tells_no_arm(place, new_page):
                                          ("clip", "0", "1")),
         *(f"{place.url}rate/static/{n}" for n in (
             "rate.js", "session.js", "queue.js", "player.js", "keys.js", "view.js", "tasks.js",
-            "loader.js", "messages.js", "ending.js", "study.css")),
+            "loader.js", "messages.js", "ending.js", "kept.js", "study.css")),
     }  # fmt: skip
     served = [body for url, _, body in received if "/static/" in url]
     assert not [w for w in ARMS[1:] if any(w.encode() in body for body in served)]

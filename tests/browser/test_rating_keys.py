@@ -1,11 +1,13 @@
 """Ratings by keys: the mask that is seen to have the keyboard is rated, and no other."""
 
+import numpy as np
 import pytest
 
+from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.store import Study
 from tests.browser.test_rating import begin, new_page, saved, wait_for_item
 from tests.ratings.killable import Server
-from tests.ratings.studies import make_study
+from tests.ratings.studies import FRAMES, make_study, source
 
 __all__ = ["new_page"]
 pytestmark = pytest.mark.browser
@@ -55,6 +57,21 @@ def test_tab_goes_from_mask_to_mask_whatever_was_rated(item):
         assert stored(task) == [(0, None, first), (1, None, second)]
         task = after
     assert task is None
+
+
+def test_a_break_ends_by_its_key_and_by_enter(item):
+    page, task, stored = item
+    for key in ("p", "Enter", "Space"):
+        page.keyboard.press("p")
+        page.wait_for_selector("#resting:not([hidden])")
+        assert " P " in page.inner_text("#resting")
+        page.keyboard.press("3")  # means nothing here
+        page.keyboard.press(key)
+        page.wait_for_selector("#item:not([hidden])")
+        assert page.evaluate("document.body.dataset.item") == task
+    assert stored() == []
+    page.keyboard.press("2")
+    assert stored() == [(0, None, 2)]
 
 
 def test_the_reasons_come_after_both_masks(item):
@@ -108,3 +125,39 @@ def test_clicks_keep_the_keyboard_on_a_scale(item):
     framed = "e => getComputedStyle(e).borderTopColor"
     colours = page.locator("#views .view:not(.original)").evaluate_all(f"l => l.map({framed})")
     assert colours[0] != colours[1]  # the frame shows where the keyboard is
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("design", ["pair", "single"])
+@pytest.mark.parametrize("shape", [(640, 360), (640, 640), (360, 640)])
+def test_the_buttons_are_in_view_whatever_the_shape_of_a_clip(tmp_path, new_page, shape, design):
+    width, height = shape
+    frames = np.random.default_rng(0).integers(0, 255, (FRAMES, height, width, 3), np.uint8)
+    path = tmp_path / "s.db"
+    plan = StudyPlan(seed=1, repeat=0.0, design=design, arms=("macd", "random-elsewhere"))
+    create_study(path, [source(1, frames=frames)], plan)
+    server = Server(path)
+    server.start()
+    try:
+        with Study(path) as study:
+            (code,) = study.invite(1)
+        page = new_page(f"{server.url}/rate#{code}", viewport={"width": 1280, "height": 800})
+        begin(page)
+        for key in ("1", "Tab", "2")[: 1 if design == "single" else 3]:
+            page.keyboard.press(key)  # so that the reasons are shown too
+        saved(page)
+        page.locator(".reasons button").last.wait_for()
+        box = page.locator("#next").bounding_box()
+        assert box["y"] + box["height"] <= 800
+        for canvas in page.locator("#views canvas").all():
+            seen = canvas.bounding_box()
+            assert seen["width"] / seen["height"] == pytest.approx(width / height, rel=0.02)
+            assert seen["height"] >= 200
+        page.set_viewport_size({"width": 390, "height": 844})  # a phone's as before: all its width
+        views = page.locator("#views .view:not(.original)").first
+        inside = views.evaluate(
+            "e => e.clientWidth - 2 * parseFloat(getComputedStyle(e).paddingLeft)"
+        )
+        assert views.locator("canvas").bounding_box()["width"] == pytest.approx(inside, abs=1)
+    finally:
+        server.end()

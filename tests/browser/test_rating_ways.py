@@ -144,6 +144,29 @@ def test_a_message_wipes_no_other_s(place, new_page):
     assert "Not saved yet" in page.inner_text("#banner")
 
 
+@pytest.mark.long
+def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
+    place = Place(make_study(tmp_path, 6))
+    try:
+        page = new_page(place.link())
+        task = begin(page)
+        saved(page)
+        with Study(place.path) as study:
+            study.control("paused")
+        page.reload()
+        page.wait_for_function(TOLD, arg="is asked for again")
+        with Study(place.path) as study:
+            study.control("closed")
+        page.wait_for_function(TOLD, arg="closed and takes no more ratings")
+        told = page.inner_text("#banner")
+        assert not [w for w in ("later", "asked for again", "Come back") if w in told]
+        with Study(place.path) as study:
+            study.control("open")
+        assert wait_for_item(page, "") == task  # where the organiser opens it again
+    finally:
+        place.server.end()
+
+
 def test_targets_of_44_pixels_on_a_phone(place, new_page):
     how = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = new_page(place.link(), **how)
@@ -166,6 +189,11 @@ def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
         first = task = begin(page)
         assert "better" in page.inner_text("#criterion-of-pairs")
         assert not page.is_visible("#criterion")
+        page.keyboard.press("?")
+        told = page.inner_text("#help")
+        assert "no difference" in told
+        assert not [w for w in ("after a 1 or 2", "reasons", "other mask", "rate the") if w in told]
+        page.keyboard.press("Escape")
         page.keyboard.press("Enter")
         assert "Say which mask is better first" in page.inner_text("#banner")
         given = []
@@ -218,14 +246,21 @@ def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_
 
 
 @pytest.mark.long
-def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_page):
+@pytest.mark.parametrize(("scale", "wanted"), [
+    ("ratings", ["Rated 4 to 5", "Rated 1 to 2"]),
+    ("pairs", ["The better mask", "The worse mask"])])  # fmt: skip
+def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_page, scale, wanted):
     path = tmp_path / "s.db"
-    made = create_study(path, [source(1), source(2)], StudyPlan(seed=1, repeat=0.0, proposed=2))
+    made = create_study(
+        path, [source(1), source(2)], StudyPlan(seed=1, repeat=0.0, proposed=2, scale=scale)
+    )
     place = Place(path)
     try:
         page = new_page(f"{place.server.url}/organise#{made.organiser}")
         page.wait_for_selector("#proposed:not([hidden])")
         one = page.locator(".proposal").first
+        captions = one.locator("figcaption").all_inner_texts()
+        assert [c.split(":")[0] for c in captions[1:]] == wanted
         assert one.get_by_role("button", name="Hidden").is_disabled()
         one.get_by_role("button", name="Show the pictures").click()
         one.get_by_role("button", name="Hidden").click()

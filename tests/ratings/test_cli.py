@@ -117,7 +117,9 @@ def test_status_report_and_export_work_before_and_after_ratings(path, tmp_path, 
             assert main(["simulate", path, "--seed", "1"]) == 0
             capsys.readouterr()
         assert main(["status", path]) == 0
-        assert ("of 0 raters" in capsys.readouterr().out) is not rated
+        told = capsys.readouterr().out
+        assert ("0 of 0 raters have rated" in told) is not rated
+        assert ("6 of 6 raters have rated" in told) is rated
         assert main(["status", path, "--json"]) == 0
         assert "differences" not in json.loads(capsys.readouterr().out)
         for kind in ("md", "html", "json"):

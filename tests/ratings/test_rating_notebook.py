@@ -12,6 +12,7 @@ from macd_studio.ratings.report import figures
 from macd_studio.ratings.simulate import simulate
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import copy_study, event, known, rater_in
+from tests.ratings.test_few import give
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "rating.ipynb"
 DRAWS = 400
@@ -92,3 +93,17 @@ def test_its_tables_are_those_of_the_report(tmp_path, monkeypatch):
         assert row["pairs"] == told["pairs"]
         for name in ("value", "low", "high"):
             assert row[name] == pytest.approx(wanted[name], abs=1e-9)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("scale", "name"), [("ratings", "differences"), ("pairs", "preferences")])
+def test_its_intervals_end_where_the_possible_does(tmp_path, monkeypatch, scale, name):
+    pytest.importorskip("pandas")
+    with Study(copy_study(tmp_path, 12, scale=scale)) as study:
+        give(study, [2, 2, 1, 2] * 3)
+        give(study, [-2, -1, -2, -2] * 3)
+        told = figures(study, DRAWS)["differences"]["random-elsewhere"]["difference"]
+        export(study, "csv", tmp_path / "events.csv")
+    row = run(tmp_path, monkeypatch)[name].loc["random-elsewhere"]
+    assert (row["low"], row["high"]) == (told["low"], told["high"])
+    assert (told["low"], told["high"]) == ((0, 1) if scale == "pairs" else (-4, 4))

@@ -112,6 +112,13 @@ def test_raters_who_favour_what_the_gradient_names_show_it(report, tmp_path):
         assert figures(study, FEW)["gradient"]["correlation"]["value"] < -0.3
 
 
+def test_one_statistic_has_one_interval(simulated, report):
+    agreement = progress(simulated)["agreement"]
+    assert agreement["alpha"]["low"] is not None
+    assert agreement == report["agreement"]
+    assert agreement == figures(simulated)["agreement"]
+
+
 def test_sides_are_even_and_a_leaning_shows(report, tmp_path):
     left = report["sides"]["left"]
     assert abs(left["value"] - 0.5) < left["high"] - left["low"]  # 4 standard errors

@@ -316,11 +316,17 @@ def test_the_organiser_sees_progress_but_not_which_arm_is_ahead(client, study, o
 def test_pausing_and_closing(client, study, code, organiser):
     task = session(client, code)["tasks"][0]["id"]
     post(client, "/organise/api/control", organiser, {"state": "paused"})
-    assert get(client, f"/rate/api/item/{task}", code).status_code == 409
+    answer = get(client, f"/rate/api/item/{task}", code)
+    assert (answer.status_code, "Come back later" in answer.text) == (409, True)
     assert session(client, code)["state"] == "paused"
     assert send(client, code, raw("rate", task, side=0, new=4)).status_code == 200
     post(client, "/organise/api/control", organiser, {"state": "closed"})
     assert send(client, code, raw("rate", task, side=0, new=3)).status_code == 409
+    for path in (f"item/{task}", f"media/{task}/clip"):
+        answer = get(client, f"/rate/api/{path}", code)
+        assert answer.status_code == 410
+        assert "closed and takes no more ratings" in answer.text
+        assert "later" not in answer.text
     bad = post(client, "/organise/api/control", organiser, {"state": "deleted"})
     assert bad.status_code == 400
 
