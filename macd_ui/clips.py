@@ -179,6 +179,7 @@ def filmstrip_value(clip: Clip, longest_s: float) -> dict[str, Any]:
         "name": clip.name,
         "duration": round(clip.duration, 3),
         "longest": longest_s,
+        "count": clip.count,
         "times": [round(float(t), 3) for t in clip.times],
         "pictures": [picture_uri(smaller(frame, SIDE)) for frame in clip.frames],
         "size": [clip.size[0], clip.size[1]],

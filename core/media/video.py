@@ -94,8 +94,13 @@ def read_clip(
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
     facts, notes = result.facts, list(result.facts["notes"])
     if len(frames.times) < options.wanted and facts["duration"]:
-        only = words.count(len(frames.times), "different picture")
-        notes.append(f"the clip has only {only} to sample")
+        only, whole = words.count(len(frames.times), "different picture"), facts["count"]
+        pauses = whole is not None and whole > len(frames.times)  # some last longer than the others
+        notes.append(
+            f"the sampled times fall on only {only} of the clip's {whole}"
+            if pauses
+            else f"the clip has only {only} to sample"
+        )
     return Clip(
         frames=frames.pixels,
         times=frames.times,

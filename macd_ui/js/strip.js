@@ -16,6 +16,7 @@ const USUAL_FRAMES = 8, PICTURES = 24; // of the strip at most, as clips.py has 
  * @property {string} name
  * @property {number} duration seconds
  * @property {number} longest the longest range that a run reads, seconds
+ * @property {number | null} [count] frames of the clip
  * @property {number[]} times of the pictures, seconds
  * @property {string[]} pictures
  * @property {[number, number]} size
@@ -219,9 +220,10 @@ export class Strip {
 
   /** The times of the frames that a run would sample evenly, as far as this can know. */
   sampled() {
-    // a clip of fewer pictures than the strip has room for has no more frames than these
-    const { times = [] } = this.value ?? {}, inside = times.filter((t) => t >= this.start && t <= this.end).length;
-    const count = times.length < PICTURES ? Math.max(1, Math.min(this.frameCount, inside)) : this.frameCount;
+    const { times = [], count: whole } = this.value ?? {};
+    const inside = times.filter((t) => t >= this.start && t <= this.end).length;
+    const all = whole === null || whole === undefined ? times.length < PICTURES : whole <= times.length;
+    const count = all ? Math.max(1, Math.min(this.frameCount, inside)) : this.frameCount;
     const part = (this.end - this.start) / count;
     return Array.from({ length: count }, (_, i) => this.start + (i + 0.5) * part);
   }
@@ -251,7 +253,9 @@ export class Strip {
     const whole = this.start <= 0 && this.end >= value.duration;
     this.closerButton.disabled = whole;
     this.wholeButton.disabled = whole && value.times[value.times.length - 1] > 0.8 * value.duration;
-    const texts = [framesChosen(times.length, byHand, whole ? null : [this.start, this.end])];
+    // several sampled times may fall on one frame; the strip is fine enough to tell up to half its pictures
+    const frames = byHand || 2 * times.length > PICTURES ? times.length : shown.size;
+    const texts = [framesChosen(frames, byHand, whole ? null : [this.start, this.end])];
     if (this.byHand && !byHand) texts.push(CLICK_FRAMES);
     if (this.end - this.start > value.longest) texts.push(tooLong(value.longest));
     this.summary.textContent = texts.join(" ");
