@@ -482,3 +482,6 @@ def test_the_worksheet_asks_what_the_course_asks(site):
         assert chapter.title.replace("'", "&#x27;") in sheet
     assert sheet.count("<section>") == 9
     assert "right answer" not in sheet
+    assert "Predict a change" not in sheet  # no model runs
+    assert "Predict a change" in worksheet(site.chapters(), "en", model=True)
+    assert site.file("worksheet.html").content.decode() == sheet

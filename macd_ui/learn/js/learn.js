@@ -210,8 +210,10 @@ class Page {
       store.finish(id);
       this.done();
     };
+    const text = el("div", { class: "ln-prose" }, prose(step.text, course.glossary));
     const skip = () => {
       task?.remove();
+      text.replaceChildren(el("p", {}, say("no_model"))); // the text asks for the same as the task
       if (store.state.done[id]) return;
       store.finish(id);
       this.done();
@@ -220,7 +222,7 @@ class Page {
     if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({
       root, step, course, data, say, done: finish, skip, chosen: store.state.chosen[id], choose: (objects) => store.choose(id, objects),
     }));
-    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
+    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), text, task,
       step.view || step.widget ? root : null);
   }
 

@@ -84,7 +84,7 @@ export interface Place {
   say: Say; done: () => void;
   /** What was chosen in this task before, and how to keep a choice. */
   chosen: number[] | undefined; choose: (objects: number[]) => void;
-  /** The task cannot be done here: it is left out, and the step counts as done. */
+  /** No model runs here: the task is left out with its text, why is said, and the step counts as done. */
   skip: () => void;
 }
 export type Say = (name: string, values?: Record<string, string | number>) => string;
