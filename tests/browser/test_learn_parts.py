@@ -3,7 +3,9 @@
 import pytest
 
 from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.learn.chapters import HERE
 from macd_studio.macd_ui.learn.site import Site, write_site
+from macd_studio.viewer.bundle import bundle
 from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
@@ -44,3 +46,56 @@ def test_what_needs_a_model_is_left_out_with_its_text(page, address):
     assert step.locator(".ln-task").count() == 0
     assert step.locator(".ln-prose").inner_text().startswith("In this part the masks")
     assert "change the masks yourself" not in page.inner_text("main")
+
+
+TOKEN = {
+    "base": [2.0, 1.0, -1.0, -20.0], "others": [[3.0, 1.0, -40.0, 30.0]],
+    "candidates": [0, 1, 2, 3], "texts": ["yes", "no", "far", "low"], "base_log_z": 2.4,
+    "token": 0, "repeats": None,
+}  # fmt: skip
+"""“yes” and “no” cross at α = 1; the two others, which β leaves out, leave the plot."""
+MOUNT = """([widget, roles, token]) => {
+  const macd = { text: "yes", beta: 0.1, alpha: 1, tokens: [token], second_views: [] };
+  const trace = { truth: "no", times: [0], frames: [""], answers: { macd, baseline: macd } };
+  const root = document.body.appendChild(document.createElement("div"));
+  const data = Object.fromEntries(roles.map(([role]) => [`part-${role}`, { payload: { trace } }]));
+  const parts = Object.fromEntries(roles.map(([role, question]) => [role, { question }]));
+  const step = { settings: { roles: roles.map(([role]) => role), lines: true, beta: true } };
+  (%s)[widget]({ root, step, data, course: { parts }, say: (name) => name, done: () => {} });
+  const found = {
+    lines: [...root.querySelectorAll("polyline")].map((l) => l.getAttribute("points")),
+    flips: [...root.querySelectorAll(".ln-flip")].map((c) => [c.getAttribute("cx"), c.getAttribute("cy")].map(Number)),
+    options: [...root.querySelectorAll("option")].map((o) => o.textContent),
+  };
+  root.remove();
+  return found;
+}"""
+
+
+def mounted(bare, widget, roles, token):
+    script = bundle(HERE / "js" / "contrast.js")
+    return bare.evaluate(MOUNT % script, [widget, roles, token])
+
+
+def test_a_line_of_scores_ends_where_it_leaves_the_plot(bare):
+    """A line that was bent to the border would cross others where no scores are equal."""
+    found = mounted(bare, "contrast", [["one", "Which?"]], TOKEN)
+
+    def place(alpha, value):  # the scores are drawn from −2 to 2
+        return pytest.approx((66 + 428 * alpha / 5, 220 - 208 * (value + 2) / 4), abs=0.06)
+
+    yes, no, far, low = ([tuple(map(float, xy.split(","))) for xy in line.split()]
+                         for line in found["lines"])  # fmt: skip
+    assert yes == [place(0, 0.5), place(5, -2)]
+    assert no == [place(0, -0.5), place(5, 2)]
+    assert far == [place(0.5 / 39.5, -2), place(4.5 / 39.5, 2)]  # −2.5 + 39.5 α
+    assert low == []
+    assert found["flips"] == [place(1, 0)]
+
+
+def test_a_flip_is_marked_where_its_lines_cross(bare):
+    """Also where neither of the two best of the plain view wins."""
+    rising = TOKEN | {"base": [2.0, 1.0, 0.0, -20.0], "others": [[3.0, 1.0, -2.0, 30.0]]}
+    ((x, y),) = mounted(bare, "contrast", [["one", "Which?"]], rising)["flips"]
+    assert x == pytest.approx(66 + 428 * (2 / 3) / 5)
+    assert y == pytest.approx(220 - 208 * (1 / 6 + 2) / 13)  # from −2 to 11
