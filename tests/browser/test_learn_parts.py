@@ -64,7 +64,7 @@ MOUNT = """([widget, roles, token]) => {
   (%s)[widget]({ root, step, data, course: { parts }, say: (name) => name, done: () => {} });
   const found = {
     lines: [...root.querySelectorAll("polyline")].map((l) => l.getAttribute("points")),
-    flips: [...root.querySelectorAll(".ln-flip")].map((c) => [c.getAttribute("cx"), c.getAttribute("cy")].map(Number)),
+    flips: [...root.querySelectorAll(".ln-flip")].map((c) => [c.cx, c.cy].map((at) => at.baseVal.value)),
     options: [...root.querySelectorAll("option")].map((o) => o.textContent),
   };
   root.remove();

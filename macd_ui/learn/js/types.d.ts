@@ -61,6 +61,8 @@ export interface Item {
   /** Of the others: boxes by object and frame, what was measured, and the options as places of objects. */
   boxes?: (number[] | null)[][]; gradient: number[]; level: number[]; odds: number[]; random: [number, number];
   controls: string[]; options: number[][]; right: number;
+  /** What the controls say of the choice of objects: roles.py, choice_by_controls. */
+  choice: "matters" | "open" | "any" | "all" | "";
 }
 export interface Quiz { before: Item[]; after: Item[] }
 
