@@ -34,9 +34,10 @@ def page(browser, address):
 def lock(page, address, chapter):
     """Opens a chapter and locks in its prediction."""
     page.goto(f"{address}#{chapter}")
-    page.locator(".ln-options input").first.check()
-    page.locator(".ln-sure input").first.check()
-    page.locator(".ln-main-button").click()
+    form = page.locator("form.ln-predict").first
+    form.locator(".ln-options input").first.check()
+    form.locator(".ln-sure input").first.check()
+    form.locator(".ln-main-button").click()
 
 
 def test_what_needs_a_model_is_left_out_with_its_text(page, address):
@@ -46,6 +47,15 @@ def test_what_needs_a_model_is_left_out_with_its_text(page, address):
     assert step.locator(".ln-task").count() == 0
     assert step.locator(".ln-prose").inner_text().startswith("In this part the masks")
     assert "change the masks yourself" not in page.inner_text("main")
+
+
+def test_predictions_that_are_kept_back_are_not_nothing(page, address):
+    page.goto(f"{address}#results")
+    page.get_by_text("Nothing yet.").wait_for()
+    lock(page, address, "00-before")
+    page.goto(f"{address}#results")
+    page.get_by_text("after the last chapter. Each further").wait_for()
+    assert page.get_by_text("Nothing yet.").count() == 0
 
 
 TOKEN = {
