@@ -74,7 +74,8 @@ MOUNT = """([widget, roles, token]) => {
   (%s)[widget]({ root, step, data, course: { parts }, say: (name) => name, done: () => {} });
   const found = {
     lines: [...root.querySelectorAll("polyline")].map((l) => l.getAttribute("points")),
-    flips: [...root.querySelectorAll(".ln-flip")].map((c) => [c.cx, c.cy].map((at) => at.baseVal.value)),
+    flips: [...root.querySelectorAll(".ln-flip")].map((c) =>
+      [c.cx.baseVal.value, c.cy.baseVal.value]),
     options: [...root.querySelectorAll("option")].map((o) => o.textContent),
   };
   root.remove();

@@ -350,6 +350,12 @@ def test_the_last_quiz_asks_about_gradient_levels_and_controls():
             assert f"quiz_explain_{item['choice']}" in read_strings("en")
 
 
+def test_what_better_than_always_yes_takes_is_told(site):
+    texts = [read_strings("en")[f"doctor_{n}"] for n in (1, 2)]
+    texts.append(plain(site.chapters()[7].steps[1].text[0][1]))
+    assert all(re.search("accuracy.* F1.*|F1.*both", text) and "both" in text for text in texts)
+
+
 def test_every_string_is_used_and_every_used_one_is_there():
     texts = read_strings("en")
     source = "\n".join(p.read_text() for p in [*SCRIPTS, HERE / "site.py", HERE / "worksheet.py"])
