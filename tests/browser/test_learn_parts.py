@@ -110,3 +110,10 @@ def test_a_flip_is_marked_where_its_lines_cross(bare):
     ((x, y),) = mounted(bare, "contrast", [["one", "Which?"]], rising)["flips"]
     assert x == pytest.approx(66 + 428 * (2 / 3) / 5)
     assert y == pytest.approx(220 - 208 * (1 / 6 + 2) / 13)  # from −2 to 11
+
+
+def test_clips_with_the_same_question_are_numbered(bare):
+    roles = [["one", "A hat?"], ["two", "Which?"], ["three", "A hat?"]]
+    for widget in ("contrast", "bias"):
+        found = mounted(bare, widget, roles, TOKEN)["options"]
+        assert found == ["A hat? (1)", "Which?", "A hat? (2)"]

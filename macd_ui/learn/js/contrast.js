@@ -22,8 +22,12 @@ const KINDS = ["a", "b", "c", "d"];
 function choice({ step, data, course, say }, show) {
   const roles = /** @type {string[]} */ (step.settings.roles);
   const traces = roles.map((role) => /** @type {Trace} */ ((/** @type {PartData} */ (data[`part-${role}`])).payload.trace));
+  const asked = roles.map((role) => course.parts[role].question);
+  // the same may be asked of two clips: they are numbered then
+  const name = (/** @type {string} */ question, /** @type {number} */ i) =>
+    (asked.indexOf(question) === asked.lastIndexOf(question) ? question : `${question} (${asked.slice(0, i + 1).filter((q) => q === question).length})`);
   const select = el("select", { on: { change: () => show(traces[select.selectedIndex], roles[select.selectedIndex]) } },
-    roles.map((role) => el("option", {}, course.parts[role].question)));
+    asked.map((question, i) => el("option", {}, name(question, i))));
   return {
     root: el("label", { class: "ln-slider", hidden: roles.length < 2 }, el("span", {}, say("clip")), select),
     start: () => show(traces[0], roles[0]),
