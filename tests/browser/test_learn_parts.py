@@ -49,6 +49,15 @@ def test_what_needs_a_model_is_left_out_with_its_text(page, address):
     assert "change the masks yourself" not in page.inner_text("main")
 
 
+def test_the_chapter_stays_in_the_address(page, address):
+    """Whatever is chosen in its viewers, so that a copied address opens it."""
+    lock(page, address, "04-lean")
+    page.locator(".mv-object").first.click()
+    page.locator(".ln-finished").first.wait_for()
+    page.wait_for_timeout(600)  # a viewer writes after a quarter of a second
+    assert page.url == f"{address}#04-lean"
+
+
 def test_predictions_that_are_kept_back_are_not_nothing(page, address):
     page.goto(f"{address}#results")
     page.get_by_text("Nothing yet.").wait_for()
