@@ -419,7 +419,7 @@ CASES = ANSWERS | OF_LEVELS | OF_RUNS | {
         ([[1, 1, 1], [-0.5, 0.1, 0.2], [1, 0, 0]],
          "partly supported: for 2 of 3 objects the loss moves the way their gradient says"),
         ([[1], [-0.5], [1]],
-         "not supported: for 0 of 1 object the loss moves the way their gradient says"),
+         "not supported: for the one object the loss does not move the way its gradient says"),
     ],
     "editsOfMacd": [
         (["VCD"], "Changes by hand are made to MACD's mask, not to VCD: choose MACD as the contrast.")
