@@ -4,6 +4,7 @@ import pytest
 
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE
+from macd_studio.macd_ui.learn.figures import figures
 from macd_studio.macd_ui.learn.site import Site, write_site
 from macd_studio.viewer.bundle import bundle
 from tests.patience import PATIENCE_MS
@@ -56,6 +57,14 @@ def test_the_chapter_stays_in_the_address(page, address):
     page.locator(".ln-finished").first.wait_for()
     page.wait_for_timeout(600)  # a viewer writes after a quarter of a second
     assert page.url == f"{address}#04-lean"
+
+
+def test_an_interval_is_written_alike_in_text_and_chart(page, address):
+    lock(page, address, "07-honest")
+    told = figures()["values"]["report.co-occurrence.paired.random-mask"]
+    paired = page.locator(".ln-result", has_text="MACD minus random masks")
+    paired.wait_for()
+    assert told.replace(" [", " points [") in paired.inner_text()
 
 
 def test_predictions_that_are_kept_back_are_not_nothing(page, address):
