@@ -67,6 +67,19 @@ def test_an_interval_is_written_alike_in_text_and_chart(page, address):
     assert told.replace(" [", " points [") in paired.inner_text()
 
 
+def test_parts_are_counted_as_they_are_seen(page, address):
+    """One that waits for a task is not missed by who goes from heading to heading."""
+    lock(page, address, "04-lean")
+    headings = page.locator(".ln-step:visible > h2")
+    shown = headings.all_inner_texts()
+    assert shown == [f"Part {i + 1} of {len(shown)}" for i in range(len(shown))]
+    asked = page.locator(".ln-step").nth(2)
+    asked.locator(".ln-lean input").first.check()
+    asked.get_by_role("button", name="Show what was measured").click()
+    more = headings.all_inner_texts()
+    assert more == [f"Part {i + 1} of {len(shown) + 1}" for i in range(len(shown) + 1)]
+
+
 def test_predictions_that_are_kept_back_are_not_nothing(page, address):
     page.goto(f"{address}#results")
     page.get_by_text("Nothing yet.").wait_for()
