@@ -17,7 +17,6 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import OcclusionReport
 from macd_studio.core.macd import MaskCompositor, mean_loss
 from macd_studio.core.masking.composite import one_by_one
-from macd_studio.core.text.words import count
 
 Float64Array = NDArray[np.float64]
 
@@ -84,7 +83,9 @@ def verdict(gradient: Float64Array, loss_change: Float64Array, level: Float64Arr
     chosen = level >= 1
     if agree == n:
         return "supported: for every object the loss moves the way its gradient says"
-    agreement = f"for {agree} of {count(n, 'object')} the loss moves the way their gradient says"
+    agreement = f"for {agree} of {n} objects the loss moves the way their gradient says"
+    if n == 1:
+        agreement = "for the one object the loss does not move the way its gradient says"
     if not chosen.any():
         return f"nothing was hidden; {agreement}"
     if (loss_change[chosen] > 0).all():

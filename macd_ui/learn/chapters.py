@@ -57,6 +57,8 @@ LIGHTS = {
 LAYERS = {"boxes", "soft", "levels", "counter", "model"}
 VIEW_GOALS = {"frames", "object", "counterfactual", "token", "guessed"}
 """What can be asked for in the viewer; js/live.js knows when each is reached."""
+NEEDS_MODEL = "guessed"
+"""The one of them that nobody reaches where no model runs."""
 WIDGETS = {
     "patches": {"all-frames"},
     "fade": {"faded"},

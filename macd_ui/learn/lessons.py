@@ -28,7 +28,9 @@ from macd_studio.macd_ui.learn.chapters import Value
 from macd_studio.macd_ui.learn.figures import figures, percent
 from macd_studio.macd_ui.learn.roles import (
     RoleExample,
+    choice_by_controls,
     example_values,
+    random_bin,
     rounded,
     same_controls,
     same_random,
@@ -173,6 +175,7 @@ def _item(kind: str, candidate: tuple[str, Example]) -> dict[str, Any] | None:
         "odds": rounded(trace.occlusion.odds_change, 2) if trace.occlusion else [],
         "random": list(same_random(trace.controls)) if trace.controls else [0, 0],
         "controls": same_controls(trace.controls) if trace.controls else [],
+        "choice": choice_by_controls(trace.controls) if trace.controls else "",
         "options": options,
         "right": answer,
     }
@@ -207,13 +210,15 @@ def _ask_levels(trace: Trace) -> Asked:
 
 
 def _ask_controls(trace: Trace) -> Asked:
-    """What do the controls say of the choice? Clear where nearly all or hardly any do the same."""
+    """What do the controls say of the choice? Clear where nearly all or hardly any random masks do
+    the same."""
     if trace.controls is None or trace.answers["macd"].text == trace.answers["baseline"].text:
         return None
     same, of = same_random(trace.controls)
-    if not of or 0.25 < same / of < 0.75:
+    choice = choice_by_controls(trace.controls)
+    if not of or random_bin(same, of) == 1 or choice == "open":
         return None
-    return [[], [], []], int(same / of >= 0.75)
+    return [[], [], []], int(choice != "matters")
 
 
 ASKED: dict[str, Callable[[Trace], Asked]] = {

@@ -213,19 +213,18 @@ def _rivals(macd: Answer) -> tuple[int, int]:
 def _report_values(key: str, trace: Trace) -> dict[str, Value]:
     """What the example's controls and its measured effects say, as far as they were measured.
 
-    random-bin: 0 where at most a quarter of the random masks do as MACD does, 1 at most three
-    quarters, 2 more. asked-says: of hiding what the question asks for: 0 hardly any effect,
-    1 that too, but it was not found on every frame, 2 an effect.
+    random-bin: see `random_bin`; choice: see `CHOICE`. asked-says: of hiding what the question
+    asks for: 0 hardly any effect, 1 that too, but it was not found on every frame, 2 an effect.
     """
     values: dict[str, Value] = {}
     if trace.controls:
         same, of = same_random(trace.controls)
         others = same_controls(trace.controls)
-        share = same / max(1, of)
         values |= {
             f"{key}.random": f"{same} of {of}",
             f"{key}.random-n": str(of),
-            f"{key}.random-bin": 0 if share <= 0.25 else 1 if share <= 0.75 else 2,
+            f"{key}.random-bin": random_bin(same, of),
+            f"{key}.choice": CHOICE.index(choice_by_controls(trace.controls)),
             f"{key}.others": listed([CONTROLS[name] for name in others]) or "none of them",
         }
     if trace.occlusion and (k := _asked(trace)) is not None:
@@ -257,6 +256,33 @@ def same_random(controls: ControlReport) -> tuple[int, int]:
 def same_controls(controls: ControlReport) -> list[str]:
     """The controls besides random masks that do what MACD does."""
     return [o.name for o in controls.outcomes if o.same and o.name in CONTROLS]
+
+
+def random_bin(same: int, of: int) -> int:
+    """0 where at most a quarter of the random masks do as MACD does, 1 at most three quarters, 2
+    more.
+    """
+    share = same / max(1, of)
+    return 0 if share <= 0.25 else 1 if share <= 0.75 else 2
+
+
+CHOICE = ("matters", "open", "any", "all")
+"""What the controls say of the choice of objects, see `choice_by_controls`."""
+
+
+def choice_by_controls(controls: ControlReport) -> str:
+    """By the questions of chapter 7, one of CHOICE.
+
+    any: nearly all random masks do as MACD does. all: they do not, but masking every object does,
+    so that no choice among the objects was needed. matters: hardly any random mask does, and
+    neither do reversed signs. open: anything else.
+    """
+    chance, others = random_bin(*same_random(controls)), same_controls(controls)
+    if chance == 2:
+        return "any"
+    if "mask-all" in others:
+        return "all"
+    return "matters" if chance == 0 and "reversed" not in others else "open"
 
 
 def _asked(trace: Trace) -> int | None:

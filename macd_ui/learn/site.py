@@ -148,7 +148,9 @@ class Site:
         name = Path(path).stem
         makers: dict[str, Callable[[], str]] = {
             INDEX: self._index,
-            "worksheet.html": lambda: worksheet(self.chapters(), self.language),
+            "worksheet.html": lambda: worksheet(
+                self.chapters(), self.language, model=self.engine is not None
+            ),
             SCRIPT.name: lambda: f"{bundle(SCRIPT)}.start();",
             STYLE.name: lambda: f"{style()}\n{STYLE.read_text(encoding='utf-8')}",
         }

@@ -11,7 +11,13 @@ from pathlib import Path
 from macd_studio.commands import need_checkout
 from macd_studio.core.pages.frame import page, template
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.learn.chapters import HERE, Chapter, read_chapters, read_strings
+from macd_studio.macd_ui.learn.chapters import (
+    HERE,
+    NEEDS_MODEL,
+    Chapter,
+    read_chapters,
+    read_strings,
+)
 from macd_studio.macd_ui.learn.lessons import all_values
 from macd_studio.macd_ui.learn.markup import Block, plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
@@ -38,7 +44,7 @@ _SHEET = template("""\
 {% if chapter.quiz %}
 <p class="ln-lines">Right: ____ of ____</p>
 {% endif %}
-{% for step in chapter.steps if step.task %}
+{% for step in chapter.steps if step.task and (model or step.done != needs_model) %}
 {% if loop.first %}<ul class="ln-boxes">{% endif -%}
 <li>☐ {{ plain(step.task) }}</li>
 {%- if loop.last %}</ul>{% endif %}
@@ -48,10 +54,13 @@ _SHEET = template("""\
 </main>""")
 
 
-def worksheet(chapters: Sequence[Chapter], language: str) -> str:
-    """The sheet as a page of its own: every prediction, its options, every task, and lines."""
+def worksheet(chapters: Sequence[Chapter], language: str, model: bool = False) -> str:
+    """The sheet as a page of its own: every prediction, its options, every task, and lines.
+
+    model: whether one runs in the course; without it the tasks that need one are left out.
+    """
     title = read_strings(language)["worksheet"]
-    body = _SHEET(title=title, chapters=chapters, plain=plain)
+    body = _SHEET(title=title, chapters=chapters, plain=plain, model=model, needs_model=NEEDS_MODEL)
     return page(
         titled(title), body, language=language, stylesheet="learn.css", body_class="ln-sheet"
     )

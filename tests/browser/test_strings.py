@@ -271,6 +271,10 @@ CASES = ANSWERS | OF_LEVELS | OF_RUNS | {
         ([{"flips": False, "margin": None, "answer": None}, "{2 cat}", 16, 16, "no", ["MACD", "asked"]],
          "{2 cat}, MACD's choice, what is asked about: the answer stays “no”. No other token passes the"
          " cut, rank 16 of 16."),
+        ([{"objects": [2], "flips": False, "margin": None, "answer": None}, "{2 cat}", 1, 2, "no", ["measured"]],
+         "{2 cat}, the largest measured effect: the answer stays “no”. No other token passes the cut, rank 1 of 2."),
+        ([{"objects": [1, 2], "flips": False, "margin": 1, "answer": None}, "{2 cat}", 1, 2, "no", ["measured"]],
+         "{2 cat}, the largest measured effects: the answer stays “no”. Margin +1.00, rank 1 of 2."),
         ([{"flips": True, "margin": 1, "answer": "y" * 61}, "{2 cat}", 1, 2, "n" * 60, []],
          f"{{2 cat}}: the baseline's “{'n' * 60}” becomes “{'y' * 59}…”. Margin +1.00, rank 1 of 2."),
     ],
@@ -419,7 +423,7 @@ CASES = ANSWERS | OF_LEVELS | OF_RUNS | {
         ([[1, 1, 1], [-0.5, 0.1, 0.2], [1, 0, 0]],
          "partly supported: for 2 of 3 objects the loss moves the way their gradient says"),
         ([[1], [-0.5], [1]],
-         "not supported: for 0 of 1 object the loss moves the way their gradient says"),
+         "not supported: for the one object the loss does not move the way its gradient says"),
     ],
     "editsOfMacd": [
         (["VCD"], "Changes by hand are made to MACD's mask, not to VCD: choose MACD as the contrast.")

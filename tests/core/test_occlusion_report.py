@@ -139,7 +139,7 @@ def test_there_must_be_objects_and_an_answer():
         ([1, 1, -1, -1], [0.5, -0.1, -1, -1], [1, 1, 0, 0], "partly supported: for 3 of 4 objects"),
         ([1, 1, -1], [0.5, 0.0, 1], [1, 1, 0], "not supported: for 1 of 3 objects"),
         ([1, 1], [0.5, -0.1], [1, 1], "not supported: for 1 of 2 objects"),
-        ([1], [-0.5], [1], "not supported: for 0 of 1 object the loss"),
+        ([1], [-0.5], [1], "not supported: for the one object the loss"),
     ],
 )  # fmt: skip
 def test_the_verdict_by_hand(gradient, change, level, start):

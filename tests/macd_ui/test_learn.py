@@ -344,7 +344,16 @@ def test_the_last_quiz_asks_about_gradient_levels_and_controls():
         if kind == "controls":
             same = [o.same for o in trace.controls.outcomes if o.name == "random"]
             assert item["random"] == [sum(same), len(same)]
-            assert item["right"] == int(2 * sum(same) > len(same))
+            every = [o.same for o in trace.controls.outcomes if o.name == "mask-all"]
+            matters = 2 * sum(same) < len(same) and not any(every)  # as chapter 7 asks
+            assert item["right"] == int(not matters)
+            assert f"quiz_explain_{item['choice']}" in read_strings("en")
+
+
+def test_what_better_than_always_yes_takes_is_told(site):
+    texts = [read_strings("en")[f"doctor_{n}"] for n in (1, 2)]
+    texts.append(plain(site.chapters()[7].steps[1].text[0][1]))
+    assert all(re.search("accuracy.* F1.*|F1.*both", text) and "both" in text for text in texts)
 
 
 def test_every_string_is_used_and_every_used_one_is_there():
@@ -482,3 +491,6 @@ def test_the_worksheet_asks_what_the_course_asks(site):
         assert chapter.title.replace("'", "&#x27;") in sheet
     assert sheet.count("<section>") == 9
     assert "right answer" not in sheet
+    assert "Predict a change" not in sheet  # no model runs
+    assert "Predict a change" in worksheet(site.chapters(), "en", model=True)
+    assert site.file("worksheet.html").content.decode() == sheet

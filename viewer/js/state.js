@@ -251,10 +251,11 @@ export function readHash(hash, trace, { largest_alpha: most, largest_beta: cut }
 }
 
 export class Address {
-  /** @param {State} state @param {Place} place */
-  constructor(state, place) {
+  /** @param {State} state @param {Place} place @param {boolean} [taken] the address is neither read nor written */
+  constructor(state, place, taken = false) {
     this.state = state;
     this.place = place;
+    this.taken = taken;
     this.written = ""; // what the address says, or would say if it said anything
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.waiting = undefined;
@@ -276,7 +277,7 @@ export class Address {
 
   /** @param {Trace} trace */
   restore(trace) {
-    const linked = readHash(location.hash, trace, this.state.constants);
+    const linked = this.taken ? null : readHash(location.hash, trace, this.state.constants);
     if (!linked) return false;
     this.state.set(linked.changes);
     if (linked.rule && this.place.rule) this.place.rule = linked.rule;
@@ -293,7 +294,7 @@ export class Address {
   }
 
   write() {
-    if (!this.state.trace || this.state.playing || location.protocol === "about:") return; // a notebook's frame
+    if (this.taken || !this.state.trace || this.state.playing || location.protocol === "about:") return; // a notebook's frame
     const hash = writeHash(this.state, this.place.rule);
     if (hash === this.written) return; // nothing was chosen since the trace was shown
     this.written = hash;

@@ -415,6 +415,8 @@ export interface Host {
   anyway?: (() => void) | null;
   /** What links are relative to. */
   base?: string;
+  /** Whether the page's address says something else than what is chosen here. */
+  addressTaken?: boolean;
 }
 
 export interface Rule { alpha: number; beta: number }

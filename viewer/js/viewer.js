@@ -47,7 +47,7 @@ export class Viewer {
     this.parts = Object.entries({ stage: this.stage, steps: this.steps, tokens: this.tokens, ...this.panels });
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
-    this.address = new Address(this.state, this.tokens);
+    this.address = new Address(this.state, this.tokens, host.addressTaken);
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });

@@ -6,7 +6,7 @@ import { flipPoints, rescore } from "../../../viewer/js/rescore.js";
 import { argmax, softmax } from "./score.js";
 import { withSymbols } from "./prose.js";
 import { polyline, svg } from "../../../viewer/js/plots.js";
-import { bars, chart as lineChart, signed } from "./plots.js";
+import { bars, chart as lineChart, clipped, signed } from "./plots.js";
 
 /** @import { PartData, Place } from "./types" */
 /** @import { Trace } from "../../../viewer/js/types" */
@@ -22,8 +22,12 @@ const KINDS = ["a", "b", "c", "d"];
 function choice({ step, data, course, say }, show) {
   const roles = /** @type {string[]} */ (step.settings.roles);
   const traces = roles.map((role) => /** @type {Trace} */ ((/** @type {PartData} */ (data[`part-${role}`])).payload.trace));
+  const asked = roles.map((role) => course.parts[role].question);
+  // the same may be asked of two clips: they are numbered then
+  const name = (/** @type {string} */ question, /** @type {number} */ i) =>
+    (asked.indexOf(question) === asked.lastIndexOf(question) ? question : `${question} (${asked.slice(0, i + 1).filter((q) => q === question).length})`);
   const select = el("select", { on: { change: () => show(traces[select.selectedIndex], roles[select.selectedIndex]) } },
-    roles.map((role) => el("option", {}, course.parts[role].question)));
+    asked.map((question, i) => el("option", {}, name(question, i))));
   return {
     root: el("label", { class: "ln-slider", hidden: roles.length < 2 }, el("span", {}, say("clip")), select),
     start: () => show(traces[0], roles[0]),
@@ -122,9 +126,10 @@ export function contrast(place) {
         ticks: { x: [0, 1, 2, 3, 4, 5].map((v) => [v, String(v)]), y: [[0, "0"]] },
       }, (where) => [
         svg("line", { x1: where.x(a), x2: where.x(a), y1: where.y(low), y2: where.y(high), class: "ln-cursor" }),
-        ...rows.map((r, i) => polyline([[0, value(r, 0)], [5, value(r, 5)]], where,
-          { class: `ln-line ln-${r.inside ? KINDS[i] : "out"}` }, [low, high])),
-        ...flips.map((f) => svg("circle", { cx: where.x(f), cy: where.y(0), r: 5, class: "ln-flip" })),
+        ...rows.map((r, i) => polyline(clipped([[0, value(r, 0)], [5, value(r, 5)]], [low, high]), where,
+          { class: `ln-line ln-${r.inside ? KINDS[i] : "out"}` })),
+        ...flips.map((f) => [f, Math.max(...inside.map((r) => value(r, f)))]).filter(([, y]) => y >= low && y <= high)
+          .map(([f, y]) => svg("circle", { cx: where.x(f), cy: where.y(y), r: 5, class: "ln-flip" })),
       ]),
       el("p", { class: "ln-key" }, rows.map((r, i) => el("span", {},
         el("span", { class: `ln-sign ln-${r.inside ? KINDS[i] : "out"}` }), ` ${r.text.trim()}${r.inside ? "" : ` (${say("outside")})`}`))));

@@ -169,12 +169,12 @@ class Page {
     if (!chapter.prediction) return;
     after.hidden = false;
     after.append(el("div", { class: "ln-prose ln-explanation" }, prose(chapter.prediction.explanation, this.course.glossary)),
-      ...chapter.steps.map((step, i) => this.step(step, `${chapter.name}/${i}`, this.say("part", { n: i + 1, of: chapter.steps.length }))));
+      ...chapter.steps.map((step, i) => this.step(step, `${chapter.name}/${i}`)));
     this.showWaiting(chapter, after);
   }
 
   /**
-   * What tells the answer to a task comes once the task is done.
+   * What tells the answer to a task comes once the task is done. Parts are counted as they are seen.
    *
    * @param {Chapter} chapter
    * @param {HTMLElement} after
@@ -183,6 +183,8 @@ class Page {
     all(after, ".ln-step").forEach((section, i) => {
       section.hidden = chapter.steps[i].waits && !this.store.state.done[`${chapter.name}/${i - 1}`];
     });
+    const titles = all(after, ".ln-step:not([hidden]) > h2");
+    titles.forEach((title, i) => { title.textContent = this.say("part", { n: i + 1, of: titles.length }); });
   }
 
   /** A task of the chapter was done. */
@@ -196,9 +198,8 @@ class Page {
   /**
    * @param {Step} step
    * @param {string} id
-   * @param {string} title for those who go from heading to heading
    */
-  step(step, id, title) {
+  step(step, id) {
     const { say, course, store } = this;
     const root = el("div", { class: "ln-widget" });
     const mark = el("span", { class: "ln-mark", role: "status" });
@@ -210,8 +211,10 @@ class Page {
       store.finish(id);
       this.done();
     };
+    const text = el("div", { class: "ln-prose" }, prose(step.text, course.glossary));
     const skip = () => {
       task?.remove();
+      text.replaceChildren(el("p", {}, say("no_model"))); // the text asks for the same as the task
       if (store.state.done[id]) return;
       store.finish(id);
       this.done();
@@ -220,7 +223,7 @@ class Page {
     if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({
       root, step, course, data, say, done: finish, skip, chosen: store.state.chosen[id], choose: (objects) => store.choose(id, objects),
     }));
-    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
+    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }), text, task,
       step.view || step.widget ? root : null);
   }
 

@@ -72,7 +72,7 @@ function made(host, payload) {
   };
   const engine = engineFor(payload, document.baseURI, show), { send } = engine;
   /** @type {Host} */
-  const about = { base: document.baseURI, ...engine };
+  const about = { base: document.baseURI, addressTaken: true, ...engine };
   if (send) about.send = (action) => (viewer.asks ? viewer.asks(action, () => send(action)) : send(action));
   const viewer = new GuessingViewer(host, about);
   return viewer;

@@ -61,3 +61,21 @@ export function chart(frame, draw) {
   const size = /** @type {[number, number]} */ (narrow() ? [370, 240] : [520, 260]);
   return plot({ ...frame, size, margins: [12, 26, 40, narrow() ? 62 : 66], attributes: { class: "mv-plot ln-plot" } }, draw);
 }
+
+/**
+ * The part of a straight line that lies within limits of y, with its slope; [] where none does.
+ *
+ * @param {[[number, number], [number, number]]} ends values of x and y
+ * @param {[number, number]} limits
+ * @returns {[number, number][]}
+ */
+export function clipped([[x0, y0], [x1, y1]], [low, high]) {
+  if (Math.max(y0, y1) < low || Math.min(y0, y1) > high) return [];
+  const at = (/** @type {number} */ y) => {
+    const limit = Math.max(low, Math.min(high, y));
+    return limit === y ? null : x0 + ((limit - y0) / (y1 - y0)) * (x1 - x0);
+  };
+  const [from, to] = [at(y0), at(y1)];
+  return [from === null ? [x0, y0] : [from, Math.max(low, Math.min(high, y0))],
+    to === null ? [x1, y1] : [to, Math.max(low, Math.min(high, y1))]];
+}

@@ -56,7 +56,7 @@ const KINDS = {
     options: (_, say) => ["matters", "any", "blind"].map((name) => say(`quiz_${name}`)),
     right: (item) => item.right,
     shown: controls,
-    explain: (item, say) => say(item.right ? "quiz_explain_any" : "quiz_explain_matters", {
+    explain: (item, say) => say(`quiz_explain_${item.choice}`, {
       drawn: item.drawn, macd: item.answers.macd.text, n: item.random[0], of: item.random[1],
     }),
     hides: false,

@@ -30,7 +30,7 @@ export function showResults({ root, course, quiz, store, say, restart }) {
   const score = (/** @type {string} */ name, /** @type {[string, Locked][]} */ locked, /** @type {number} */ total) =>
     tile(name, locked.map(([, a]) => a), locked.map(([id]) => options(id)), total, say);
   root.append(el("p", { class: "ln-note" }, say("private")));
-  if (!answers.length) root.append(el("p", {}, say("results_empty")));
+  if (!answers.length) root.append(el("p", {}, say(all.length ? "results_kept" : "results_empty")));
   else {
     root.append(
       el("h2", {}, say("before_after")),

@@ -26,11 +26,18 @@ export function intervals({ root, course, say, done }) {
   const all = Object.values(course.changes).flatMap((row) => Object.values(row).flat());
   const [low, high] = [Math.min(...all, -1), Math.max(...all, 1)];
 
+  // As in the texts: the ends of an interval have no plus sign.
+  /** @type {(middle: number, low: number, high: number) => string} */
+  function points(middle, ...ends) {
+    const [low, high] = ends.map((x) => signed(x, 1).replace("+", ""));
+    return say("points", { n: signed(middle, 1), low, high });
+  }
+
   function draw() {
     const changes = course.changes[select.value], width = narrow() ? 380 : 560;
     const rows = METHODS.filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
     const words = rows.map(([name, [m, a, b]]) =>
-      `${say(`method_${name}`)}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
+      `${say(`method_${name}`)}: ${points(m, a, b)}`);
     const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
     const drawn = (/** @type {number} */ left) => plot({
       label: `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
@@ -62,8 +69,7 @@ export function intervals({ root, course, say, done }) {
     const pair = course.paired[regime];
     if (!pair) return "";
     const [m, low, high] = pair;
-    const points = say("points", { n: signed(m, 1), low: signed(low, 1), high: signed(high, 1) });
-    return say(low > 0 || high < 0 ? "paired_differs" : "paired_open", { points });
+    return say(low > 0 || high < 0 ? "paired_differs" : "paired_open", { points: points(m, low, high) });
   }
   draw();
 }

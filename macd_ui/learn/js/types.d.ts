@@ -61,6 +61,8 @@ export interface Item {
   /** Of the others: boxes by object and frame, what was measured, and the options as places of objects. */
   boxes?: (number[] | null)[][]; gradient: number[]; level: number[]; odds: number[]; random: [number, number];
   controls: string[]; options: number[][]; right: number;
+  /** What the controls say of the choice of objects: roles.py, choice_by_controls. */
+  choice: "matters" | "open" | "any" | "all" | "";
 }
 export interface Quiz { before: Item[]; after: Item[] }
 
@@ -84,7 +86,7 @@ export interface Place {
   say: Say; done: () => void;
   /** What was chosen in this task before, and how to keep a choice. */
   chosen: number[] | undefined; choose: (objects: number[]) => void;
-  /** The task cannot be done here: it is left out, and the step counts as done. */
+  /** No model runs here: the task is left out with its text, why is said, and the step counts as done. */
   skip: () => void;
 }
 export type Say = (name: string, values?: Record<string, string | number>) => string;

@@ -53,8 +53,8 @@ const begun = (text) => text.length > MOST_TOLD ? `${text.slice(0, MOST_TOLD - 1
  *
  * @type {(subset: Subset, name: string, rank: number, of: number, baseline: string, marks: string[]) => string}
  */
-export const choiceText = ({ flips, margin, answer }, name, rank, of, baseline, marks) => {
-  const said = marks.map((mark) => CHOICE_MARKS[mark]).join(", ");
+export const choiceText = ({ objects, flips, margin, answer }, name, rank, of, baseline, marks) => {
+  const said = marks.map((mark) => mark === "measured" && objects.length === 1 ? "the largest measured effect" : CHOICE_MARKS[mark]).join(", ");
   const who = said ? `${name}, ${said}` : name;
   const what = flips ? `the baseline's “${begun(baseline)}” becomes “${begun(answer ?? "")}”` : `the answer stays “${begun(baseline)}”`;
   const lead = margin === null ? "No other token passes the cut" : `Margin ${signed(margin)}`;

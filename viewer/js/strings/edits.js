@@ -56,7 +56,8 @@ export const constantText = (at, token, amount) => {
 export const occlusionVerdict = (gradient, change, level) => {
   const n = gradient.length, agree = gradient.filter((g, k) => Math.sign(g) === Math.sign(change[k])).length;
   if (agree === n) return "supported: for every object the loss moves the way its gradient says";
-  const agreement = `for ${agree} of ${n === 1 ? "1 object" : `${n} objects`} the loss moves the way their gradient says`;
+  const agreement = n === 1 ? "for the one object the loss does not move the way its gradient says"
+    : `for ${agree} of ${n} objects the loss moves the way their gradient says`;
   const chosen = change.filter((_, k) => level[k] >= 1);
   if (!chosen.length) return `nothing was hidden; ${agreement}`;
   if (chosen.every((z) => z > 0)) return `supported for what was hidden: the loss rises without it; ${agreement}`;
