@@ -9,7 +9,7 @@ import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
-import { DEMO_MODEL, SAVED_RUN } from "./strings.js";
+import { DEMO_MODEL, NOT_THIS_CLIP, SAVED_RUN } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
@@ -20,6 +20,9 @@ import { DEMO_MODEL, SAVED_RUN } from "./strings.js";
  * @property {(name: string, changed: () => void) => void} watch
  */
 
+/** @type {Payload["status"]} */
+const IDLE = { stage: "", fraction: 0, message: "", stages_done: [], running: false, error: "", where: "form" };
+
 /** @param {Component} component */
 export function mountPage({ element, props, trigger, watch }) {
   const place = () => element.querySelector(".mv-host") || element;
@@ -28,7 +31,9 @@ export function mountPage({ element, props, trigger, watch }) {
     // a new run takes the whole form, a change of the run on show does not
     send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
-    anyway: () => press("#answer"),
+    anyway: () => {
+      if (!press("#answer")) viewer.showStatus({ ...IDLE, error: NOT_THIS_CLIP });
+    },
     typical: () => press("#typical"),
     stop: () => press("#stop"),
     get: (address) => fetch(new URL(address, document.baseURI)),
@@ -62,9 +67,11 @@ export function mountPage({ element, props, trigger, watch }) {
   show();
 }
 
-/** @param {string} button of the form, which may be closed */
-function press(button) {
-  /** @type {HTMLElement | null} */ (document.querySelector(button))?.click();
+/** @param {string} selector of a button of the form, which may be closed @returns {boolean} whether it is offered */
+function press(selector) {
+  const button = /** @type {HTMLElement | null} */ (document.querySelector(selector));
+  button?.click();
+  return button !== null;
 }
 
 /** The bar says which model answered what is shown. @param {Trace | null} trace */

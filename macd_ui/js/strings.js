@@ -12,6 +12,7 @@ export const GUARD = "The demo model has only ever seen drawn clips: about yours
   + "but an answer would mean nothing.";
 export const RESTORED = "Restored after a reload";
 export const RUNS = "Runs of this tab";
+export const NOT_THIS_CLIP = "The form does not hold this clip. Upload it, then have it answered.";
 export const MASKS_ONLY = "masks only, no answer";
 export const TOO_LARGE = "Its file is too large to be stored; run it again";
 export const SHOW = "Show";

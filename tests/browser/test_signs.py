@@ -30,17 +30,22 @@ def test_a_short_clip_has_no_more_frames_than_pictures(bare):
     said = bare.evaluate(
         f"""() => {{
           const {{ Strip }} = {bundle(STRIP)};
-          return [[0], [0, 0.5, 1], Array.from({{ length: 24 }}, (_, i) => i)].map((times) => {{
+          const pausing = [0, 0.4, 0.8, 1.2, 8, 8.4, 8.8]; // of a clip of 50 frames
+          const many = Array.from({{ length: 24 }}, (_, i) => i);
+          return [[0], [0, 0.5, 1], many, pausing].map((times) => {{
             const strip = new Strip(() => {{}}, () => {{}});
             const duration = times[times.length - 1] + 0.5;
             const pictures = times.map(() => "data:,");
-            strip.load({{ name: "a", duration, longest: 60, times, pictures, size: [4, 3] }});
-            return strip.summary.textContent;
+            const count = times === pausing ? 50 : times.length;
+            const size = [4, 3];
+            strip.load({{ name: "a", duration, longest: 60, count, times, pictures, size }});
+            const marked = strip.frames.querySelectorAll(".strip-sampled").length;
+            return `${{marked}}: ${{strip.summary.textContent}}`;
           }});
         }}"""
     )
-    assert said == [f"{n} evenly spaced {noun} of the whole clip." for n, noun in
-                    ((1, "frame"), (3, "frames"), (8, "frames"))]  # fmt: skip
+    assert said == [f"{n}: {n} evenly spaced {noun} of the whole clip." for n, noun in
+                    ((1, "frame"), (3, "frames"), (8, "frames"), (3, "frames"))]  # fmt: skip
 
 
 def test_both_runs_are_drawn_alike_and_an_answer_reads_in_its_own_direction(bare):

@@ -14,7 +14,7 @@ MOST = 8_000_000
 SCRIPT = """
 let waiting;
 Object.assign(globalThis, {
-  window: {}, location: { search: "" },
+  window: {}, location: { search: "", hash: "" },
   document: { baseURI: "http://here/", addEventListener() {} },
   sessionStorage: { getItem: () => "", setItem() {} },
   setInterval() {}, setTimeout: (work) => { waiting = work(); }, clearTimeout() {},
