@@ -54,7 +54,8 @@ COMPUTED: tuple[Computed, ...] = (
         1, 1.8, FIXED,
     ),
     Computed(
-        ("core.traces.bundle.load", "core.traces.bundle.unpack"), "opening a trace",
+        ("core.traces.bundle.load", "core.traces.bundle.unpack",
+         "core.system.process.return_free_memory"), "opening a trace",
         "everything that a file may hold", 281, 2.2, PLACE,
     ),
     Computed(

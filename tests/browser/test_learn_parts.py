@@ -116,6 +116,9 @@ MOUNT = """([widget, roles, token]) => {
 
 def mounted(bare, widget, roles, token):
     script = bundle(HERE / "js" / "contrast.js")
+    bare.set_viewport_size(
+        {"width": 1280, "height": 900}
+    )  # what stands in a plot follows its width
     return bare.evaluate(MOUNT % script, [widget, roles, token])
 
 

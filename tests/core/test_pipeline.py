@@ -226,7 +226,6 @@ def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
 
 
 def test_boxes_are_shown_while_the_detector_works(make_video, monkeypatch):
-    monkeypatch.setattr("macd_studio.core.objects.find.FIRST_BOXES_S", 0.0)
     monkeypatch.setattr("macd_studio.core.objects.find.BOXES_S", 0.0)
     events = list(run(make_video(), "is there?", ByteLM, BoxDetector))
     shown = [e for e in events if e.stage == "detect" and e.trace.tracks]

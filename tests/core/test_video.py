@@ -49,7 +49,7 @@ def test_frames_picked_by_hand(make_video):
     assert dense >= set(np.round(clip.times, 6))  # the tracker still sees the whole clip
     assert clip.dense_times[0] < 0.1
     same = read_clip(make_video("w.mp4"), VideoOptions(at=(0.3, 0.31)))
-    assert same.notes == ("the clip has only 1 different picture to sample",)
+    assert same.notes == ("the sampled times fall on only 1 different picture of the clip's 24",)
 
 
 def test_picked_frames_are_validated(make_video):

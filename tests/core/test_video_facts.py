@@ -141,7 +141,7 @@ def test_the_last_picture_of_a_gif(tmp_path):
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=[100] * 9 + [5000])
     clip = read_clip(path, TWO)
     assert clip.duration == pytest.approx(5.9)
-    assert clip.notes == ("the clip has only 1 different picture to sample",)
+    assert clip.notes == ("the sampled times fall on only 1 different picture of the clip's 10",)
     path.write_bytes(path.read_bytes()[:-60])
     assert any("the file is cut off" in n for n in read_clip(path, TWO).notes)
 

@@ -142,7 +142,7 @@ from types import SimpleNamespace
 if what == "strip":
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 255, (24, 1080, 1920, 3), dtype=np.uint8)
-    clip = SimpleNamespace(name="x", duration=1.0, times=np.arange(24.0), frames=frames,
+    clip = SimpleNamespace(name="x", duration=1.0, count=24, times=np.arange(24.0), frames=frames,
                            size=(1920, 1080))
 with open("/proc/self/clear_refs", "w") as refs:
     refs.write("5")
