@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
 
 
+MOST_CLIPS = 10
+"""Clips whose notes a report spells out."""
 Report = dict[str, Any]
 Answers = Mapping[tuple[str, str], "Row"]
 
@@ -137,10 +139,6 @@ def make_report(
     if "baseline" in methods:
         report["compared"] = compare(benchmark, splits, texts, answers, methods, rule)
     return report
-
-
-MOST_CLIPS = 10
-"""Clips whose notes a report spells out."""
 
 
 def _clips_note(items: Sequence[Item], answers: Answers) -> str:

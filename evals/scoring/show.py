@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from macd_studio.core.pages.blocks import as_markdown
+from macd_studio.core.pages.blocks import Paragraph, as_markdown
 from macd_studio.core.text.numbers import number, with_interval
 from macd_studio.core.text.words import count
 from macd_studio.evals.printing.figures import (
@@ -193,7 +193,7 @@ def report_blocks(report: Scores) -> Iterator[str]:
         f" {report['how_chosen']}. {report.get('machine', '')}"
     )
     yield from _judged(report)
-    yield from report["notes"]
+    yield from report_notes(report)
     yield f"## {AGAINST}"
     yield from _compared(report)
     for method in report["methods"]:
@@ -225,6 +225,11 @@ def report_blocks(report: Scores) -> Iterator[str]:
         {own_title(m, report): [s["certified"]] for m, s in scores if "certified" in s}
     )
     yield from clamped_section(report)
+
+
+def report_notes(report: Scores) -> Iterator[str]:
+    """What must be known of the figures; names of clips in it are anybody's."""
+    yield from map(Paragraph, report["notes"])
 
 
 AGAINST = "Against the baseline"

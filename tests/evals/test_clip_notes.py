@@ -6,7 +6,7 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import PendingAnswer
 from macd_studio.evals.running.engine import Worker
 from macd_studio.evals.running.rows import Row
-from macd_studio.evals.scoring import report
+from macd_studio.evals.scoring import report, show
 
 CUT = "the file is cut off: it announces 4.0 s but holds 1.4 s"
 
@@ -42,3 +42,13 @@ def test_the_report_names_the_clips_once_and_counts_the_others():
     assert said.startswith("Of 15 clips, 15 were read")
     assert said.endswith("; and 5 more.")
     assert said.count(CUT) == 10
+
+
+def test_a_clip_s_name_is_text_in_the_report():
+    name = "[x](http://evil) <b> *c*.mp4"
+    note = report._clips_note([item(1, name)], {("1", "macd"): Row("k", "1", "macd", notes=[CUT])})
+    minimal = {"kind": "files", "notes": [note]}
+    blocks = list(show.report_notes(minimal))
+    assert "](http" not in blocks[0]
+    assert "<b>" not in blocks[0]
+    assert "\\*c\\*" in blocks[0]
