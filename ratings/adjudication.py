@@ -22,7 +22,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.inference import paired_difference, within
+from macd_studio.ratings.inference import bounded, paired_difference
 from macd_studio.ratings.plan import ADJUDICATED, MAIN, PAIRS, Task
 from macd_studio.ratings.preregistration import DISPUTED
 from macd_studio.ratings.quality import judge_raters
@@ -199,7 +199,7 @@ def adjudication_figures(
         values = paired_values(changed, arms[0], other, *places, scale)
         differences[other] = {
             "pairs": int(np.isfinite(values).sum()),
-            "difference": within(paired_difference(values).primary, scale),
+            "difference": bounded(paired_difference(values).primary, scale),
         }
     names: Mapping[int, str] = {r.id: r.name for r in raters}
     return {

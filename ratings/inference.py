@@ -85,7 +85,7 @@ def paired_difference(values: Matrix) -> Difference:
     return Difference(these, others, own, True)
 
 
-def within(e: Estimate, scale: str) -> dict[str, float]:
+def bounded(e: Estimate, scale: str) -> dict[str, float]:
     """An estimate as a report prints it: no end lies outside what is possible.
 
     What is cut off cannot hold the truth, so that the interval holds it as often as before.

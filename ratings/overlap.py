@@ -13,7 +13,7 @@ import numpy as np
 
 from macd_studio.core.masking.controls import CONTROLS
 from macd_studio.ratings.answers import Answer, details_of, paired_values
-from macd_studio.ratings.inference import paired_difference, within
+from macd_studio.ratings.inference import bounded, paired_difference
 from macd_studio.ratings.plan import MAIN, RATINGS
 from macd_studio.ratings.store import Study
 
@@ -89,7 +89,7 @@ def by_thirds(
             "high": float(inside.max()),
             "items": len(clips),
             "pairs": int(np.isfinite(pairs).sum()),
-            "difference": within(found.primary, scale),
+            "difference": bounded(found.primary, scale),
         })  # fmt: skip
     return out
 

@@ -26,7 +26,7 @@ from macd_studio.ratings.answers import (
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.inference import RANGES, paired_difference, within
+from macd_studio.ratings.inference import RANGES, bounded, paired_difference
 from macd_studio.ratings.overlap import control_figures, left_out_sizes
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
 from macd_studio.ratings.preferences import pairs_of, preference_figures
@@ -219,14 +219,14 @@ def _differences(
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
             "raters": int(np.isfinite(values).any(1).sum()),
-            "difference": within(found.primary, scale),
-            "these": within(found.these, scale),
+            "difference": bounded(found.primary, scale),
+            "these": bounded(found.these, scale),
             "by_rater": {
                 names[rater]: int(n)
                 for rater, n in zip(places[0], np.isfinite(values).sum(1), strict=True)
                 if n
             },
-            "own": {names[places[0][row]]: within(e, scale) for row, e in found.own.items()},
+            "own": {names[places[0][row]]: bounded(e, scale) for row, e in found.own.items()},
             "spread": found.spread,
             "half_width": min(found.primary.half_width, (RANGES[scale][1] - RANGES[scale][0]) / 2),
             "too_few_to_stop": "" if enough else TOO_FEW,

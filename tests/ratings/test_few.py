@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from macd_studio.ratings.cli import main
-from macd_studio.ratings.inference import paired_difference, within
+from macd_studio.ratings.inference import bounded, paired_difference
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.simulate import truth_of
@@ -89,4 +89,4 @@ def test_nothing_is_said_of_intervals_that_bound(tmp_path):
 def test_what_is_cut_off_is_only_the_impossible():
     e = paired_difference(np.array([[4.0, 4, 4, 3], [4, 4, 4, 4], [2, 3, 2, 2]])).primary
     assert e.high > 4
-    assert within(e, "ratings") == {"value": e.value, "low": e.low, "high": 4}
+    assert bounded(e, "ratings") == {"value": e.value, "low": e.low, "high": 4}
