@@ -13,7 +13,7 @@ from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
 from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
-from tests.ratings.killable import Server
+from tests.ratings.killable import served
 from tests.ratings.studies import known, make_study
 
 pytestmark = pytest.mark.browser
@@ -342,13 +342,8 @@ def test_a_break_is_proposed_after_twenty_minutes(place, browser):
 
 @pytest.mark.long
 def test_a_killed_server_takes_no_rating_with_it(tmp_path, new_page):
-    path = make_study(tmp_path, 3)
-    with Study(path) as study:
-        (code,) = study.invite(1)
-    server = Server(path)
-    try:
-        server.start()
-        page = new_page(f"{server.url}/rate#{code}")
+    with served(tmp_path) as (path, server, link):
+        page = new_page(link)
         task = begin(page)
         page.keyboard.press("2")
         saved(page)
@@ -358,8 +353,6 @@ def test_a_killed_server_takes_no_rating_with_it(tmp_path, new_page):
         server.start()
         saved(page)
         page.close()
-    finally:
-        server.end()
     with Study(path, write=False) as study:
         stored = [
             (r["task"], r["old"], r["new"])

@@ -11,8 +11,7 @@ from macd_studio.ratings.store import Study
 from tests.browser.conftest import FLAGS, chromium_path
 from tests.browser.test_rating import begin, new_page, saved, wait_for_item
 from tests.patience import PATIENCE_MS
-from tests.ratings.killable import Server
-from tests.ratings.studies import make_study
+from tests.ratings.killable import served
 
 __all__ = ["new_page"]
 pytestmark = pytest.mark.browser
@@ -76,14 +75,8 @@ class Killable:
 
 @pytest.mark.long
 def test_a_killed_browser_takes_no_rating_with_it(tmp_path, browser):
-    path = make_study(tmp_path, 3)
-    with Study(path) as study:
-        (code,) = study.invite(1)
-    server, killable = Server(path), Killable(browser, tmp_path / "profile")
-    sent = []
-    try:
-        server.start()
-        link = f"{server.url}/rate#{code}"
+    sent, killable = [], Killable(browser, tmp_path / "profile")
+    with served(tmp_path) as (path, server, link):
         page = killable.open(link)
         task = begin(page)
         saved(page)
@@ -118,8 +111,6 @@ def test_a_killed_browser_takes_no_rating_with_it(tmp_path, browser):
         assert rates[0]["uuid"] not in {e["uuid"] for e in sent}
         page.wait_for_function("localStorage.length === 0")
         killable.context.close()
-    finally:
-        server.end()
     with Study(path, write=False) as study:
         stored = study.rows(
             "SELECT side, old, new FROM events WHERE kind = 'rate' AND task = ? ORDER BY id", task
@@ -129,15 +120,10 @@ def test_a_killed_browser_takes_no_rating_with_it(tmp_path, browser):
 
 @pytest.mark.long
 def test_without_the_store_on_the_disk_localstorage_keeps(tmp_path, new_page):
-    path = make_study(tmp_path, 3)
-    with Study(path) as study:
-        (code,) = study.invite(1)
-    server = Server(path)
-    try:
-        server.start()
+    with served(tmp_path) as (_, _, link):
         page = new_page("about:blank")
         page.add_init_script("Object.defineProperty(window, 'indexedDB', {value: undefined})")
-        page.goto(f"{server.url}/rate#{code}")
+        page.goto(link)
         begin(page)
         page.route("**/rate/api/events", lambda route: route.abort())
         page.keyboard.press("2")
@@ -146,18 +132,11 @@ def test_without_the_store_on_the_disk_localstorage_keeps(tmp_path, new_page):
         page.reload()
         saved(page)
         assert page.locator("[aria-checked=true]").all_inner_texts() == ["2"]
-    finally:
-        server.end()
 
 
 @pytest.mark.long
 def test_kept_is_said_only_once_it_is_on_the_disk(tmp_path, new_page):
-    path = make_study(tmp_path, 3)
-    with Study(path) as study:
-        (code,) = study.invite(1)
-    server = Server(path)
-    try:
-        server.start()
+    with served(tmp_path) as (_, _, link):
         page = new_page("about:blank")
         page.add_init_script("""
             const begin = IDBDatabase.prototype.transaction;
@@ -166,7 +145,7 @@ def test_kept_is_said_only_once_it_is_on_the_disk(tmp_path, new_page):
               if (mode === "readwrite" && window.full) throw new DOMException("full");
               return begin.call(this, names, mode, how);
             };""")
-        page.goto(f"{server.url}/rate#{code}")
+        page.goto(link)
         begin(page)
         saved(page)
         assert page.evaluate("window.durability") == "strict"
@@ -177,5 +156,3 @@ def test_kept_is_said_only_once_it_is_on_the_disk(tmp_path, new_page):
         banner = page.inner_text("#banner")
         assert "kept in this browser" not in banner
         assert "Leave this page open" in banner
-    finally:
-        server.end()

@@ -6,11 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
+from macd_studio.ratings.store import Study
 from tests.patience import PATIENCE_S
+from tests.ratings.studies import make_study
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,3 +54,17 @@ class Server:
         self.kill()
         self.parent.wait(PATIENCE_S)
         self.parent.stdout.close()
+
+
+@contextmanager
+def served(folder):
+    """A study of one rater on a server that runs: its file, the server, and the rater's link."""
+    path = make_study(folder, 3)
+    with Study(path) as study:
+        (code,) = study.invite(1)
+    server = Server(path)
+    try:
+        server.start()
+        yield path, server, f"{server.url}/rate#{code}"
+    finally:
+        server.end()
