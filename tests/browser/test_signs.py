@@ -82,3 +82,28 @@ def test_two_parts_of_letters_have_two_names_in_the_bars(bare):
     assert len(set(names)) == len(names) > 2
     pieces = page.locator(".mv-candidates .mv-piece").all_inner_texts()
     assert len(set(pieces)) == len(pieces) > 2
+
+
+def test_the_frames_slider_ends_at_the_last_frame_and_a_speed_shortens_each(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    scrub = page.get_by_label("Frame", exact=True)
+    assert scrub.get_attribute("max") == str(len(trace.frames) - 1)
+    speeds, stays = page.get_by_label("Speed", exact=True), {}
+    for speed in ("0.5", "1", "2"):
+        speeds.select_option(value=speed)
+        stays[speed] = page.evaluate("window.viewer.stage.pause(0)")
+    assert stays == {"0.5": 500, "1": 250, "2": 125}
+
+
+def test_the_key_draws_each_level_as_the_picture_does(bare):
+    """The lowest level has a dashed outline, the middle one lines, the highest one crossed lines."""
+    page = show(bare, traced(objects=2, steps=3))
+    drawn = page.locator("[data-part=levels] li:has(> .mv-key)").evaluate_all(
+        """(rows) => rows.map((row) => {
+          const sign = getComputedStyle(row.querySelector(".mv-key"));
+          const lines = sign.backgroundImage.split("repeating-linear-gradient").length - 1;
+          return [parseFloat(row.textContent), sign.borderTopStyle, lines];
+        })"""
+    )
+    assert drawn[:3] == [[0, "dashed", 0], [0.75, "solid", 1], [1, "solid", 2]]
