@@ -97,7 +97,7 @@ def test_the_frames_slider_ends_at_the_last_frame_and_a_speed_shortens_each(bare
 
 
 def test_the_key_draws_each_level_as_the_picture_does(bare):
-    """The lowest level has a dashed outline, the middle one lines, the highest one crossed lines."""
+    """The lowest level has a dashed outline, the middle one lines, the highest crossed lines."""
     page = show(bare, traced(objects=2, steps=3))
     drawn = page.locator("[data-part=levels] li:has(> .mv-key)").evaluate_all(
         """(rows) => rows.map((row) => {
