@@ -28,7 +28,7 @@ def test_without_cuda_it_ends_with_2_and_a_line(monkeypatch, capsys, tmp_path):
 @pytest.fixture
 def shipped_holds(monkeypatch):
     one = {"examples": 1, "levels": 1, "tokens": 1, "gradient": 0.0, "holds": True}
-    monkeypatch.setattr(gpu_shipped, "measure", lambda _: {"float32": dict(one)})
+    monkeypatch.setattr(gpu_shipped, "measure", lambda *_: dict(one))
     return one
 
 
@@ -46,6 +46,18 @@ def test_a_model_that_fails_is_told_and_the_exit_code_is_1(monkeypatch, capsys, 
     monkeypatch.setattr(gpu_check, "check", fail)
     assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path / "x.json")]) == 1
     assert "not finite" in (tmp_path / "x.json").read_text()
+
+
+def test_examples_that_fail_end_nothing_else_and_the_exit_code_is_1(monkeypatch, tmp_path):
+    def fail(*_):
+        raise RuntimeError("the device was lost")
+
+    monkeypatch.setattr(gpu_shipped, "measure", fail)
+    monkeypatch.setattr(gpu_check, "_checked", lambda *_: {"stages": {}})
+    assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path / "x.json")]) == 1
+    told = json.loads((tmp_path / "x.json").read_text())
+    assert told["shipped"]["float32"] == {"error": "RuntimeError: the device was lost"}
+    assert set(told["models"]) == set(gpu_check.MODELS)
 
 
 def test_slopes_of_both_memory_modes_must_agree():
@@ -142,7 +154,8 @@ def test_what_was_found_is_written_into_the_document(shipped_holds):
     report = {
         "machine": {"name": "NVIDIA X", "torch": "2.11", "transformers": "5.17", "date": "today"},
         "frames": 8,
-        "shipped": {"bfloat16": shipped_holds | {"gradient": 0.1}},
+        "shipped": {"float32": {"error": "RuntimeError: lost"},
+                    "bfloat16": shipped_holds | {"gradient": 0.1}},
         "models": {"a": {"agreement": {"float32": one, "bfloat16": one}, "stages": stages},
                    "b": {"error": "AssertionError: off"}},
     }  # fmt: skip
@@ -153,6 +166,7 @@ def test_what_was_found_is_written_into_the_document(shipped_holds):
     assert "| 1.2 GB, 1.3 GB |" in written
     assert "| `b` | AssertionError: off |" in written
     assert "| bfloat16 | 1 of 1 | 1 of 1 | 1e-01 |" in written
+    assert "| float32 | RuntimeError: lost | | |" in written
     assert gpu_check.with_table(written) == gpu_check.with_table(text)
 
 
@@ -214,7 +228,7 @@ def test_a_shipped_example_computed_with_other_weights_does_not_hold(monkeypatch
         for weight in lm.model.parameters():
             weight.mul_(0.8)
     monkeypatch.setattr(gpu_shipped, "load_backbone", lambda *_, **__: lm)
-    found = gpu_shipped.measure("cpu", [path])["float32"]
+    found = gpu_shipped.measure("cpu", "float32", [path])
     assert not found["holds"]
     assert found["gradient"] > 1e-3
 

@@ -1,11 +1,16 @@
 """Small studies, made in milliseconds, for the tests of the rating study."""
 
+import random
 import uuid
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import SEEN, AscentStep, Counterfactual, Track
+from macd_studio.ratings import create
 from macd_studio.ratings.create import Created, StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.events import Event
 from macd_studio.ratings.gold import KnownItem, KnownSide
@@ -60,6 +65,15 @@ def make_study(folder, clips=6, name="study.db", **plan):
     made = create_study(path, [source(i) for i in range(clips)], StudyPlan(**(defaults | plan)))
     make_study.last = made
     return path
+
+
+@contextmanager
+def without_chance(seed=0):
+    """Studies made meanwhile have the same keys in every run, and so the same designs."""
+    drawn = random.Random(seed)
+    alike = SimpleNamespace(token_hex=lambda count: drawn.randbytes(count).hex())
+    with mock.patch.object(create, "secrets", alike):
+        yield
 
 
 def copy_study(folder, clips=6, **plan):

@@ -11,7 +11,14 @@ from macd_studio.ratings.plan import MAIN
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.simulate import simulate
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, known, rater_in
+from tests.ratings.studies import (
+    copy_study,
+    event,
+    known,
+    make_study,
+    rater_in,
+    without_chance,
+)
 from tests.ratings.test_few import give
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "rating.ipynb"
@@ -39,7 +46,9 @@ def run(tmp_path, monkeypatch):
 def test_its_table_of_preferences_is_that_of_the_report(tmp_path, monkeypatch, arms):
     pytest.importorskip("pandas")
     plan = {"arms": arms, "gold": (known(1),), "repeat": 0.25, "scale": "pairs"}
-    with Study(copy_study(tmp_path, 6, **plan)) as study:
+    with without_chance():
+        path = make_study(tmp_path, 6, **plan)
+    with Study(path) as study:
         simulate(study)
         _, rater = rater_in(study)
         tasks = [s.task for s in read_screens(study) if (s.rater, s.part) == (rater.id, MAIN)]

@@ -12,7 +12,15 @@ from macd_studio.ratings.render import html_page, markdown, power_line
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, known, make_study, rate, rater_in, source
+from tests.ratings.studies import (
+    copy_study,
+    known,
+    make_study,
+    rate,
+    rater_in,
+    source,
+    without_chance,
+)
 
 FEW = 400
 EFFECT = 0.8
@@ -22,7 +30,8 @@ EFFECT = 0.8
 def simulated(tmp_path_factory):
     """24 clips with four known items, rated by the six habits."""
     gold = tuple(known(i) for i in range(4))
-    path = make_study(tmp_path_factory.mktemp("study"), 24, gold=gold, repeat=0.2)
+    with without_chance():
+        path = make_study(tmp_path_factory.mktemp("study"), 24, gold=gold, repeat=0.2)
     with Study(path) as study:
         simulate(study, seed=2, effect=EFFECT)
         yield study
