@@ -49,7 +49,7 @@ NO_RESULTS = (
     "This server shows no results. `python -m evals run … --out FOLDER` makes a report, and"
     " `python app.py --results FOLDER` shows it here."
 )
-PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
+PLAIN = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """Policy of the report's own pages, which hold tables and drawings only."""
 KEY = re.compile(r"[0-9a-f]{20}")
 MOST_MB = 100

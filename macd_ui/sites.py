@@ -26,7 +26,7 @@ from macd_studio.viewer.export import COMPUTING, LINKED
 INDEX = "index.html"
 HOME = "../"
 """From the index of a site to the page."""
-TEXT_ALONE = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
+TEXT_ALONE = "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; base-uri 'none'"
 """Policy of pages of text and pictures."""
 
 

@@ -45,9 +45,7 @@ MAX_BODY = 2**20
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 HEADERS = {"cache-control": "no-cache", "x-robots-tag": "noindex"}
 """Of the pages and their files."""
-_HEAD = Markup(
-    '<link rel="icon" href="data:,">\n<script type="module" src="rate/static/{}.js"></script>'
-)
+_HEAD = Markup('<script type="module" src="rate/static/{}.js"></script>')
 NOT_STORED = {"cache-control": "no-store", "x-robots-tag": "noindex"}
 CSP = "; ".join((
     "default-src 'none'",

@@ -52,6 +52,7 @@ _PAGE = template("""\
 <meta http-equiv="Content-Security-Policy" content="{{ policy }}">
 {% endif %}
 <title>{{ title }}</title>
+<link rel="icon" href="data:,">
 {% if stylesheet %}
 <link rel="stylesheet" href="{{ stylesheet }}">
 {% endif %}

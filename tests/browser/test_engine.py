@@ -129,7 +129,6 @@ def opened(browser, site):
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda e: problems.append(str(e)))
     context.on("request", lambda r: asked.append(r.url))
-    page.route("**/favicon.ico", lambda route: route.fulfill(body=""))
     page.goto(f"{address}t/{name}.html")
     page.wait_for_selector(".mv-token")
     yield page, asked
@@ -403,7 +402,6 @@ def test_the_course_asks_for_a_prediction_before_a_change(browser, engine, site,
     problems = []
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda e: problems.append(str(e)))
-    page.route("**/favicon.ico", lambda route: route.fulfill(body=""))
     page.goto(f"{site[0]}course/index.html#05-contrast")
     page.locator(".ln-options input").first.check()
     page.locator(".ln-sure input").first.check()

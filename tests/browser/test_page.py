@@ -55,6 +55,14 @@ def canvas_pixels(page):
     return page.evaluate("document.querySelector('.mv-canvas').toDataURL()")
 
 
+def test_an_answer_about_a_clip_that_the_form_lacks_is_not_asked_for(page):
+    page.wait_for_selector(".mv-token")
+    assert page.locator("#answer").count() == 0
+    # as where a saved run is open whose question is outside of what the model knows
+    page.locator(".mv-no-answer button", has_text="Answer anyway").evaluate("(b) => b.click()")
+    page.get_by_text("The form does not hold this clip. Upload it").wait_for()
+
+
 def test_first_paint_shows_an_example(page):
     page.wait_for_selector(".mv-token")
     assert page.locator(".mv-object").count() >= 1
