@@ -86,7 +86,9 @@ MOST_NAMED = 4
 def of_error(error: BaseException) -> str | None:
     """Cause and remedy of an error for a visitor; None for an unexpected one."""
     if isinstance(error, MacdError):
-        return str(error)
+        text = str(error)
+        named = not text.partition(" ")[0].isalpha()  # it begins with the name of a file
+        return text if named else text[:1].upper() + text[1:]
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FULL_DISK
     if isinstance(error, MemoryError):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from macd_studio.viewer import JS, bundle, constants, payload
@@ -107,3 +108,16 @@ def test_the_key_draws_each_level_as_the_picture_does(bare):
         })"""
     )
     assert drawn[:3] == [[0, "dashed", 0], [0.75, "solid", 1], [1, "solid", 2]]
+
+
+def test_the_slider_shows_the_picture_of_its_frame(bare):
+    trace = traced(objects=2, steps=3)
+    frames = np.empty_like(trace.frames)
+    frames[:] = np.array([40, 90, 140, 190], np.uint8).reshape(-1, 1, 1, 1)
+    page = show(bare, replace(trace, frames=frames))
+    page.get_by_role("button", name="Video", exact=True).click()
+    corner = """() => { const c = document.querySelector("[data-part=picture]");
+      return c.getContext("2d").getImageData(0.98 * c.width, 0.98 * c.height, 1, 1).data[0]; }"""
+    for frame, gray in enumerate((40, 90, 140, 190)):
+        page.get_by_label("Frame", exact=True).fill(str(frame))
+        page.wait_for_function(f"(wanted) => Math.abs(({corner})() - wanted) < 4", arg=gray)

@@ -110,4 +110,4 @@ def test_a_typical_clip_runs_with_the_settings_of_the_search(store, make_video, 
 def test_a_page_without_a_search_says_so(store, make_video):
     handlers = make_handlers(store, [Example("t", "is it?", "", make_video(), None, "yes")])
     *_, last = handlers.runs.typical(FORM, "me")
-    assert "no search was saved" in last["viewer"]["status"]["error"]
+    assert "No search was saved" in last["viewer"]["status"]["error"]

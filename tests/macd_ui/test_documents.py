@@ -61,7 +61,7 @@ def test_every_link_of_every_document_leads_somewhere(client, pages):
     targets = {}
     for path, page in pages.items():
         for link in page.links:
-            if link.startswith(("http://", "https://")):
+            if link.startswith(("http://", "https://", "data:")):
                 continue
             address, fragment = urldefrag(link)
             target = normpath(join("/docs", dirname(path), address)) if address else f"/docs/{path}"

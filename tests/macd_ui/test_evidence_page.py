@@ -69,7 +69,7 @@ def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
         ({"token": 99}, "has no token 99"),
         ({"token": True}, "token"),
         ({"kinds": ["colour"]}, "no kind of evidence"),
-        ({"maps": False, "knock_out": ["1"]}, "nothing was measured"),
+        ({"maps": False, "knock_out": ["1"]}, "Nothing was measured"),
         ({"boxes": ["1,1,0,0"]}, "is not a box"),
         ({"answer": "vcd"}, "answer is"),
         ({"patches": "99x99"}, "patches"),
@@ -236,9 +236,9 @@ def test_what_is_enough_is_streamed_shown_and_timed(handlers):
     ("options", "words"),
     [
         ({"token": 99}, "has no token 99"),
-        ({"keep": ["7:1-2"]}, "there is no piece 7"),
+        ({"keep": ["7:1-2"]}, "There is no piece 7"),
         ({"keep": ["x"]}, "is not a piece"),
-        ({"search": False}, "nothing is asked for"),
+        ({"search": False}, "Nothing is asked for"),
         ({"margin": float("nan")}, "margin"),
     ],
 )

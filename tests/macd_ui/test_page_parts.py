@@ -179,7 +179,7 @@ def test_errors_are_told_and_the_session_stays_usable(store, make_video):
     handlers = make_handlers(store, [])
     bad = FIELDS | {"video": None, "example": None, "question": "", "backbone": "", "detector": ""}
     (last,) = list(handlers.runs.run(bad, "me"))[-1:]
-    assert "no video was chosen" in last["viewer"]["status"]["error"]
+    assert "No video was chosen" in last["viewer"]["status"]["error"]
     good = bad | {"video": str(make_video()), "question": "is it?"}
     assert list(handlers.runs.run(good, "me"))[-1]["viewer"]["status"]["stage"] == "done"
 

@@ -70,7 +70,7 @@ def test_a_partner_that_means_nothing_is_refused_before_the_device(
     store.models.backbone = None  # nobody gets as far
     values = asked(handlers, toy_mp4, DRAWN)
     for file, says in (
-        (words, "the partner clip: the file is not a readable video"),
+        (words, "The partner clip: the file is not a readable video"),
         (tmp_path / "gone.mp4", "the server no longer has the partner clip"),
         (make_video(), "answers about drawn clips only"),
     ):

@@ -28,7 +28,8 @@ TOLD = (
     " the random masks do the same."
 )
 CASES = [
-    (say.of_error(OptionError("a is b", "Do c")), "a is b. Do c."),
+    (say.of_error(OptionError("the value is b", "Do c")), "The value is b. Do c."),
+    (say.of_error(OptionError("clip.mp4 is b", "Do c")), "clip.mp4 is b. Do c."),
     (say.of_error(OSError(errno.ENOSPC, "")), say.FULL_DISK),
     (say.of_error(OSError(errno.EDQUOT, "")), say.FULL_DISK),
     (say.of_error(OSError(errno.EACCES, "")), None),

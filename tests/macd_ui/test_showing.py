@@ -92,7 +92,7 @@ def test_who_has_no_time_left_is_told_the_error_and_keeps_the_page(handlers, sto
     run = opened(handlers)["trace"]["run"]
     store.quota.add_read_s("", 60 * store.settings.visitor.read_minutes)
     shown = refused(handlers, run)
-    assert "reading files" in shown["status"]["error"]
+    assert "Reading files" in shown["status"]["error"]
     assert "trace" not in shown
     assert store.sessions.find("me").current.run == run
 
