@@ -121,3 +121,14 @@ def test_the_slider_shows_the_picture_of_its_frame(bare):
     for frame, gray in enumerate((40, 90, 140, 190)):
         page.get_by_label("Frame", exact=True).fill(str(frame))
         page.wait_for_function(f"(wanted) => Math.abs(({corner})() - wanted) < 4", arg=gray)
+
+
+def test_a_token_without_a_second_view_has_no_map_of_alpha_and_beta(bare):
+    data = payload(traced(objects=2, steps=3))
+    data["trace"]["answers"]["macd"]["tokens"][1] |= {"others": [], "others_log_z": []}
+    page = show_data(bare, data)
+    tokens = page.locator(".mv-strip[data-method=macd] .mv-token")
+    tokens.nth(0).click()
+    assert page.locator(".mv-flips").is_visible()
+    tokens.nth(1).click()
+    assert page.locator(".mv-flips").is_hidden()

@@ -72,7 +72,7 @@ def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
         ({"maps": False, "knock_out": ["1"]}, "Nothing was measured"),
         ({"boxes": ["1,1,0,0"]}, "is not a box"),
         ({"answer": "vcd"}, "answer is"),
-        ({"patches": "99x99"}, "patches"),
+        ({"patches": "99x99"}, "Patches"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_where_it_was_asked(handlers, options, words):

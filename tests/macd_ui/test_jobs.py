@@ -369,7 +369,7 @@ def test_a_click_adds_an_object_by_the_segmenter_of_the_form(
 
     click["run"] = shown["run"]
     for wrong, said in (({"points": [[2, 0]]}, "The point lies outside of the picture"),
-                        ({"points": "x"}, "outside of the picture"), ({"frame": 99}, "frame is 99"),
+                        ({"points": "x"}, "outside of the picture"), ({"frame": 99}, "Frame is 99"),
                         ({"label": "\n"}, "not a name for an object")):  # fmt: skip
         *_, told = handlers.changes.act(click | wrong, "bytes", "grabcut", "me")
         assert said in told["viewer"]["status"]["error"], wrong

@@ -71,7 +71,7 @@ def test_a_partner_that_means_nothing_is_refused_before_the_device(
     values = asked(handlers, toy_mp4, DRAWN)
     for file, says in (
         (words, "The partner clip: the file is not a readable video"),
-        (tmp_path / "gone.mp4", "the server no longer has the partner clip"),
+        (tmp_path / "gone.mp4", "The server no longer has the partner clip"),
         (make_video(), "answers about drawn clips only"),
     ):
         error = error_of(handlers, values | {"counterpart": str(file)})
@@ -82,7 +82,7 @@ def test_a_partner_that_means_nothing_is_refused_before_the_device(
     assert "4 frames of this clip stand against 1 of its partner" in error_of(handlers, other)
     longer = str(make_video("longer.mp4", frames=144))
     error = error_of(handlers, other | {"counterpart": longer})
-    assert "frame 4 of this clip is seen at 1.75 s, that of its partner at 10.5 s" in error
+    assert "Frame 4 of this clip is seen at 1.75 s, that of its partner at 10.5 s" in error
 
 
 @pytest.mark.parametrize("leave", ["cleared", "replaced"])
