@@ -132,3 +132,19 @@ def test_a_token_without_a_second_view_has_no_map_of_alpha_and_beta(bare):
     assert page.locator(".mv-flips").is_visible()
     tokens.nth(1).click()
     assert page.locator(".mv-flips").is_hidden()
+
+
+def test_a_token_looks_the_same_in_every_cell_of_the_map(bare):
+    data = payload(traced(objects=2, steps=3))
+    step = data["trace"]["answers"]["macd"]["tokens"][0]
+    step["base"][:3], step["others"][0][:3] = [4.0, 3.8, 3.0], [6.0, 3.0, -6.0]
+    page = show_data(bare, data)
+    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    page.locator(".mv-flips > summary").click()
+    looks = page.locator(".mv-flipmap > span").evaluate_all(
+        """(cells) => cells.map((c) => [c.title.split(": ")[1], c.style.getPropertyValue("--object"),
+          [...c.classList].find((name) => name.startsWith("mv-pattern"))].join())"""  # noqa: E501
+    )
+    names, colours, patterns = zip(*(look.split(",") for look in set(looks)), strict=True)
+    assert len(looks) > len(names) > 1
+    assert len(set(names)) == len(set(colours)) == len(set(patterns)) == len(names)
