@@ -67,7 +67,7 @@ mcp-check: $(MCP)/.ready-dev $(VENV)/.ready-dev
 # SERVE=folder for another model, PORT=8001 for another port. 6 GB, Linux; it starts in about a minute.
 # Without TORCHDYNAMO_DISABLE the first request compiles C++ for minutes.
 SERVE ?= $(CURDIR)/assets/toyworld/backbone
-PORT ?= 8000
+vllm: PORT ?= 8000
 vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 vllm: export TORCHDYNAMO_DISABLE ?= 1
 vllm: export VLLM_NO_USAGE_STATS ?= 1
@@ -194,7 +194,7 @@ learn: $(VENV)/.ready
 
 # STUDY=file.db for another one, PORT=7861 where 7860 is taken; the link for a rater is printed first, the organiser's once
 # CLIPS=folder [CREATE="--backbone …"]: of these clips and their questions instead of the examples
-PORT ?= 7860
+study: PORT ?= 7860
 STUDY ?= $(if $(CLIPS),runs/$(notdir $(patsubst %/,%,$(CLIPS)))-study.db,runs/study.db)
 study: $(VENV)/.ready
 	@mkdir -p $(dir $(STUDY))

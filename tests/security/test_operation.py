@@ -105,7 +105,7 @@ def test_a_server_that_stops_says_so_and_takes_nobody():
         thread.join()
         drained.join()
         # who had a run is told how far it came before the server goes
-        assert "This run was stopped" in words(got)
+        assert "The server was ended, and this run with it" in words(got)
         # their page keeps the trace, to show it after a restart; nothing else is made any more
         (session,) = server.sessions.all()
         address = f"/files/{session.token}/clip"

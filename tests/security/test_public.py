@@ -160,7 +160,7 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         assert server.as_dict()["runs"]["stopped"] == 1
         kind, answer = Visitor(server.url, cookies=False).call("trace", clip(visitor), "is it?", {})
         assert kind == "error"
-        assert "this server gives each run 0 s" in answer["error"]
+        assert "This server gives each run 0 s" in answer["error"]
         assert len(server.device_queue) == 0
 
 
