@@ -188,6 +188,7 @@ def test_the_map_stands_where_its_cells_are_and_moves_with_the_frame(opened):
 def test_figures_beside_the_map_are_those_of_the_trace(opened):
     page = opened()
     unfold(page)
+    page.locator(".mv-evidence").get_by_text("its lead over").first.wait_for()
     said = page.locator(".mv-evidence").inner_text()
     for part in ("its lead over", "is 1.50 given V and −2.25 given V_d", "25.0 %",
                  "Most faithful for this token: Input × gradient", "−0.750 to −0.250", "+0.250",

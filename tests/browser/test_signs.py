@@ -141,6 +141,7 @@ def test_a_token_looks_the_same_in_every_cell_of_the_map(bare):
     page = show_data(bare, data)
     page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
     page.locator(".mv-flips > summary").click()
+    page.locator(".mv-flipmap > span").first.wait_for()
     looks = page.locator(".mv-flipmap > span").evaluate_all(
         """(cells) => cells.map((c) => [c.title.split(": ")[1], c.style.getPropertyValue("--object"),
           [...c.classList].find((name) => name.startsWith("mv-pattern"))].join())"""  # noqa: E501
