@@ -17,6 +17,7 @@ from macd_studio.core.masking.ascent import (
     reverse_step,
 )
 from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.difference import difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import LOST, AscentStep, MaskSet, Track
 from tests.fakes import ByteLM, clip
@@ -151,6 +152,71 @@ def test_the_model_is_asked_for_what_the_options_say():
     assert reuse is base.state
     assert changed.tolist() == view.changed_frames().tolist()
     assert step.loss == pytest.approx(loss_at(view)(np.full(4, 0.75)))
+
+
+@pytest.mark.parametrize("objective", ["answer", "margin"])
+def test_so_it_is_for_another_objective(objective):
+    lm, own = view_lm(), lambda: OwnAnswer((7, 19, 3), 11)
+    view, options = a_view(lm), AscentOptions(objective=objective)
+    base = BasePrefill(lm.prefill(view.encoded, view.encoded.video))
+    (alone,) = ascend(lm, view, replace(options, memory="low"), own_answer=own)
+    (shared,) = ascend(lm, view, options, base, own)
+    assert lm.asked[0] == (True, None, None)
+    low, reuse, changed = lm.asked[1]
+    assert not low
+    assert reuse is base.state
+    assert changed.tolist() == view.changed_frames().tolist()
+    assert alone.loss == shared.loss
+
+
+def test_a_loss_reads_as_it_is_asked_to():
+    lm, own = view_lm(), lambda: OwnAnswer((7, 19, 3), 11)
+    encoded = a_view(lm).encoded
+    reuse, changed = object(), torch.tensor([True, False, True, False])
+    for objective in ("query", "answer", "margin"):
+        objective_loss(lm, encoded, encoded.video, objective, own, True, reuse, changed)
+        assert lm.asked.pop() == (True, reuse, changed)
+        objective_loss(lm, encoded, encoded.video, objective, own)
+        assert lm.asked.pop() == (False, None, None)
+    with torch.no_grad():
+        logits = lm.query_logits(lm.continue_prompt(encoded, (7,)), encoded.video)
+        margin = objective_loss(lm, encoded, encoded.video, "margin", own)
+    assert float(margin) == pytest.approx(float(logits[0, 11] - logits[0, 7]))
+
+
+def batches(lm):
+    """Of each pass over several videos what it reuses."""
+    return [reuse for video, reuse, _ in lm.prefilled if video.ndim == 5]
+
+
+@pytest.mark.parametrize("strengths", ["per-object", "shared"])
+@pytest.mark.parametrize("h", [0.1, 0.3])
+def test_by_reading_alone_steps_follow_the_differences(strengths, h):
+    lm, read = view_lm(), []
+    view = a_view(lm)
+    options = AscentOptions(
+        steps=2, eta=0.5, gradient="difference", difference_step=h, strengths=strengths
+    )
+    base = BasePrefill(lm.prefill(view.encoded, view.encoded.video))
+    lm.prefilled.clear()
+    steps = list(ascend(lm, view, options, base, between_reads=lambda: read.append(1)))
+    assert {id(reuse) for reuse in batches(lm)} == {id(base.state)}
+    assert len(read) == len(batches(lm)) > 2
+    assert lm.asked == []
+    loss = losses_by(ByteLM(seed=4), view.encoded)
+    at = np.full(4, 0.75)
+    for step in steps:
+        r, rf = torch.tensor(at[:2]), torch.tensor(at[2:])
+        value, g, gf = difference_gradient(view, loss, r, rf, h, strengths == "shared")
+        assert step.loss == pytest.approx(value, abs=1e-9)
+        np.testing.assert_allclose(step.gradient, g, atol=1e-9)
+        np.testing.assert_allclose(step.frame_gradient, gf, atol=1e-9)
+        assert np.concatenate([step.gradient, step.frame_gradient]).any()
+        at = np.clip(at + 0.5 * np.concatenate([step.gradient, step.frame_gradient]), 0, 1)
+    assert len(steps) == 2
+    lm.prefilled.clear()
+    list(ascend(lm, view, options))
+    assert set(batches(lm)) == {None}
 
 
 def test_the_video_is_read_once_and_where_wanted_with_its_slope():

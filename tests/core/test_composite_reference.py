@@ -1,15 +1,17 @@
 """The counterfactual view against NumPy and finite differences, on frames that are not square."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from macd_studio.core.masking.ascent import slopes_at_zero
-from macd_studio.core.masking.composite import fill_for, mask_compositor
+from macd_studio.core.masking.composite import fill_for, mask_compositor, noising
 from macd_studio.core.masking.masks import combine_masks
-from macd_studio.core.options import FUSIONS, MaskOptions
+from macd_studio.core.masking.plates import plate_fill
+from macd_studio.core.options import FUSIONS, Fill, MaskOptions
 from macd_studio.core.types import LOST, MaskSet, Track
 from tests.fakes import ByteLM, clip
 
@@ -216,6 +218,41 @@ def test_plain_fills_by_their_colour():
         np.testing.assert_allclose(made, np.broadcast_to(colour[:, None, None], made.shape))
 
 
+def test_a_plate_is_behind_the_masks_and_a_clip_without_objects_is_its_own():
+    drawn = masks()
+    behind, shares = plate_fill(ENCODED.frames.pixels, drawn.objects)
+    view = mask_compositor(ENCODED, drawn, tracks(3), MaskOptions(fill="plate"), torch.float64)
+    assert view.uncovered == shares
+    assert max(shares) > 0
+    np.testing.assert_allclose(in_rgb(view.fill), behind.transpose(0, 3, 1, 2) / 255, atol=1e-6)
+    alone = in_rgb(fill_for(ENCODED, MaskOptions(fill="plate")))
+    middle = np.median(ENCODED.frames.pixels.astype(float), 0).transpose(2, 0, 1) / 255
+    np.testing.assert_allclose(alone, np.broadcast_to(middle, alone.shape), atol=1e-6)
+    assert np.abs(alone - in_rgb(view.fill)).max() > 0.1
+    assert compositor(fill="mean").uncovered == ()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scaled_noise_is_added_inside_its_masks(dtype):
+    drawn = [z.to(dtype) for z in (compositor().objects, compositor().outside)]
+    epsilon = torch.randn(ENCODED.video.shape, generator=torch.Generator().manual_seed(6)).to(dtype)
+    masked = compositor(fusion="average")
+    view = noising(masked, epsilon, *drawn)
+    assert view.weight.tolist() == [1.0] * 3
+    assert view.fill is masked.fill
+    level, frame_level = tensors([0.3, 0.9, 0.5], [0.2, 0.0, 0.8])
+    by_frame = frame_level[view.group_of][:, None, None] * drawn[1]
+    scale = torch.maximum((level[:, None, None, None] * drawn[0]).amax(0), by_frame)
+    made = view.video(level, frame_level)
+    assert made.dtype == dtype
+    torch.testing.assert_close(
+        made, (ENCODED.video + scale[:, None] * epsilon).to(dtype), atol=1e-5, rtol=0
+    )
+    objects_alone = noising(compositor(), epsilon, drawn[0], None).video(level, frame_level[:0])
+    only = (level[:, None, None, None] * drawn[0]).amax(0)[:, None] * epsilon
+    torch.testing.assert_close(objects_alone, (ENCODED.video + only).to(dtype), atol=1e-5, rtol=0)
+
+
 def test_noise_is_even_in_rgb_and_from_its_seed():
     first, again, other = (
         fill_for(ENCODED, MaskOptions(fill="noise", fill_seed=s)) for s in (3, 3, 4)
@@ -254,7 +291,7 @@ def test_the_blur_is_a_gaussian_of_a_tenth_of_the_short_side(size):
     np.testing.assert_allclose(made, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+@pytest.mark.parametrize("fill", get_args(Fill))
 def test_everything_lies_on_the_video_s_device(fill):
     """On torch's device without values, which refuses to be mixed with another one."""
     video, mean, std = (z.to("meta") for z in (ENCODED.video, ENCODED.mean, ENCODED.std))
@@ -265,7 +302,7 @@ def test_everything_lies_on_the_video_s_device(fill):
     assert view.video(torch.zeros(3, device="meta"), torch.zeros(3, device="meta")).is_meta
 
 
-@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+@pytest.mark.parametrize("fill", get_args(Fill))
 def test_fills_have_the_video_s_precision(fill):
     single = replace(ENCODED, video=ENCODED.video.float())
     made = fill_for(single, MaskOptions(fill=fill))

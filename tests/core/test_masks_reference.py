@@ -16,7 +16,7 @@ from macd_studio.core.masking.masks import (
     soft_boxes,
     soft_outline,
 )
-from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.options import FUSIONS, AscentOptions, MaskOptions
 from macd_studio.core.types import LOST, SEEN, MaskSet, Stroke, Track
 
 WIDE = (11, 17)
@@ -193,6 +193,9 @@ def test_faint_claims_are_shared_too_down_to_rounding():
     np.testing.assert_allclose(shared[:, 0].ravel(), [4e-6, 1e-13], rtol=1e-5)
     nearly = share_overlap(raw, np.zeros(2, np.float32))
     np.testing.assert_allclose(nearly[0, 0].ravel(), 4e-6, rtol=1e-5)
+    none = share_overlap(np.zeros((2, 1, 1, 1), np.float64), np.ones(2, np.float32))
+    assert not none.any()
+    assert none.dtype == np.float32
 
 
 GROUPS = ((0, 1), (2,), (3, 4))
@@ -200,10 +203,14 @@ GROUPS = ((0, 1), (2,), (3, 4))
 
 def combined_pixel(objects, outside, levels, frame_level, confidence, options):
     """M of one pixel, docs/methods.md, step 5."""
+    if options.strength_twice:
+        levels, frame_level = [r * r for r in levels], frame_level * frame_level
     frame = 0.0 if options.frame_mask == "off" else frame_level * outside
     claims = [r * m for r, m in zip(levels, objects, strict=True)]
     if options.fusion == "or":
         return 1 - math.prod(1 - c for c in [*claims, frame])
+    if options.fusion == "sum":
+        return min(1.0, max([*claims, 0.0]) + frame)
     if options.fusion == "max" or not claims:
         return max([*claims, frame])
     weights = confidence if options.fusion == "confidence" else [1.0] * len(claims)
@@ -214,15 +221,17 @@ def combined_pixel(objects, outside, levels, frame_level, confidence, options):
 
 @pytest.mark.parametrize("objects", [0, 1, 3])
 @pytest.mark.parametrize("frame_mask", ["outside", "whole", "off"])
-@pytest.mark.parametrize("fusion", ["max", "or", "average", "confidence"])
-def test_combined_masks_pixel_by_pixel(fusion, frame_mask, objects):
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_combined_masks_pixel_by_pixel(twice, fusion, frame_mask, objects):
     rng = np.random.default_rng(2)
     masks = MaskSet(
         rng.random((objects, 5, 3, 2)).astype(np.float32), rng.random((5, 3, 2)).astype(np.float32)
     )
     masks.objects[:, 1, 1, 1] = 0
     level, confidence = rng.random(objects), rng.random(objects)
-    frame_level, options = rng.random(3), MaskOptions(fusion=fusion, frame_mask=frame_mask)
+    frame_level = rng.random(3)
+    options = MaskOptions(fusion=fusion, frame_mask=frame_mask, strength_twice=twice)
     before = masks.outside.copy()
     made = combine_masks(masks, level, frame_level, GROUPS, confidence, options)
     bare = combine_masks(masks, level, [], GROUPS, confidence, options)
@@ -238,7 +247,7 @@ def test_combined_masks_pixel_by_pixel(fusion, frame_mask, objects):
 
 def test_combined_masks_stay_within_bounds_and_sizes_must_fit():
     masks = MaskSet(np.full((2, 1, 2, 2), 0.9, np.float32), np.full((1, 2, 2), 0.9, np.float32))
-    for fusion in ("max", "or", "average", "confidence"):
+    for fusion in FUSIONS:
         options = MaskOptions(fusion=fusion)
         high = combine_masks(masks, [3.0, 3.0], [3.0], [(0,)], [0.5, 0.5], options)
         low = combine_masks(masks, [-3.0, -3.0], [-3.0], [(0,)], [0.5, 0.5], options)

@@ -141,9 +141,10 @@ def test_another_trace_starts_over():
     session.show(run, "?run=1", ("backbone", "detector"))
     assert (session.link, session.models) == ("?run=1", ("backbone", "detector"))
     session.change(changed)
-    session.bench, session.pending = "bench", "request"
+    session.bench, session.pending, session.lost = "bench", "request", True
     session.show(other)
     assert session.trace is other
+    assert not session.lost
     assert session.bench is session.pending is session.models is None
     assert session.link == ""
     assert session.stored_traces() == [session.current]
