@@ -24,6 +24,7 @@ from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
+from macd_studio.core.system.shipped import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown
@@ -48,8 +49,8 @@ def trace(
     /,
     question: str,
     *,
-    backbone: str | Path | Reader = "toyworld",
-    detector: str | Path | Detector = "toyworld",
+    backbone: str | Path | Reader = AUTO,
+    detector: str | Path | Detector = AUTO,
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -70,10 +71,12 @@ def trace(
         video: a file, or a Clip that was read already. By position, as `video={...}` is a part
             of the options.
         question: about the clip, as plain text.
-        backbone: "toyworld" (embedded), a folder, a hub id, or the address of a vLLM server,
+        backbone: "auto", the embedded one for such a clip: "toyworld" for drawn ones, "everyday"
+            for others; a folder, a hub id, or the address of a vLLM server,
             `vllm:http://HOST:PORT[/MODEL]`; or a model that `core.backbones.open_backbone`
             gave, which is then not loaded again.
-        detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
+        detector: "auto", likewise "toyworld" or "yolo11n"; another name, a file or a folder; or a
+            loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
         weights, offload: how a backbone given by name is held, see
             `core.backbones.weights_options.WeightsOptions`.
@@ -150,7 +153,7 @@ def evidence(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | Reader = "toyworld",
+    backbone: str | Path | Reader = AUTO,
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -178,6 +181,7 @@ def evidence(
 
     chosen = read_evidence_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
+    backbone = _maker(trace, backbone)
     _check_measurable(trace, backbone, device)
     from macd_studio.core.evidence.run import add_evidence
 
@@ -189,7 +193,7 @@ def enough(
     /,
     token: int = 1,
     *,
-    backbone: str | Path | Reader = "toyworld",
+    backbone: str | Path | Reader = AUTO,
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -218,6 +222,7 @@ def enough(
 
     chosen = read_enough_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
+    backbone = _maker(trace, backbone)
     _check_measurable(trace, backbone, device)
     from macd_studio.core.evidence.enough import add_enough
 
@@ -228,7 +233,7 @@ def choices(
     trace: Trace,
     /,
     *,
-    backbone: str | Path | Reader = "toyworld",
+    backbone: str | Path | Reader = AUTO,
     device: str = "auto",
     weights: Weights = "as-is",
     offload: bool = False,
@@ -248,6 +253,7 @@ def choices(
             model that did not make the trace.
     """
     held = WeightsOptions(weights, offload, hash_weights)
+    backbone = _maker(trace, backbone)
     _check_measurable(trace, backbone, device)
     from macd_studio.core.whatif.workbench import Workbench
 
@@ -255,6 +261,14 @@ def choices(
     for _ in bench.choice_events():
         pass
     return bench.trace
+
+
+def _maker(trace: Trace, backbone: str | Path | Reader) -> str | Path | Reader:
+    """The backbone to load: of AUTO the embedded one that made the trace, or would have."""
+    if not isinstance(backbone, str) or backbone != AUTO:
+        return backbone
+    made_by = trace.backbone.name
+    return made_by if made_by in SHIPPED else backbone_for(AUTO, trace.clip.title)
 
 
 def _check_measurable(trace: Trace, backbone: str | Path | Reader, device: str) -> None:
@@ -270,8 +284,8 @@ def run_video(
     question: str,
     options: RunOptions,
     *,
-    backbone: str | Path | Reader = "toyworld",
-    detector: str | Path | Detector = "toyworld",
+    backbone: str | Path | Reader = AUTO,
+    detector: str | Path | Detector = AUTO,
     device: str = "auto",
     held: WeightsOptions | None = None,
     methods: Sequence[str] = (),
@@ -310,6 +324,12 @@ def run_video(
                 check_partner(read, other)
             return read
 
+        def backbone_of(given: str | Path | Reader) -> str | Path | Reader:
+            return backbone_for(given, clip.result().title) if isinstance(given, str) else given
+
+        def detector_of(given: str | Path | Detector) -> str | Path | Detector:
+            return detector_for(given, clip.result().title) if isinstance(given, str) else given
+
         placed: FoundTracks | None = None
         if clip.done() or tracks is not None:
             read = first()  # raises what is wrong with it
@@ -322,8 +342,10 @@ def run_video(
         for event in run(
             first,
             question,
-            lambda: _backbone(backbone, device, loading, held or WeightsOptions(), question),
-            lambda: _detector(detector, device, loading),
+            lambda: _backbone(
+                backbone_of(backbone), device, loading, held or WeightsOptions(), question
+            ),
+            lambda: _detector(detector_of(detector), device, loading),
             options,
             methods=methods,
             cache=kept_tracks(video, detector, device),
@@ -358,7 +380,7 @@ def check_run(
     check_device(device)
     if isinstance(backbone, str | Path):
         check_backbone(str(backbone))
-    if isinstance(detector, str | Path):
+    if isinstance(detector, str | Path) and detector != AUTO:
         check_detector(str(detector))
     clean_question(question)
 
@@ -371,14 +393,15 @@ def check_device(name: str) -> None:
 
 def check_backbone(name: str) -> None:
     """Raises BackboneNotFound for a name that is no folder, possible hub id or server's address."""
-    if name == "toyworld" or os.path.isdir(name):
+    if name in (AUTO, *SHIPPED) or os.path.isdir(name):
         return
     if is_remote(name):
         read_address(name)
         return
     if not _HUB_ID.fullmatch(name):
         raise BackboneNotFound(
-            f"there is no folder {shown(name, 200)}", "Give a folder, a hub id or toyworld"
+            f"there is no folder {shown(name, 200)}",
+            "Give a folder, a hub id, everyday or toyworld",
         )
 
 

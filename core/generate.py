@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read_options
+from macd_studio.core.system.shipped import AUTO
 from macd_studio.core.types import Clip, Trace
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def decoder(
     *,
     method: str = "macd",
     lazy: bool = True,
-    detector: str | Path | Detector = "toyworld",
+    detector: str | Path | Detector = AUTO,
     options: RunOptions | None = None,
     on_trace: Callable[[Trace], object] | None = None,
     **parts: Any,

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "macd_studio"
-CODE = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")
+CODE = ("core", "evals", "everyday", "macd_ui", "ratings", "toyworld", "viewer")
 """Packages inside the one installed package; in a checkout, folders at its top."""
 DATA = ("assets",)
 """Folders there without code: weights, examples, styles."""

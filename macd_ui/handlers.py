@@ -20,7 +20,7 @@ from macd_studio.core.errors import Cancelled, MacdError, TraceError
 from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, backbone_for, detector_for
 from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.text.question import MAX_LENGTH
 from macd_studio.core.traces.bundle import load
@@ -30,7 +30,6 @@ from macd_studio.macd_ui.changes import Changes
 from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
 from macd_studio.macd_ui.estimate import STAGES, work_of_spec
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.fetching import Fetches
 from macd_studio.macd_ui.forms import SETTINGS, form_values, run_options
 from macd_studio.macd_ui.jobs import NEAR_S, Jobs
 from macd_studio.macd_ui.models import offered
@@ -63,7 +62,6 @@ class Handlers:
     view: SessionView
     runs: Runs
     changes: Changes
-    fetches: Fetches
     form: FormEvents
 
 
@@ -71,7 +69,7 @@ def make_handlers(store: Store, examples: list[Example]) -> Handlers:
     """The handlers of a page with these examples."""
     view = SessionView(store, examples)
     jobs = Jobs(store, view)
-    return Handlers(store, view, Runs(jobs), Changes(jobs), Fetches(jobs), FormEvents(store, view))
+    return Handlers(store, view, Runs(jobs), Changes(jobs), FormEvents(store, view))
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,11 @@ class FormEvents:
     def cost(self, values: Mapping[str, Any], key: str) -> Updates:
         """What a run of this form would take of its visitor's quota, where there is one."""
         try:
-            models = values["backbone"] or EMBEDDED, values["detector"] or EMBEDDED
+            models = values["backbone"] or AUTO, values["detector"] or AUTO
             methods = tuple(values["methods"] or ())
-            work = work_of_spec(RunSpec("", run_options(values), methods, *models))
+            spec = RunSpec("", run_options(values), methods, *models)
+            title = self.view.title_of(self.store.sessions.open(key).form)
+            work = work_of_spec(spec.for_clip(title))
         except MacdError:  # the run will say so
             return {"cost": {"text": ""}}
         if is_remote(models[0]):
@@ -114,7 +114,7 @@ class FormEvents:
         out |= NO_TRACKS | NO_PARTNER
         if example.trace is None:
             out |= self._take_settings(session, form_values() | {"methods": []})
-            return joined(out, self.view.note(session), self.view.run_buttons(session))
+            return joined(out, self.view.note(session), self.view.about_model(session))
         try:
             trace = example.load_trace()
         except TraceError as error:
@@ -128,8 +128,8 @@ class FormEvents:
     def _take_settings(self, session: Session, settings: dict[str, Any]) -> Updates:
         """Puts settings into the form, where nothing is left of what it held before."""
         session.form.values = settings_in(settings | {"sampling": {}})
-        session.form.values.setdefault("detector", EMBEDDED)
-        session.form.backbone = settings.get("backbone", EMBEDDED)
+        session.form.values.setdefault("detector", AUTO)
+        session.form.backbone = settings.get("backbone", AUTO)
         models = {"backbone": session.form.backbone, "detector": session.form.values["detector"]}
         return settings | models
 
@@ -140,7 +140,10 @@ class FormEvents:
             ("backbone", trace.backbone.name, allowed.backbones),
             ("detector", trace.detector.name, allowed.detectors),
         ):
-            if name in listed or (kind == "backbone" and not allowed.public):
+            usual = {"backbone": backbone_for, "detector": detector_for}[kind]
+            if name == usual(AUTO, trace.clip.title):
+                models[kind] = AUTO
+            elif name in listed or (kind == "backbone" and not allowed.public):
                 models[kind] = name
         return models
 
@@ -189,7 +192,7 @@ class FormEvents:
         values = self.view.opening_values() | form.values
         values |= {"sampling": {}, "tracks": None, "counterpart": None}
         session.form = Form(form.example, form.video, form.question, form.title)
-        models = {"backbone": form.backbone, "detector": values["detector"] or EMBEDDED}
+        models = {"backbone": form.backbone, "detector": values["detector"] or AUTO}
         out: Updates = {"example": form.example, "video": form.video, "question": form.question}
         out |= NO_FILMSTRIP | NO_TRACKS | NO_PARTNER
         if form.video is not None:
@@ -200,7 +203,7 @@ class FormEvents:
         }
         out |= self._take_settings(session, settings | models)
         error_shown = self.view.show_error(session, error, "form")
-        return joined(out, error_shown, self.view.note(session), self.view.run_buttons(session))
+        return joined(out, error_shown, self.view.note(session), self.view.about_model(session))
 
     @cached_property
     def runs_of_examples(self) -> dict[str, str]:
@@ -225,9 +228,8 @@ class FormEvents:
             yield joined(
                 NO_FILMSTRIP,
                 NO_PARTNER,
-                self.view.detector_of_clip(session),
                 self.view.note(session),
-                self.view.run_buttons(session),
+                self.view.about_model(session),
             )
             return
         self.store.uploads.hold(path, key)
@@ -235,7 +237,7 @@ class FormEvents:
         out = {"example": None} | self._own_beginning(session)
         session.form.video, session.form.example = str(path), None
         out = joined(
-            out, NO_FILMSTRIP, NO_PARTNER, self.view.note(session), self.view.run_buttons(session)
+            out, NO_FILMSTRIP, NO_PARTNER, self.view.note(session), self.view.about_model(session)
         )
         yield out | {"strip": {"reading": Path(path).name} | forgotten}
         for shown in self._show_filmstrip(session, str(path), {}):  # the page may miss the first
@@ -254,7 +256,7 @@ class FormEvents:
             own = settings_in(settings_of(example.load_trace())) if example.trace else {}
             if any(form.values.get(name, value) != value for name, value in own.items()):
                 return {}  # something was chosen by hand
-        models = {"backbone": form.backbone, "detector": form.values.get("detector", EMBEDDED)}
+        models = {"backbone": form.backbone, "detector": form.values.get("detector", AUTO)}
         return self._take_settings(session, form_values() | {"methods": []} | models)
 
     def _question_of_example(self, session: Session) -> dict[str, str]:
@@ -293,15 +295,14 @@ class FormEvents:
             return
         session.form.title = clip.title
         longest = VideoOptions().max_seconds
-        detector = self.view.detector_of_clip(session)
         strip = {"strip": filmstrip_value(clip, longest)}
-        yield joined(strip, detector, self.view.run_buttons(session))
+        yield joined(strip, self.view.about_model(session))
 
     def choose_model(self, backbone: str | None, key: str) -> Updates:
-        """Another backbone was chosen: Run may do more, or less."""
+        """Another backbone was chosen: it knows other things."""
         session = self.store.sessions.open(key)
-        session.form.backbone = (backbone or EMBEDDED).strip()
-        return self.view.run_buttons(session)
+        session.form.backbone = (backbone or AUTO).strip()
+        return self.view.about_model(session)
 
     def words(
         self, question: str | None, detector: str | None, words: list[str] | None, key: str
@@ -315,7 +316,7 @@ class FormEvents:
             "words": gr.update(
                 choices=phrases,
                 value=phrases if untouched else words,
-                visible=reads_words((detector or EMBEDDED).strip()),
+                visible=reads_words((detector or AUTO).strip()),
             )
         }
 
@@ -327,14 +328,14 @@ class FormEvents:
             return {}
         session.form.backbone = models.backbone
         chosen = {"backbone": models.backbone, "detector": models.detector}
-        return joined(chosen, self.view.run_buttons(session))
+        return joined(chosen, self.view.about_model(session))
 
     def edit_form(self, values: Mapping[str, Any], key: str) -> Updates:
         """Something in the form changed, by hand or by us."""
         session = self.store.sessions.open(key)
         session.form.example = self.view.example_index(values["example"])
         session.form.question = values["question"] or ""
-        session.form.backbone = (values["backbone"] or EMBEDDED).strip()
+        session.form.backbone = (values["backbone"] or AUTO).strip()
         self.store.keep_partner(session, values.get("counterpart"))
         session.form.values = settings_in(values)
         return self.view.note(session)

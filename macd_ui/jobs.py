@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, SHIPPED
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.queues import Ticket
@@ -93,8 +93,8 @@ class Jobs:
     def check_maker(self, trace: Trace, backbone: str) -> str:
         """The model that made a trace; raises OptionError where it may not be used."""
         made_by = trace.backbone.name
-        self.store.settings.check_models(made_by, EMBEDDED)
-        if made_by not in ("toyworld", backbone):
+        self.store.settings.check_models(made_by, AUTO)
+        if made_by not in (*SHIPPED, backbone):
             raise OptionError(
                 f"this trace was made by {made_by!r}", "Choose that backbone in the settings"
             )

@@ -135,7 +135,7 @@ def _limited(name: str) -> dict[str, Any]:
 
 UPDATED_FIRST = (
     "viewer", "plot", "run", "stop", "note", "cost", "save", "export", "answers", "question",
-    "video", "example", "draw", "strip", "sampling", "guard", "fetch", "real", "answer", "tally",
+    "video", "example", "draw", "strip", "sampling", "knows", "real", "tally",
 )  # fmt: skip
 
 
@@ -221,7 +221,6 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
     quiet = {"show_progress": "hidden"}
     return [
         Event("run", [ask.run.click, ask.question.submit], runs.run, (FORM,), options=jobs),
-        Event("answer", [ask.answer.click], partial(runs.run, anyway=True), (FORM,), options=jobs),
         Event("draw", [ask.draw.click], runs.draw, (FORM,), options=jobs),
         Event("typical", [ask.typical.click], runs.typical, (FORM,), options=jobs),
         Event("stop", [ask.stop.click], form.stop, options=AT_ONCE, known=False),
@@ -233,7 +232,6 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("words", [(ask.question.change, fields["detector"].change)], form.words,
               (ask.question, fields["detector"], ask.words), ask.words, LATEST),
         Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),
-        Event("fetch", [ask.fetch.click], handlers.fetches.fetch, options=jobs),
         Event("take_away", [ask.video.clear, ask.video.delete], partial(form.upload, None, None),
               options=PRIVATE),
         Event("change", [changed], form.edit_form, (FORM,), ask.note, LATEST),

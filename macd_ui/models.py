@@ -20,7 +20,7 @@ from macd_studio.core.backbones.weights_options import Weights
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.system.recent import Recent
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, REAL_DETECTOR, SHIPPED
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import ServerSettings
@@ -80,9 +80,9 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
     known = [m for m in CATALOGUE if m.revision]
     listed = [m for m in CATALOGUE if m.hub_id in settings.backbones] if settings.public else known
     detector = _detector(settings, machine)
-    if not listed or detector is None:
-        others = [name for name in settings.backbones if name != EMBEDDED]
-        if not settings.public or not others or detector is None:
+    if not listed:
+        others = [name for name in settings.backbones if name not in (AUTO, *SHIPPED)]
+        if not settings.public or not others:
             return None
         return RealModels(others[0], detector, sentences.both_models(others[0], detector), "")
     here = machine or this_machine()
@@ -115,40 +115,14 @@ def seconds_of(model: CatalogueEntry, machine: Machine) -> float:
     return tflops / machine.tflops
 
 
-def _detector(settings: ServerSettings, machine: Machine | None) -> str | None:
+def _detector(settings: ServerSettings, machine: Machine | None) -> str:
+    """A detector of everyday objects: on a GPU a larger one, where visitors may choose it."""
+    known = (*SHIPPED, AUTO, REAL_DETECTOR, *named("nothing"))
     if settings.public:
-        return next((name for name in settings.detectors if name != EMBEDDED), None)
+        return next((name for name in settings.detectors if name not in known), REAL_DETECTOR)
     on_gpu = (machine or this_machine()).device == "cuda"
     quick = importlib.util.find_spec("ultralytics") is not None
-    return "rt-detr" if on_gpu or not quick else "yolo11n"
-
-
-def detector_for_real_clips(settings: ServerSettings) -> str:
-    """What looks for objects in a clip that was not drawn here, without any download.
-
-    A detector of everyday objects that the operator listed or, on one's own machine, whose weights
-    are on its disk; else regions without a class. Never the embedded one: it knows drawings only.
-    """
-    from macd_studio.core.objects.detect import is_on_disk
-
-    regions = named("nothing")
-    listed = [name for name in settings.detectors if name != EMBEDDED and name not in regions]
-    if listed and (settings.public or is_on_disk(listed[0])):
-        return listed[0]
-    if not settings.public:
-        everyday = [name for name in named("classes") if name != EMBEDDED]
-        preferred = _detector(settings, None)
-        for name in dict.fromkeys(filter(None, (preferred, *everyday))):
-            if is_on_disk(name):
-                return name
-    return regions[0]
-
-
-def fetchable_detector(settings: ServerSettings) -> str | None:
-    """A detector of everyday objects to download on one's own machine; None: nothing is missing."""
-    if settings.public or detector_for_real_clips(settings) not in named("nothing"):
-        return None
-    return _detector(settings, None)
+    return "rt-detr" if on_gpu or not quick else REAL_DETECTOR
 
 
 def first_segmenter(settings: ServerSettings) -> str:
@@ -236,7 +210,7 @@ class Models:
         def load() -> Reader:
             from macd_studio.core.backbones import load_backbone, open_backbone
 
-            if name == EMBEDDED:
+            if name in SHIPPED:
                 return load_backbone(name, progress=progress)
             if is_remote(name):
                 return open_backbone(name, progress=progress)

@@ -15,7 +15,7 @@ from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, EMBEDDED, EVERYDAY
 from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number, Text, rule_within
@@ -29,8 +29,7 @@ from macd_studio.macd_ui.forms import (
     Setting,
     form_values,
 )
-from macd_studio.macd_ui.gallery.routes import GALLERY, REAL_RUNS
-from macd_studio.macd_ui.models import detector_for_real_clips, first_segmenter, offered
+from macd_studio.macd_ui.models import first_segmenter
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import ServerSettings
@@ -86,9 +85,8 @@ class AskPanel:
     note: says where the form differs from what is
     shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
     models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
-    on it. guard: why Run would not answer, with `real`, which chooses models that can. fetch:
-    downloads a detector of everyday objects. answer: asks
-    for an answer all the same. draw, tally: random draws, and who was right about them. typical:
+    on it. knows: what the chosen backbone knows; real: chooses larger models. draw, tally: random
+    draws, and who was right about them. typical:
     draws one of the clips that MACD repairs in the search for an example. wanted: the example that
     the page's address names, "" for none.
     """
@@ -123,7 +121,6 @@ class AskPanel:
         self.draw = gr.Button(
             sentences.RANDOM_DRAW, elem_id="draw", visible=random_clips.can_draw()
         )
-        mounted("beforehand", "mountBeforehand", beforehand(settings))
         self.typical = gr.Button(visible="hidden", elem_id="typical")  # the viewer's presses it
         self.video = gr.File(
             label=sentences.OWN_CLIP,
@@ -152,18 +149,16 @@ class AskPanel:
             max_choices=MOST_WORDS,
             label=sentences.WORDS,
             info=sentences.WORDS_HELP,
-            visible=reads_words(str(values.get("detector", EMBEDDED))),
+            visible=reads_words(str(values.get("detector", AUTO))),
             elem_id="words",
         )
-        self.guard = mounted("guard", "mountGuard", {})
-        self.fetch = gr.Button("", visible=False, size="sm", elem_id="fetch")
+        self.knows = mounted("knows", "mountKnows", {})
         self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
             self.run = gr.Button(sentences.RUN, variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button(sentences.STOP, interactive=False, min_width=90, elem_id="stop")
         error_line("run-error")
         progress_line("run-progress")
-        self.answer = gr.Button(sentences.ANSWER_ANYWAY, visible=False, size="sm", elem_id="answer")
         self.tally = mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")
@@ -218,22 +213,6 @@ class AskPanel:
 def _file(label: str, kinds: list[str], name: str) -> gr.File:
     """A place for a file that goes with the clip."""
     return gr.File(label=label, file_types=kinds, type="filepath", height=110, elem_id=name)
-
-
-def beforehand(settings: ServerSettings) -> dict[str, str]:
-    """What visitors are told before they bring a clip that only the demo model can meet; else {}.
-
-    On one's own machine a real model is offered instead, once there is a clip.
-    """
-    if not settings.public or offered(settings) is not None:
-        return {}
-    entry = DETECTORS.get(detector_for_real_clips(settings))
-    return {
-        "can": "" if entry is None else sentences.can_be_said(entry),
-        "cannot": sentences.CANNOT_ANSWER,
-        "list": f"{GALLERY}/{REAL_RUNS}",
-        "absent": sentences.NO_REAL_ANSWERS,
-    }
 
 
 _FORM_PART = """
@@ -327,18 +306,18 @@ def _free(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Textbox]:
     """Backbone and detector of a private page: any that can be loaded."""
     backbone = gr.Dropdown(
         [
-            (sentences.EMBEDDED_MODEL, EMBEDDED),
+            *((sentences.EMBEDDED_MODELS[name], name) for name in (AUTO, EVERYDAY, EMBEDDED)),
             *((name, name) for name in settings.backbones if is_remote(name)),
             *((m.label, m.hub_id) for m in CATALOGUE),
         ],
-        value=EMBEDDED,
+        value=AUTO,
         allow_custom_value=True,
         label=sentences.BACKBONE,
         info=sentences.BACKBONE_HELP,
         elem_id="backbone",
     )
     detector = gr.Textbox(
-        EMBEDDED,
+        AUTO,
         label=sentences.DETECTOR,
         info=sentences.DETECTOR_HELP,
         elem_id="detector",
@@ -348,15 +327,15 @@ def _free(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Textbox]:
 
 def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
     """Those that a public page offers."""
-    labels = {m.hub_id: m.label for m in CATALOGUE} | {EMBEDDED: sentences.EMBEDDED_MODEL}
+    labels = {m.hub_id: m.label for m in CATALOGUE} | sentences.EMBEDDED_MODELS
     backbone = gr.Dropdown(
         [(labels.get(name, name), name) for name in settings.backbones],
-        value=EMBEDDED,
+        value=AUTO,
         label=sentences.BACKBONE,
         elem_id="backbone",
     )
     detector = gr.Dropdown(
-        list(settings.detectors), value=EMBEDDED, label=sentences.DETECTOR, elem_id="detector"
+        list(settings.detectors), value=AUTO, label=sentences.DETECTOR, elem_id="detector"
     )
     return backbone, detector
 

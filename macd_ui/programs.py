@@ -24,7 +24,7 @@ from macd_studio.core.evidence.report import enough_as_json
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import options_from
 from macd_studio.core.system.recent import Recent
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import SHIPPED
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.traces.summary import as_json
@@ -212,7 +212,7 @@ def measured(store: Store, trace: Trace, measure: Callable[[Workbench], Trace]) 
     from macd_studio.core.whatif.workbench import Workbench
 
     made_by = trace.backbone.name
-    if made_by != EMBEDDED:
+    if made_by not in SHIPPED:
         raise OptionError(
             f"this trace was made by {made_by[:80]!r}",
             "Measure it by `python -m core edit FILE --measure`",

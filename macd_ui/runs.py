@@ -23,7 +23,7 @@ from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, DRAWN
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
@@ -39,7 +39,6 @@ from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
     NO_PARTNER,
     NO_TRACKS,
-    TOY_WORLD,
     Updates,
     joined,
     partner_of,
@@ -73,16 +72,12 @@ class Job:
 
     video: str
     spec: RunSpec
-    anyway: bool = False
-    """Whether answers are asked for whatever the clip is."""
     truth: str = ""
     """The right answer where it is known."""
     tracks: str | None = None
     """A file with the clip's objects, which takes the detector's place."""
     upload: str | None = None
     """The clip's file; None of an example."""
-    default_detector: str = EMBEDDED
-    """The detector that the page chose for the clip."""
     counterpart: str | None = None
     """Another clip of the same scene, which the answer is contrasted with, too."""
 
@@ -108,14 +103,13 @@ class Runs:
     def __init__(self, jobs: Jobs) -> None:
         self.jobs, self.store, self.view = jobs, jobs.store, jobs.view
 
-    def run(self, values: Mapping[str, Any], key: str, anyway: bool = False) -> Iterator[Updates]:
+    def run(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Runs the pipeline and streams its results; one job per session.
 
-        Until the job computes, what is shown stays; a run that fails gives it back. anyway: the
-        embedded backbone answers about a clip outside its training data too.
+        Until the job computes, what is shown stays; a run that fails gives it back.
         """
         session = self.store.sessions.open(key)
-        yield from self._alone(session, self._run_form(session, values, anyway))
+        yield from self._alone(session, self._run_form(session, values))
 
     def draw(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Draws a clip that nobody chose, and runs it with the form's settings."""
@@ -136,11 +130,9 @@ class Runs:
         restore = self.view.restore_after_run
         return self.jobs.alone(session, work, restore, "run", "form", ended)
 
-    def _run_form(
-        self, session: Session, values: Mapping[str, Any], anyway: bool
-    ) -> Iterator[Updates]:
+    def _run_form(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
         self._take_form(session, values)
-        yield from self._run(session, self._job(session, values, anyway))
+        yield from self._run(session, self._job(session, values))
 
     def _draw_any(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
         yield from self._draw(session, values, partial(draw_clip, fresh_seed()), {})
@@ -151,7 +143,7 @@ class Runs:
         search = self.view.search
         if search is None:
             raise OptionError("no search was saved with the examples", "Draw a random clip")
-        models = {"methods": [], "backbone": EMBEDDED, "detector": EMBEDDED}
+        models = {"methods": [], "backbone": AUTO, "detector": AUTO}
         yield from self._draw(session, values, search.draw, form_values() | models)
 
     def _draw(
@@ -174,14 +166,14 @@ class Runs:
         values = {**values, **form, "sampling": {}, "tracks": None, "counterpart": None}
         self.store.drop_video(session)
         self._take_form(session, values)
-        session.form.title = TOY_WORLD
-        yield joined(form, NO_FILMSTRIP, NO_TRACKS, NO_PARTNER, self.view.run_buttons(session))
+        session.form.title = DRAWN
+        yield joined(form, NO_FILMSTRIP, NO_TRACKS, NO_PARTNER, self.view.about_model(session))
         yield from self._run(session, self._job(session, values))
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
         video = values["video"] and str(values["video"])
         title = session.form.title if video == session.form.video else ""
-        backbone = (values["backbone"] or EMBEDDED).strip()
+        backbone = (values["backbone"] or AUTO).strip()
         example = self.view.example_index(values["example"])
         question, settings = values["question"] or "", settings_in(values)
         session.form = Form(example, video or None, question, title, backbone, settings)
@@ -191,7 +183,7 @@ class Runs:
             if values.get(name):
                 self.store.uploads.hold(str(values[name]), session.key)
 
-    def _job(self, session: Session, values: Mapping[str, Any], anyway: bool = False) -> Job:
+    def _job(self, session: Session, values: Mapping[str, Any]) -> Job:
         counterpart = path_of(values)
         methods = [m.name for m in find_methods(values["methods"] or ())]
         job = Job(
@@ -200,14 +192,12 @@ class Runs:
                 clean_question(values["question"] or ""),
                 run_options(values),
                 (*methods, *((PARTNER_METHOD,) if counterpart else ())),
-                (values["backbone"] or EMBEDDED).strip(),
-                (values["detector"] or EMBEDDED).strip(),
+                (values["backbone"] or AUTO).strip(),
+                (values["detector"] or AUTO).strip(),
             ),
-            anyway=anyway,
             truth=self._truth(session, values),
             tracks=self._tracks(values),
             upload=str(values["video"]) if values["video"] else None,
-            default_detector=session.default_detector,
             counterpart=counterpart,
         )
         settings = self.store.settings
@@ -251,14 +241,13 @@ class Runs:
         # holds no place in the line: what untrusted files hold may take long
         placed, times = yield from self._place_tracks(session, job)
         with ExitStack() as stack:
-            planned = work_of_spec(job.spec)
+            planned = work_of_spec(job.spec.for_clip(self.view.title_of(session.form)))
             place = stack.enter_context(self.store.admission_queue.enter(estimator.total(planned)))
             yield from self.jobs.wait(session, place)
             # needs neither model nor device, so a bad file is reported before the device is free
             clip = self._read(session, job)
             form = job.form(clip)
-            detector = self.view.fitting_detector(form, job.spec.detector, job.default_detector)
-            job = replace(job, spec=replace(job.spec, detector=detector))
+            job = replace(job, spec=job.spec.for_clip(clip.title))
             if chosen := self._tell_form(session, form):
                 state = status("video", 1, sentences.READING, running=True)
                 yield chosen | self.view.show_state(session, state)
@@ -266,26 +255,16 @@ class Runs:
                 placed = self._read_tracks(
                     session, job, ClipFacts.of(clip)
                 )  # other frames were decoded this time
-            outside = not job.anyway and self.view.is_outside_toy_world(form)
             partner = None
             if job.counterpart is not None:
                 video = replace(job.spec.options.video, dense_fps=0.0)  # nothing is tracked in it
                 read = partial(self._read_file, session, job.counterpart, video, clip)
-                embedded = job.spec.backbone == EMBEDDED and not job.anyway
-                partner = read_partner(read, clip, not outside, embedded)
-            expected = job.spec
-            if outside:
-                expected = replace(expected, options=replace(expected.options, masks_only=True))
-            work = work_of(clip, expected)
+                partner = read_partner(read, clip)
+            work = work_of(clip, job.spec)
             ticket = stack.enter_context(self.store.device_queue.enter(estimator.total(work)))
             yield from self.jobs.wait(session, ticket, ("video",))
             turn = stack.enter_context(self.store.device_turn(session))
-            on_device = zerogpu.RunJob(
-                clip, job.spec,
-                # an example is its operator's choice
-                answer_outside=job.anyway or job.upload is None, tracks=placed,
-                counterpart=partner,
-            )  # fmt: skip
+            on_device = zerogpu.RunJob(clip, job.spec, tracks=placed, counterpart=partner)
             if zerogpu.borrows(job.spec.backbone):
                 message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
                 yield self.view.show_state(session, status(message=message, running=True))
@@ -298,7 +277,7 @@ class Runs:
             return {}
         if asked.video is not None:
             session.form.title = asked.title
-        return self.view.detector_of_clip(session)
+        return self.view.about_model(session)
 
     def _stream(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import Cancelled, MacdError
-from macd_studio.core.objects.registry import DetectorEntry, listed
+from macd_studio.core.objects.registry import listed
 from macd_studio.core.text.words import count
 
 if TYPE_CHECKING:
@@ -32,30 +32,41 @@ OUT_OF_REACH = (
     "Check that it is running and that you are online, then try again."
 )
 
-RUN, MASKS_ONLY = "Run", "Detect and mask only"
+RUN = "Run"
 TYPICAL_CLIP = "A typical clip"
-STOP, ANSWER_ANYWAY, RANDOM_DRAW, ASK_ALL = "Stop", "Answer anyway", "Random draw", "Ask all"
+STOP, RANDOM_DRAW, ASK_ALL = "Stop", "Random draw", "Ask all"
 SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save HTML", "Open trace"
 HIDE_FORM = "Hide the form"
 EXAMPLE, OWN_CLIP, QUESTION = "Example", "Or your own clip or picture", "Question"
 QUESTION_HINT = "Is there a dog in the video?"
 COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Settings"
-BACKBONE, DETECTOR, EMBEDDED_MODEL = "Backbone", "Detector", "toyworld · embedded"
+BACKBONE, DETECTOR = "Backbone", "Detector"
+EMBEDDED_MODELS = {
+    "auto": "by the clip: everyday, or toyworld for drawn ones",
+    "everyday": "everyday · embedded",
+    "toyworld": "toyworld · embedded",
+}
+KNOWS = {
+    "everyday": "The embedded model knows 80 everyday things, their number, colour, place and"
+    " movement; 6 million weights. It sees through the network that finds the objects: what that"
+    " misses, neither knows.",
+}
+"""Embedded backbone → what it knows, beside a clip of the visitor's own."""
+KNOWS_DRAWINGS_ONLY = (
+    "The model toyworld has only ever seen drawn clips: what it answers about yours means nothing."
+    " Choose everyday."
+)
 TRAJECTORIES = "Open interactive figure of the strengths"
 SEVERAL, ONE_A_LINE = "Several questions", "One question on each line"
 SEGMENTER = "Segmenter"
 SEGMENTER_HELP = "sees and follows an object that you click on in the picture, under What if"
 BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id can be typed"
-DETECTOR_HELP = f"{listed()}, or a file"
+DETECTOR_HELP = f"auto: yolo11n, or toyworld for drawn clips; {listed()}, or a file"
 WORDS = "Look for"
 WORDS_HELP = "what the question names; take words out, or type others and press Enter"
 PARTNER = "Partner clip: the same scene, with another thing true"
 PARTNER_NAME = "partner clip"
 PARTNER_GONE = "the server no longer has the partner clip", "Upload it again"
-PARTNER_UNANSWERED = (
-    "a partner clip changes answers, and the demo model answers about drawn clips only",
-    "Choose a model that answers, or take the partner clip away",
-)
 TRACKS = "Objects from a file (COCO, YouTube-VIS, CVAT, Label Studio, MOT, YOLO, PNG masks)"
 TRACKS_SOURCE_HELP = "only for a file of several videos: the one that is the clip"
 READING_TRACKS = "Reading the file of objects"
@@ -74,7 +85,6 @@ GONE_ON = (
     "another run was opened meanwhile",
     "What was asked of the run before it was dropped",
 )
-DOWNLOAD_STOPPED = ("the download was stopped", "Fetch it again at any time")
 STOPPED_WAITING = ("stopped while waiting", "Nothing was computed")
 
 LONGEST_QUESTION = 80
@@ -184,29 +194,6 @@ def with_time(message: str, left_s: float | None, spent_s: float = 0.0) -> str:
 def form_refused(error: MacdError) -> str:
     """Why the form cannot be run."""
     return f"The form cannot be run: {error}"
-
-
-CANNOT_ANSWER = (
-    "It cannot be answered here: the demo model knows drawn clips only. An answer on request is"
-    " marked as meaningless."
-)
-NO_REAL_ANSWERS = (
-    "No saved run here has answers of a real model. The operator can record some"
-    " (make record-gallery) and show them (--gallery)."
-)
-
-
-def can_be_said(detector: DetectorEntry) -> str:
-    """What a server without a real model can say about a visitor's own clip."""
-    objects = (
-        "regions without names stand for its objects"
-        if detector.reads == "nothing"
-        else f"{detector.title} finds its objects"
-    )
-    return (
-        f"A clip of your own is masked here: {objects}, and the gradient of the question's loss"
-        " says which way each mask is pulled."
-    )
 
 
 def stopped_by_reload(question: str) -> tuple[str, str]:
@@ -324,25 +311,9 @@ def both_models(backbone: str, detector: str) -> str:
     return f"{backbone} and {detector}"
 
 
-def fetch_detector(entry: DetectorEntry) -> str:
-    """The button that downloads a detector, with its size and licence."""
-    size = "" if entry.megabytes is None else f"{entry.megabytes:g} MB, "
-    return f"Fetch {entry.title} for everyday objects ({size}{entry.licence})"
-
-
-def fetching(entry: DetectorEntry) -> str:
-    """While a detector is downloaded."""
-    return f"Downloading {entry.title}"
-
-
 def with_share(message: str, fraction: float) -> str:
     """A message, and how much of what it names is done."""
     return f"{message}: {100 * fraction:.0f} %" if 0 < fraction < 1 else message
-
-
-def saved_run(backbone: str, question: str) -> str:
-    """The link to a saved run of a real model."""
-    return f"A saved run of {backbone.split('/')[-1]}: “{question[:LONGEST_QUESTION]}”"
 
 
 def model_facts(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO
 from macd_studio.core.text.words import count
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.forms import RunRequest
@@ -47,7 +47,7 @@ class Form:
     video: str | None = None
     question: str = ""
     title: str = ""
-    backbone: str = EMBEDDED
+    backbone: str = AUTO
     values: dict[str, Any] = field(default_factory=dict)
     phrases: list[str] = field(default_factory=list)
 
@@ -91,8 +91,6 @@ class Session:
     """Whether the strength plot is unfolded."""
     random_clip: RandomClip | None = None
     """The last clip that was drawn."""
-    default_detector: str = EMBEDDED
-    """The detector that the page chose for the clip."""
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None

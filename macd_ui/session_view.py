@@ -11,13 +11,12 @@ from typing import Any
 
 import gradio as gr
 
-from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.errors import MacdError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS, clamped_share, in_8_bits
-from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, DRAWN, EMBEDDED, EVERYDAY, backbone_for
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import known_costs
@@ -36,17 +35,15 @@ from macd_studio.macd_ui.forms import (
     run_options,
     with_models,
 )
-from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
+from macd_studio.macd_ui.gallery.routes import site_of
 from macd_studio.macd_ui.gallery.site import Site
-from macd_studio.macd_ui.models import detector_for_real_clips, fetchable_detector, offered
+from macd_studio.macd_ui.models import offered
 from macd_studio.macd_ui.random_clips import COUNTED_TOO, RandomClip
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import payload, status
 
 Updates = dict[str, Any]
-TOY_WORLD = "toy world"
-"""The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
 OTHER_FIELDS = ("methods", "detector", "tracks", "counterpart", "words", "sampling")
 """Inputs of the form that are settings too, and no option."""
 NO_FILMSTRIP: Updates = {"strip": {}, "sampling": {}}
@@ -74,17 +71,6 @@ class SessionView:
         """The operator's gallery, with what was read of it."""
         return site_of(self.store.settings)
 
-    def saved_real_run(self) -> dict[str, str] | None:
-        """Title and address of a run of a real model in the gallery; None where it has none now."""
-        if not self.store.settings.gallery:
-            return None
-        with suppress(OptionError):  # its folder may be gone
-            for run in self.gallery.refresh():
-                if run.backbone != EMBEDDED:
-                    title = sentences.saved_run(run.backbone, run.question)
-                    return {"title": title, "address": f"{GALLERY}/t/{run.name}.html"}
-        return None
-
     def example_index(self, value: Any) -> int | None:
         """The index of an example in a widget's value; None for what is none."""
         return None if value is None or not 0 <= int(value) < len(self.examples) else int(value)
@@ -103,7 +89,7 @@ class SessionView:
             trace, link = self.first[1], self.first[0].link
         viewer = self.viewer(session, trace, state, before=before, link=link)
         shown = {"viewer": viewer} | plot(session, trace)
-        return joined(shown, self.note(session), self.run_buttons(session), saving(True))
+        return joined(shown, self.note(session), self.about_model(session), saving(True))
 
     def show_again(self, session: Session, state: dict[str, Any]) -> Updates:
         """The same when its turn comes: it costs what opening a trace does, and counts as that.
@@ -122,7 +108,7 @@ class SessionView:
         if replaced:
             return joined(self.show_again(session, state), running(False))
         viewer = self.show_state(session, state)
-        return joined(viewer, self.run_buttons(session), running(False), self.note(session))
+        return joined(viewer, self.about_model(session), running(False), self.note(session))
 
     def restore_after_change(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
@@ -194,58 +180,31 @@ class SessionView:
             text = sentences.form_refused(error)
         return {"note": {"text": text}}
 
-    def is_outside_toy_world(self, form: Form) -> bool:
-        """Whether the embedded backbone would be asked about a clip of another kind than its own.
+    def title_of(self, form: Form) -> str:
+        """The title of the form's clip, as far as it is known: what AUTO follows."""
+        if form.video is not None:
+            return form.title
+        if form.example is None:
+            return DRAWN  # the page opens with an example
+        with suppress(TraceError):
+            return self.examples[form.example].load_trace().clip.title
+        return ""
 
-        An example is its operator's choice; what it shows is marked all the same.
-        """
-        return form.video is not None and form.backbone == EMBEDDED and form.title != TOY_WORLD
-
-    def is_drawn(self, form: Form) -> bool:
-        """Whether the form's clip is of the drawn world, or an example."""
-        return form.video is None or form.title == TOY_WORLD
-
-    def detector_of_clip(self, session: Session) -> Updates:
-        """The detector that fits the form's clip, where the one chosen is the default of another.
-
-        The embedded detector knows drawings only, and gives real things their names.
-        """
-        form = session.form
-        chosen = (form.values.get("detector") or EMBEDDED).strip()
-        fitting = self.fitting_detector(form, chosen, session.default_detector)
-        if fitting == chosen:
-            return {}
-        session.default_detector = form.values["detector"] = fitting
-        return {"detector": fitting}
-
-    def fitting_detector(self, form: Form, chosen: str, default: str) -> str:
-        """The detector of a run of the form's clip: the one chosen, unless that is a default.
-
-        default: that the page chose for another clip.
-        """
-        if chosen not in (EMBEDDED, default):
-            return chosen
-        return EMBEDDED if self.is_drawn(form) else detector_for_real_clips(self.store.settings)
-
-    def run_buttons(self, session: Session) -> Updates:
-        """What Run would do, said on the button; whether an answer can be asked for anyway."""
-        outside, current = self.is_outside_toy_world(session.form), session.current
-        masked = current is not None and outside and current.request.masks_only
-        same = masked and current and digest(str(session.form.video)) == current.request.sha256
-        models = offered(self.store.settings) if outside else None
-        title, facts = (models.title, models.facts) if models else ("", "")
-        fetch = None if self.is_drawn(session.form) else fetchable_detector(self.store.settings)
-        saved = self.saved_real_run() if outside else None
+    def about_model(self, session: Session) -> Updates:
+        """What the form's backbone knows, and larger models that could be asked instead."""
+        form, title = session.form, self.title_of(session.form)
+        backbone = backbone_for(form.backbone, title)
+        text = sentences.KNOWS.get(backbone, "")
+        if backbone == EMBEDDED and title != DRAWN:
+            text = sentences.KNOWS_DRAWINGS_ONLY
+        own = form.video is not None and backbone in (EMBEDDED, EVERYDAY) and title != DRAWN
+        models = offered(self.store.settings) if own else None
+        facts = {"title": models.title, "facts": models.facts} if models else {}
         return {
-            "run": gr.update(value=sentences.MASKS_ONLY if outside else sentences.RUN),
-            "answer": gr.update(visible=bool(same)),
-            "guard": {"outside": outside, "title": title, "facts": facts, "saved": saved},
-            "fetch": gr.update(
-                visible=fetch is not None,
-                value=sentences.fetch_detector(DETECTORS[fetch]) if fetch else "",
-            ),
+            "knows": {"text": text if form.video is not None or title != DRAWN else ""} | facts,
             "real": gr.update(
-                visible=models is not None, value=sentences.use_models(title) if models else ""
+                visible=models is not None,
+                value=sentences.use_models(models.title) if models else "",
             ),
         }
 
@@ -257,14 +216,14 @@ class SessionView:
         if video is None or not Path(video).is_file():
             return None
         values = self.opening_values() | form.values
-        detector = (values["detector"] or EMBEDDED).strip()
+        detector = (values["detector"] or AUTO).strip()
         spec = RunSpec(
             form.question,
             run_options(values),
             tuple(m for m in values["methods"] or () if m in METHODS),
             form.backbone,
             Path(values["tracks"]).name if values["tracks"] else detector,
-        )
+        ).for_clip(self.title_of(form))
         return RunRequest(
             Path(video).name, digest(video), spec, partner=partner_of(values["counterpart"])
         )
@@ -273,7 +232,7 @@ class SessionView:
         """The settings as the page opens: those of its first example."""
         opening: dict[str, Any] = {
             "methods": [],
-            "detector": EMBEDDED,
+            "detector": AUTO,
             "sampling": {},
             "tracks": None,
             "counterpart": None,
@@ -327,7 +286,7 @@ def plot(session: Session, trace: Trace | None) -> Updates:
 
 def running(now: bool) -> Updates:
     """Which of the buttons that start and stop a job can be pressed."""
-    idle = {name: gr.update(interactive=not now) for name in ("run", "answer", "draw", "fetch")}
+    idle = {name: gr.update(interactive=not now) for name in ("run", "draw")}
     return idle | {"stop": gr.update(interactive=now)}
 
 

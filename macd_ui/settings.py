@@ -24,7 +24,8 @@ from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, EMBEDDED, REAL_DETECTOR
+from macd_studio.core.system.shipped import SHIPPED as SHIPPED_BACKBONES
 from macd_studio.macd_ui.folders import data_folder, gallery_in
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
@@ -67,6 +68,11 @@ KEPT_ALONE = KeptLimits(8 * 10**9, 8 * 10**9)
 """Where only the person who started the server uses it."""
 
 
+EMBEDDED_BACKBONES = (AUTO, *SHIPPED_BACKBONES)
+EMBEDDED_DETECTORS = (AUTO, REAL_DETECTOR, EMBEDDED, *named("nothing"))
+"""What every server offers: none of these needs a download."""
+
+
 @dataclass(frozen=True)
 class ServerSettings:
     """What this server allows, and to whom."""
@@ -81,8 +87,8 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()
     """Names and addresses beside loopback that the page may be asked for by."""
     auth: str | None = None
-    backbones: tuple[str, ...] = (EMBEDDED,)
-    detectors: tuple[str, ...] = (EMBEDDED, *named("nothing"))
+    backbones: tuple[str, ...] = EMBEDDED_BACKBONES
+    detectors: tuple[str, ...] = EMBEDDED_DETECTORS
     segmenters: tuple[str, ...] = (COLOURS,)
     """`backbones`, `detectors` and `segmenters`: what visitors of a public server may choose."""
     run_seconds: float = 120.0
@@ -308,7 +314,8 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
     add("--auth", "FILE", env.get("MACD_AUTH"), "only users of this file may log in; `python -m"
         " macd_ui.serving.passwords FILE USER` adds one")
     for kind, beside in (
-        ("backbone", EMBEDDED), ("detector", EMBEDDED), ("segmenter", COLOURS)
+        ("backbone", "everyday and toyworld"), ("detector", f"{REAL_DETECTOR} and {EMBEDDED}"),
+        ("segmenter", COLOURS),
     ):
         listed = f"MACD_{kind.upper()}S"
         add(f"--{kind}", "NAME", _listed(env.get(listed)), f"a {kind} that visitors of a public"
@@ -401,8 +408,8 @@ def read_settings(
         **{name: getattr(args, name) for name in same},
         space=space,
         hosts=tuple(h.lower().strip("[]") for h in hosts),
-        backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
-        detectors=tuple(dict.fromkeys([EMBEDDED, *named("nothing"), *args.detector])),
+        backbones=tuple(dict.fromkeys([*EMBEDDED_BACKBONES, *args.backbone])),
+        detectors=tuple(dict.fromkeys([*EMBEDDED_DETECTORS, *args.detector])),
         segmenters=tuple(dict.fromkeys([COLOURS, *args.segmenter])),
         study_login=args.study is not None and args.study_login,
         only_study=args.study is not None and args.only_study,

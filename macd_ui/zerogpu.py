@@ -24,7 +24,7 @@ from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import EMBEDDED, EVERYDAY
 from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
@@ -71,7 +71,6 @@ class RunJob:
 
     clip: Clip
     spec: RunSpec
-    answer_outside: bool = True
     tracks: FoundTracks | None = None
     counterpart: Clip | None = None
 
@@ -155,7 +154,6 @@ def run_events(
         cache=cache,
         cancelled=stopped,
         loading=loading,
-        answer_outside=job.answer_outside,
         tracks=job.placed(),
         counterpart=job.partner(),
     )
@@ -200,7 +198,7 @@ def billions_of(backbone: str) -> float:
     """Parameters of a listed model; of another one as many as the largest that is listed."""
     from macd_studio.core.backbones.catalogue import CATALOGUE
 
-    known = {m.hub_id: m.billions for m in CATALOGUE} | {EMBEDDED: 0.005}
+    known = {m.hub_id: m.billions for m in CATALOGUE} | {EMBEDDED: 0.005, EVERYDAY: 0.006}
     return known.get(backbone.partition("@")[0], max(known.values()))
 
 
@@ -250,7 +248,6 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
                 lambda: _model("detector", job.spec.detector),
                 job.spec.options,
                 methods=job.spec.methods,
-                answer_outside=job.answer_outside,
                 tracks=job.placed(),
                 counterpart=job.partner(),
             )

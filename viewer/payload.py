@@ -26,6 +26,7 @@ from macd_studio.core.objects.truth import OUTSIDE, is_right
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
+from macd_studio.core.system.shipped import DRAWN
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.traces.reproduce import command, snippet
@@ -136,7 +137,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
         "run": identity(trace),
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
-        "demo": bool(trace.backbone.domain),
+        "demo": trace.backbone.domain_title == DRAWN,
         "outside": trace.outside_domain,
         "recorded": trace.backbone.is_recorded,
         "cuts": first_after_cuts(trace),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.backbones.weights_options import Dtype, Weights
 from macd_studio.core.errors import OptionError
+from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _PLACES = {
 
 
 def open_backbone(
-    name: str = "toyworld",
+    name: str = EMBEDDED,
     device: str = "auto",
     progress: Progress | None = None,
     weights: Weights = "as-is",

@@ -25,6 +25,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
+from macd_studio.core.backbones.everyday import Yolo11Tower as _Tower  # noqa: F401  (registers itself)
 from macd_studio.core.backbones.foreign import foreign_code
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
@@ -60,7 +61,7 @@ from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.system.hub import reachable
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.system.process import return_freed
-from macd_studio.core.system.shipped import shipped
+from macd_studio.core.system.shipped import DRAWN, EMBEDDED, SHIPPED, shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
 
@@ -115,13 +116,13 @@ class _Source:
     @classmethod
     def of(cls, name: str) -> _Source:
         """Raises BackboneNotFound for what can be neither a folder nor a hub id."""
-        if name == "toyworld":
-            return cls(name, str(shipped("backbone")), "", local=True, online=True)
+        if name in SHIPPED:
+            return cls(name, str(shipped("backbone", name)), "", local=True, online=True)
         source, revision = pinned(name)
         local = Path(source).is_dir()
         if not local and "/" not in source.strip("/."):
             raise BackboneNotFound(
-                f"there is no folder {name!r}", "Give a folder, a hub id or toyworld"
+                f"there is no folder {name!r}", "Give a folder, a hub id, everyday or toyworld"
             )
         return cls(name, source, revision, local, local or reachable())
 
@@ -258,7 +259,7 @@ def _dtype(name: str, where: torch.device, held: WeightsOptions) -> torch.dtype:
     if held.dtype != "auto":
         chosen: torch.dtype = getattr(torch, held.dtype)
         return chosen
-    return torch.bfloat16 if where.type == "cuda" and name != "toyworld" else torch.float32
+    return torch.bfloat16 if where.type == "cuda" and name not in SHIPPED else torch.float32
 
 
 def fetch_backbone(
@@ -289,7 +290,7 @@ def load_backbone(
     hash_weights: bool = False,
     dtype: Dtype = "auto",
 ) -> LocalLM:
-    """A frozen backbone: "toyworld", a folder, or a hub id.
+    """A frozen backbone: "toyworld", "everyday", a folder, or a hub id.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory and all but
@@ -304,7 +305,7 @@ def load_backbone(
     """
     where, progress = device_of(device), progress or Progress()
     held = WeightsOptions(weights, offload, hash_weights, dtype)
-    toyworld, source, numbers = name == "toyworld", _Source.of(name), _dtype(name, where, held)
+    source, numbers = _Source.of(name), _dtype(name, where, held)
     check_installed(held)
     reports: list[str] = []
     with collecting(reports), explained(source.name, source.local, source.online):
@@ -340,8 +341,8 @@ def load_backbone(
         device=where.type,
         dtype=str(numbers).removeprefix("torch."),
         revision="" if source.local else Path(folder).name,
-        domain=TOYWORLD_DOMAIN if toyworld else "",
-        domain_title="toy world" if toyworld else "",
+        domain=TOYWORLD_DOMAIN if name == EMBEDDED else "",
+        domain_title=DRAWN if name == EMBEDDED else "",
         weights_hash=read.weights_hash,
         adapter=read.adapter,
     )
@@ -379,7 +380,7 @@ def adapt(
 def pinned(name: str) -> tuple[str, str]:
     """A folder or hub id, and the revision to load: after its @, or the catalogue's; else none.
 
-    Raises BackboneNotFound for a folder, or toyworld, with an @.
+    Raises BackboneNotFound for a folder, or an embedded backbone, with an @.
 
     >>> pinned("org/model@abc"), pinned("org/model")
     (('org/model', 'abc'), ('org/model', ''))
@@ -387,7 +388,7 @@ def pinned(name: str) -> tuple[str, str]:
     if Path(name).is_dir():
         return name, ""
     source, _, revision = name.partition("@")
-    if revision and (Path(source).is_dir() or source == "toyworld"):
+    if revision and (Path(source).is_dir() or source in SHIPPED):
         raise BackboneNotFound(
             f"there is no folder {name!r}", "Check its name; a folder has no @revision"
         )

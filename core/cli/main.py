@@ -42,6 +42,7 @@ from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import PlanOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import own_process
+from macd_studio.core.system.shipped import AUTO, EMBEDDED
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views import VIEWS
@@ -188,7 +189,7 @@ def _add_plan(commands: Any) -> None:
     plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
     plan.add_argument(
         "--backbone",
-        default="toyworld",
+        default=EMBEDDED,
         help="toyworld, a listed hub id, or a folder with the model's config.json",
     )
     plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
@@ -234,13 +235,15 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("video", metavar="VIDEO")
     trace.add_argument("question", metavar="QUESTION")
     trace.add_argument(
-        "--backbone", default="toyworld",
-        help="toyworld, a folder, a hub id, or a vLLM server: vllm:http://HOST:PORT[/MODEL]",
+        "--backbone", default=AUTO,
+        help="auto: everyday, or toyworld for a drawn clip (default); a folder, a hub id, or a"
+        " vLLM server: vllm:http://HOST:PORT[/MODEL]",
     )  # fmt: skip
     trace.add_argument(
         "--detector",
-        default="toyworld",
-        help=f"{listed()} (grid and motion: regions without a class), a file or folder",
+        default=AUTO,
+        help=f"auto: yolo11n, or toyworld for a drawn clip (default); {listed()} (grid and motion:"
+        " regions without a class), a file or folder",
     )
     trace.add_argument(
         "--tracks", metavar="FILE",

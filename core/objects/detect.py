@@ -26,7 +26,7 @@ from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, lis
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.system.hub import is_closed
 from macd_studio.core.system.library_notes import collecting
-from macd_studio.core.system.shipped import shipped
+from macd_studio.core.system.shipped import EVERYDAY, NETWORK, PREFIX, REAL_DETECTOR, shipped
 from macd_studio.core.text.phrases import words_of
 from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
 from macd_studio.core.validation import shown
@@ -269,6 +269,12 @@ def load_embedded(name: str, device: str, progress: Progress | None = None) -> Y
     return Yolo(name, shipped("detector.pt"), device, image_size=192)
 
 
+def load_shipped(name: str, device: str, progress: Progress | None = None) -> Yolo:
+    """YOLO11n, whose weights ship: the embedded backbone sees through the same network."""
+    (progress or Progress()).begin(f"Loading {DETECTORS[name].title}")
+    return Yolo(name, shipped(f"backbone/{NETWORK}", EVERYDAY), device)
+
+
 def load_yolo(name: str, device: str, progress: Progress | None = None) -> Yolo:
     """YOLO by its name, from this folder or downloaded into it."""
     path, progress = Path(f"{name}.pt"), progress or Progress()
@@ -379,6 +385,9 @@ def _load(path: Path) -> Any:
             f"there is no detector file {shown(str(path), 200)}",
             "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
         )
+    if path.suffix == ".safetensors":
+        with _threads_kept():
+            return _of_network(YOLO, path)
     try:
         with _threads_kept():
             task = _onnx_facts(path).get("task", "detect") if path.suffix == ".onnx" else None
@@ -394,6 +403,28 @@ def _load(path: Path) -> Any:
     if not class_names:
         raise DetectorError(f"{path.name} names no classes", "Use a detection model")
     _check_head(model, path)
+    return model
+
+
+def _of_network(YOLO: Any, path: Path) -> Any:
+    """ultralytics' YOLO11n with the weights that ship, which are fused and no pickle."""
+    import torch
+    from safetensors.torch import load_file
+
+    from macd_studio.core.backbones.everyday import CLASSES
+
+    model = YOLO(f"{REAL_DETECTOR}.yaml", task="detect")
+    network = model.model.fuse(verbose=False).eval()
+    # newer versions leave out this activation, with which the weights were trained
+    network.model[9].cv1.act = torch.nn.SiLU()
+    weights = {k.removeprefix(PREFIX): v.float() for k, v in load_file(path).items()}
+    missing, unknown = network.load_state_dict(weights, strict=False)
+    if unknown or any("dfl" not in name for name in missing):
+        raise DetectorError(
+            "this version of ultralytics builds another YOLO11n than the weights that ship",
+            "Install the versions in constraints.txt",
+        )
+    network.names = dict(enumerate(CLASSES))
     return model
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from macd_studio.core.errors import DetectorError
+from macd_studio.core.system.shipped import REAL_DETECTOR
 from macd_studio.core.validation import shown
 
 Reads = Literal["classes", "words", "points", "nothing"]
@@ -67,20 +68,16 @@ _MILLIONS = {
     "yoloe-26-seg": (5.6, 15.3, 34.9, 39.3, 85.4),
 }
 """Parameters of ultralytics' families by size, where there is such a model."""
-_SHA256 = {
-    "yolo11n": "0ebbc80d4a7680d14987a577cd21342b65ecfd94632bd9a8da63ae6417644ee1",
-}
-"""Of the files of weights, where several who had downloaded them state the same."""
 
 
 def _yolo(family: str, size: str, millions: float) -> DetectorEntry:
     outlines = family.endswith("-seg")
     base = family.removesuffix("-seg")
+    ships = f"{family}{size}" == REAL_DETECTOR
     return DetectorEntry(
-        "detect:load_yolo", f"{base.upper()}{size}{'-seg' if outlines else ''}", "AGPL-3.0",
-        millions, megabytes=5.6 if (family, size) == ("yolo11", "n") else None,
+        "detect:load_shipped" if ships else "detect:load_yolo",
+        f"{base.upper()}{size}{'-seg' if outlines else ''}", "AGPL-3.0", millions,
         reads="words" if family.startswith("yoloe") else "classes", outlines=outlines,
-        sha256=_SHA256.get(f"{family}{size}", ""),
     )  # fmt: skip
 
 

@@ -79,7 +79,6 @@ def run(
     cache: StageCache | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     loading: Progress | None = None,
-    answer_outside: bool = True,
     answers: Sequence[str] = ("baseline", "macd"),
     tracks: Callable[[Clip], FoundTracks] | None = None,
     counterpart: Callable[[], Clip] | None = None,
@@ -91,8 +90,6 @@ def run(
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
     loading: where `detector` and then `lm` report how far they are; passed on as events of the
     stages "detect" and "load".
-    answer_outside: False where a backbone is not to answer about a clip outside its training data;
-    the run is then one of `masks_only`.
     answers: of "baseline" and "macd", which to decode.
     tracks: gives the clip's objects, where a file describes them; no detector is asked then.
     counterpart: gives the clip's partner, which the method `pair` contrasts with.
@@ -116,8 +113,6 @@ def run(
         if not options.lazy:
             yield from objects.look()
         model, encoded = yield from _load(state, clip, question, lm, loading)
-        if not answer_outside and state.trace.outside_domain:
-            options = replace(options, masks_only=True)
         if options.masks_only:
             options = replace(options, lazy=False)
             state.update_trace(options=options)

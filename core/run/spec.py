@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from macd_studio.core.options import RunOptions
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, backbone_for, detector_for
 
 
 @dataclass(frozen=True)
@@ -19,5 +19,13 @@ class RunSpec:
     question: str
     options: RunOptions = field(default_factory=RunOptions)
     methods: tuple[str, ...] = ()
-    backbone: str = EMBEDDED
-    detector: str = EMBEDDED
+    backbone: str = AUTO
+    detector: str = AUTO
+
+    def for_clip(self, title: str) -> RunSpec:
+        """The same with the models that AUTO stands for. title: of the clip."""
+        return replace(
+            self,
+            backbone=backbone_for(self.backbone, title),
+            detector=detector_for(self.detector, title),
+        )

@@ -45,29 +45,57 @@ def document_style(width: str) -> str:
 
 
 TOYWORLD = assets() / "toyworld"
+EMBEDDED = "toyworld"
+"""The name of the backbone that ships for drawn clips, and of its detector."""
+EVERYDAY = "everyday"
+"""The name of the backbone that ships for clips of a camera, and of its folder in `assets`."""
+SHIPPED = (EMBEDDED, EVERYDAY)
+AUTO = "auto"
+"""In the place of a backbone's or detector's name: what ships for such a clip."""
+DRAWN = "toy world"
+"""The title of a clip file that the toy world has drawn."""
+REAL_DETECTOR = "yolo11n"
+"""The detector that ships for clips of a camera; its weights are part of those of `EVERYDAY`."""
+NETWORK, PREFIX = "model-00001-of-00002.safetensors", "vision_tower.network."
+"""The file of that backbone that holds them, and what the names of its tensors begin with."""
+
+
+def backbone_for(name: str, title: str) -> str:
+    """The backbone to load: of AUTO, the embedded one for clips of this title.
+
+    >>> backbone_for("auto", "toy world"), backbone_for("auto", ""), backbone_for("org/m", "")
+    ('toyworld', 'everyday', 'org/m')
+    """
+    return (EMBEDDED if title == DRAWN else EVERYDAY) if name == AUTO else name
+
+
+def detector_for(name: str, title: str) -> str:
+    """The detector to load, likewise.
+
+    >>> detector_for("auto", "toy world"), detector_for("auto", ""), detector_for("d-fine", "")
+    ('toyworld', 'yolo11n', 'd-fine')
+    """
+    return (EMBEDDED if title == DRAWN else REAL_DETECTOR) if name == AUTO else name
 
 
 @cache
-def shipped(name: str) -> Path:
-    """Path of a file or folder in `assets/toyworld`, verified against `manifest.json`.
+def shipped(name: str, part: str = EMBEDDED) -> Path:
+    """Path of a file or folder in a part of `assets`, verified against its `manifest.json`.
 
     Raises BackboneCorrupt where a file is missing or is not the one that was shipped.
     """
-    manifest: dict[str, str] = json.loads((TOYWORLD / "manifest.json").read_text())
+    folder = TOYWORLD.parent / part
+    manifest: dict[str, str] = json.loads((folder / "manifest.json").read_text())
     entries = {f: h for f, h in manifest.items() if f == name or f.startswith(f"{name}/")}
     if not entries:
         raise BackboneCorrupt(f"{name!r} is not listed in the manifest", _REMEDY)
     for file, sha256 in entries.items():
-        path = TOYWORLD / file
+        path = folder / file
         if not path.is_file():
             raise BackboneCorrupt(f"the shipped file {file!r} is missing", _REMEDY)
         if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise BackboneCorrupt(f"the shipped file {file!r} was changed or damaged", _REMEDY)
-    return TOYWORLD / name
+    return folder / name
 
 
-_REMEDY = "Check the project out again, or run `python -m toyworld.make_assets manifest`"
-
-
-EMBEDDED = "toyworld"
-"""The name of the embedded backbone, and of the embedded detector."""
+_REMEDY = "Check the project out again, or install it again"

@@ -14,6 +14,7 @@ from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
+from macd_studio.core.system.shipped import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import check_options
 
@@ -29,8 +30,11 @@ def command(trace: Trace) -> str:
     further = _further(trace)
     run = [*called("core").split(), "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
-    backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
-    objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
+    title = trace.clip.title
+    named = _model("--backbone", trace.backbone, backbone_for(AUTO, title))
+    backbone = [*named, *_held(trace).words]
+    usual = "" if trace.detector.is_file else detector_for(AUTO, title)
+    objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector, usual)
     flags = [*backbone, *objects, *words(_options(trace))]
     if partner := _partner(trace):
         flags += ["--counterpart", partner]
@@ -51,9 +55,9 @@ def command(trace: Trace) -> str:
     return f"{line} && \\\n{shlex.join([*again, '--out', f'{stem}-edited.macd'])}"
 
 
-def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
+def _model(flag: str, model: BackboneRecord | DetectorRecord, usual: str) -> list[str]:
     name = model.name
-    return [] if name == "toyworld" else [flag, name]
+    return [] if name == usual else [flag, name]
 
 
 def _partner(trace: Trace) -> str:
@@ -66,7 +70,7 @@ def _held(trace: Trace) -> WeightsOptions:
     """How the weights were held, where loading chose it: other checkpoints are quantised files."""
     chosen = {"nf4": "nf4", "int8": "int8"}.get(trace.backbone.quantised, "as-is")
     model = trace.backbone
-    usual = "bfloat16" if model.device == "cuda" and model.name != "toyworld" else "float32"
+    usual = "bfloat16" if model.device == "cuda" and model.name not in SHIPPED else "float32"
     dtype = model.dtype if model.dtype in get_args(Dtype) and model.dtype != usual else "auto"
     return WeightsOptions(chosen, bool(model.offloaded), dtype=dtype)  # type: ignore[arg-type]
 

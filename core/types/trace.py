@@ -47,6 +47,7 @@ from macd_studio.core.records import (
     RecordOf,
     Thought,
 )
+from macd_studio.core.system.shipped import DRAWN
 from macd_studio.core.types.answers import MAYBE_THOUGHT, Answer, AscentStep, Counterfactual
 from macd_studio.core.types.clips import ModelFrames, Pixels
 from macd_studio.core.types.objects import Track
@@ -144,8 +145,12 @@ class Trace(Stored):
 
     @property
     def outside_domain(self) -> bool:
-        """Whether it was trained on narrower data than this clip; False before it was asked."""
-        return bool(self.backbone.domain) and self.clip.title != self.backbone.domain_title
+        """Whether it was trained on drawn clips and this is none, or the other way round.
+
+        False before it was asked, and for a model that knows no such limit.
+        """
+        drawn = self.clip.title == DRAWN
+        return bool(self.backbone.domain) and drawn != (self.backbone.domain_title == DRAWN)
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""

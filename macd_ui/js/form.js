@@ -1,10 +1,9 @@
 // @ts-check
-// The form's own parts: the filmstrip, what is chosen on it, the guard of the demo model, the tally.
+// The form's own parts: the filmstrip, what is chosen on it, what the model knows, the tally.
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
-import { Beforehand } from "./beforehand.js";
-import { GUARD, OUTSIDE, SAVED_RUN, realModel } from "./strings.js";
+import { realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -61,25 +60,17 @@ export function mountSampling({ element, props }) {
   document.addEventListener(SAMPLING, (event) => { props.value = /** @type {CustomEvent} */ (event).detail; });
 }
 
-/** @param {Component} component */
-export function mountGuard(component) {
+/** What the chosen model knows, and a larger one that could be asked. @param {Component} component */
+export function mountKnows(component) {
   const root = el("div", { class: "guard", hidden: true });
   mount(component, {
     root,
     load: (value) => {
-      root.hidden = !value.outside;
-      document.dispatchEvent(new CustomEvent(OUTSIDE, { detail: Boolean(value.outside) }));
-      document.dispatchEvent(new CustomEvent(SAVED_RUN, { detail: value.saved ?? null }));
-      if (!value.outside) return;
-      root.replaceChildren(el("p", {}, GUARD),
-        el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title, value.facts)));
+      root.hidden = !value.text;
+      root.replaceChildren(el("p", {}, value.text ?? ""),
+        el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title ?? "", value.facts ?? "")));
     },
   });
-}
-
-/** @param {Component} component */
-export function mountBeforehand(component) {
-  mount(component, new Beforehand());
 }
 
 /** @param {Component} component */

@@ -9,7 +9,7 @@ import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
-import { DEMO_MODEL, NOT_THIS_CLIP, SAVED_RUN } from "./strings.js";
+import { DEMO_MODEL } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
@@ -20,8 +20,6 @@ import { DEMO_MODEL, NOT_THIS_CLIP, SAVED_RUN } from "./strings.js";
  * @property {(name: string, changed: () => void) => void} watch
  */
 
-/** @type {Payload["status"]} */
-const IDLE = { stage: "", fraction: 0, message: "", stages_done: [], running: false, error: "", where: "form" };
 
 /** @param {Component} component */
 export function mountPage({ element, props, trigger, watch }) {
@@ -31,9 +29,6 @@ export function mountPage({ element, props, trigger, watch }) {
     // a new run takes the whole form, a change of the run on show does not
     send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
-    anyway: () => {
-      if (!press("#answer")) viewer.showStatus({ ...IDLE, error: NOT_THIS_CLIP });
-    },
     typical: () => press("#typical"),
     stop: () => press("#stop"),
     get: (address) => fetch(new URL(address, document.baseURI)),
@@ -60,7 +55,6 @@ export function mountPage({ element, props, trigger, watch }) {
     traceAnswered();
     link.answered();
   };
-  document.addEventListener(SAVED_RUN, (event) => viewer.panels.bars.offer(/** @type {CustomEvent} */ (event).detail));
   // the buttons below the plot call the one, Save trace the other
   Object.assign(window, { macdSavePlot: savePlot, macdCopy: () => history.copy() });
   watch("value", show);

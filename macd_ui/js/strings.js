@@ -5,14 +5,9 @@
 /** @param {number} n @param {string} noun */
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
-export const SAVED_RUN = "macd-saved-run"; // an event that names a run of a real model, or none
-export const OUTSIDE = "macd-outside"; // an event that says whether the form holds a clip that the demo model does not know
 export const DEMO_MODEL = "demo model: drawn clips only";
-export const GUARD = "The demo model has only ever seen drawn clips: about yours it finds and masks objects, "
-  + "but an answer would mean nothing.";
 export const RESTORED = "Restored after a reload";
 export const RUNS = "Runs of this tab";
-export const NOT_THIS_CLIP = "The form does not hold this clip. Upload it, then have it answered.";
 export const MASKS_ONLY = "masks only, no answer";
 export const TOO_LARGE = "Its file is too large to be stored; run it again";
 export const SHOW = "Show";
@@ -32,11 +27,6 @@ export const EVENLY = "evenly spaced";
 export const BY_HAND = "picked by hand";
 export const ONLY_RANGE = "Show only this range";
 export const WHOLE_CLIP = "Whole clip";
-
-export const SAVED_DETECTIONS = "Real clips with saved runs";
-/** @param {{ question: string, detector: string, backbone: string, answered: boolean }} run */
-export const savedRun = ({ question, detector, backbone, answered }) => (answered
-  ? `“${question}” Objects by ${detector}, answers by ${backbone}.` : `“${question}” Objects by ${detector}; masks only, no answer.`);
 
 /** @param {string} title @param {string} facts */
 export const realModel = (title, facts) => `A real model that fits: ${title}. ${facts}`;

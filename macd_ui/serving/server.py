@@ -13,7 +13,7 @@ from typing import Any
 
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.process import keep_heaps_small, own_process
-from macd_studio.core.system.shipped import EMBEDDED
+from macd_studio.core.system.shipped import AUTO, SHIPPED
 from macd_studio.macd_ui.folders import data_folder, set_up
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 from macd_studio.macd_ui.storage import temporary_folder
@@ -103,6 +103,9 @@ def with_models(settings: ServerSettings) -> ServerSettings:
 
     def had(kind: str, names: Sequence[str], fetch: Callable[[str], Any]) -> Iterator[str]:
         for name in names:
+            if name == AUTO:
+                yield name
+                continue
             try:
                 fetch(name)
             except MacdError as error:
@@ -111,7 +114,7 @@ def with_models(settings: ServerSettings) -> ServerSettings:
                 yield name
 
     def fetch_held(name: str) -> str:
-        if name == EMBEDDED:
+        if name in SHIPPED:
             return fetch_backbone(name)
         return fetch_backbone(name, weights=settings.weights, offload=settings.offload)
 

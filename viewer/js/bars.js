@@ -18,8 +18,8 @@ const MOST = 5; // candidates of a view
 const KINDS = ["video", "masked", "score"]; // classes of the bars of both views, and of the score
 
 export class Bars {
-  /** @param {State} state @param {Tokens} tokens whose α and β these are @param {(() => void) | null} anyway asks for an answer all the same */
-  constructor(state, tokens, anyway) {
+  /** @param {State} state @param {Tokens} tokens whose α and β these are */
+  constructor(state, tokens) {
     this.state = state;
     this.tokens = tokens;
     this.drawn = "";
@@ -29,9 +29,7 @@ export class Bars {
     this.views = el("div", { class: "mv-bars-views" });
     this.score = el("div", { class: "mv-bars-score" });
     this.why = el("p", { class: "mv-note" });
-    this.anyway = anyway && button(TEXT.answerAnyway, anyway);
-    this.saved = el("p", { class: "mv-note" }); // a link to a run of a model that can answer
-    this.empty = el("div", { class: "mv-no-answer", hidden: true }, this.why, this.anyway, this.saved);
+    this.empty = el("div", { class: "mv-no-answer", hidden: true }, this.why);
     this.full = el("div", { class: "mv-bars-full" }, this.views, tokens.live, tokens.reason, tokens.error, this.score);
     this.root = el("section", { class: "mv-bars", "data-part": "answers", "aria-label": TEXT.bothAnswers },
       el("div", { class: "mv-bars-head" }, el("h3", {}, TEXT.bothAnswers), this.name, this.before, this.after),
@@ -43,15 +41,9 @@ export class Bars {
     const none = !Object.values(trace.answers).some(({ tokens }) => tokens.length);
     this.root.hidden = none && this.state.running;
     this.empty.hidden = !none;
-    this.why.textContent = !trace.final ? TEXT.endedBefore : trace.outside ? TEXT.demoCannotAnswer : TEXT.noAnswers;
-    if (this.anyway) this.anyway.hidden = !trace.final || !trace.outside || trace.recorded;
+    this.why.textContent = trace.final ? TEXT.noAnswers : TEXT.endedBefore;
     for (const part of [this.full, this.name, this.before, this.after]) part.hidden = none;
     this.drawn = "";
-  }
-
-  /** Leads on to a saved run of a real model; null: there is none. @param {{ title: string, address: string } | null} run */
-  offer(run) {
-    this.saved.replaceChildren(...(run ? [el("a", { href: run.address }, run.title)] : []));
   }
 
   /** @param {number} way -1 or 1 */

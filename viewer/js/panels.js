@@ -39,7 +39,7 @@ import { WhatIf } from "./whatif.js";
 export const PANELS = {
   headline: { at: "above", make: () => new Headline() },
   chosen: { at: "above", make: ({ host }) => new Chosen(host.typical) },
-  bars: { at: "told", make: ({ state, tokens, host }) => new Bars(state, tokens, host.anyway ?? null) },
+  bars: { at: "told", make: ({ state, tokens }) => new Bars(state, tokens) },
   controls: { at: "told", make: ({ state, send }) => new Controls(state, send) },
   choices: { at: "told", make: ({ state, send, stage }) => new ChoicesPanel(state, send, stage) },
   regions: { at: "told", make: ({ state, send }) => new Regions(state, send) },

@@ -412,7 +412,6 @@ export interface Host {
   /** Fetches a file that the server offers of the trace on show. */
   get?: (address: string) => Promise<Response>;
   /** Asks for an answer that the page would not give by itself. */
-  anyway?: (() => void) | null;
   /** What links are relative to. */
   base?: string;
   /** Whether the page's address says something else than what is chosen here. */

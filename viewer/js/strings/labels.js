@@ -89,8 +89,6 @@ export const TEXT = {
   givenThePicture: "Given the picture", givenTheMaskedPicture: "Given the masked picture",
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
   stop: "Stop",
-  answerAnyway: "Answer anyway",
-  demoCannotAnswer: "The demo model knows drawn clips only: what it would answer about this one means nothing, so it was not asked. What is true of the clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   endedBefore: "The run ended before an answer was decoded.",
   noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens

@@ -1,0 +1,250 @@
+"""The everyday model: LLaVA-NeXT-Video with YOLO11n as its tower, and its training pass.
+
+The training pass starts from simulated peaks instead of pictures, packs several questions behind
+each clip, and leaves out part of the tokens of empty cells; a test compares it with transformers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import LlavaNextVideoConfig, LlavaNextVideoForConditionalGeneration, Qwen3Config
+
+from macd_studio.core.backbones.everyday import (
+    CLASSES,
+    COLOURS,
+    Peaks,
+    PeakTokens,
+    Yolo11TowerConfig,
+    evidence_of,
+)
+from macd_studio.everyday.language import END, IMAGE, PAD, START, VIDEO, build_tokenizer, nouns
+from macd_studio.everyday.questions import Asked
+from macd_studio.everyday.scenes import Seen
+
+FRAMES = 8
+POOL = 2
+CELLS = Yolo11TowerConfig().image_size // Yolo11TowerConfig().patch_size
+EACH = (CELLS // POOL) ** 2
+"""Tokens of a frame."""
+
+
+def config(width: int = 192, layers: int = 6, heads: int = 4) -> LlavaNextVideoConfig:
+    """The shipped configuration."""
+    words = build_tokenizer()
+    one = words.convert_tokens_to_ids
+    text = Qwen3Config(
+        vocab_size=-(-len(words) // 32) * 32,
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=width // heads,
+        max_position_embeddings=32768,
+        rope_parameters={"rope_type": "default", "rope_theta": 50000.0},
+        bos_token_id=None,
+        eos_token_id=one(END),
+        pad_token_id=one(PAD),
+        tie_word_embeddings=True,
+    )
+    return LlavaNextVideoConfig(
+        vision_config=Yolo11TowerConfig(hidden_size=width),
+        text_config=text,
+        image_token_index=one(IMAGE),
+        video_token_index=one(VIDEO),
+        projector_hidden_act="linear",
+        vision_feature_select_strategy="full",
+        vision_feature_layer=-1,
+        spatial_pool_mode="average",
+        spatial_pool_stride=POOL,
+        image_grid_pinpoints=[[448, 448]],
+        video_seq_length=EACH,
+        image_seq_length=CELLS**2,
+        tie_word_embeddings=True,
+    )
+
+
+@torch.no_grad()
+def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
+    """A model to be trained: words of one class begin alike, and heads look for what is alike.
+
+    The first layers' queries and keys begin as one matrix, so that "dog" attends to cells in which
+    a dog lies long before it has learned to; values come back as they went in.
+    """
+    cfg = config(**size)
+    model = LlavaNextVideoForConditionalGeneration(cfg)
+    model.config._attn_implementation = "sdpa"
+    words, width = build_tokenizer(), cfg.text_config.hidden_size
+    table = model.model.language_model.embed_tokens.weight
+    table.normal_(0, width**-0.5)
+    tokens: PeakTokens = model.model.vision_tower.tokens
+    for c, label in enumerate(CLASSES):
+        own = table[words.convert_tokens_to_ids(label)].clone()
+        for noun in nouns(label):
+            for word in (noun.singular, noun.plural):
+                row = table[words.convert_tokens_to_ids(word)]
+                row.copy_(0.8 * own + 0.6 * row if word != label else own)
+        tokens.label[c] = own
+    for c, name in enumerate(COLOURS):
+        tokens.colour[c] = table[words.convert_tokens_to_ids(name)]
+    tokens.cell.normal_(0, 0.02)
+    nn.init.normal_(tokens.outer.weight, 0, 0.02)
+    nn.init.zeros_(tokens.outer.bias)
+    projector = model.model.multi_modal_projector
+    for linear, gain in ((projector.linear_1, POOL**2), (projector.linear_2, 1.0)):
+        linear.weight.copy_(gain * torch.eye(width))
+        linear.bias.zero_()
+    for layer in model.model.language_model.layers[:3]:
+        attention = layer.self_attn
+        nn.init.orthogonal_(attention.q_proj.weight)
+        attention.k_proj.weight.copy_(attention.q_proj.weight)
+        nn.init.orthogonal_(attention.v_proj.weight)
+        attention.o_proj.weight.copy_(0.3 * attention.v_proj.weight.T)
+    model.model.language_model.norm.weight.fill_(0.3)
+    model.model.vision_tower.network.requires_grad_(False)
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Clips of T frames as the tower sees them, and questions packed behind each.
+
+    logits (B, T, P, 80), boxes (B, T, P, 4), colours (B, T, P, 11), means (B, T, cells², 3) are
+    those of `Seen`. kept: (B, K), tokens of the video that are read. ids, segment, position,
+    question, answer: (B, L) as in `toyworld.model.Packed`. kind: (B, L), the number
+    of the question's kind, -1 elsewhere.
+    """
+
+    logits: Tensor
+    boxes: Tensor
+    colours: Tensor
+    means: Tensor
+    kept: Tensor
+    ids: Tensor
+    segment: Tensor
+    position: Tensor
+    question: Tensor
+    answer: Tensor
+    kind: Tensor
+
+
+class Packer:
+    """Token ids as the chat template makes them."""
+
+    def __init__(self) -> None:
+        self.tokenizer = build_tokenizer()
+        one = self.tokenizer.convert_tokens_to_ids
+        self.before = [one(START), one("user")]
+        self.turn = [one(END), one(START), one("assistant")]
+        self.end, self.video = one(END), one(VIDEO)
+        self._encoded: dict[str, list[int]] = {}
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a plain text."""
+        if text not in self._encoded:
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            if len(self._encoded) > 300_000:
+                self._encoded.clear()
+            self._encoded[text] = ids
+        return self._encoded[text]
+
+    def pack(
+        self,
+        seen: Sequence[Seen],
+        asked: Sequence[Sequence[Asked]],
+        kinds: Sequence[str],
+        rng: np.random.Generator,
+        empty: int | None = None,
+    ) -> Batch:
+        """Clips with their questions. empty: cells without a peak that are read of each clip at
+        least; None: all cells are."""
+        rows = [self._row(qas, kinds) for qas in asked]
+        length = max(len(r[0]) for r in rows)
+        columns = []
+        for i, fill in enumerate((0, -1, 0, False, False, -1)):
+            columns.append(torch.tensor([list(r[i]) + [fill] * (length - len(r[i])) for r in rows]))
+        arrays = [np.stack([getattr(s, n) for s in seen]) for n in
+                  ("logits", "boxes", "colours", "means")]  # fmt: skip
+        kept = _kept(arrays[0], arrays[1], rng, empty)
+        tensors = [torch.from_numpy(a) for a in arrays]
+        return Batch(*tensors, torch.from_numpy(kept), *columns)
+
+    def _row(self, asked: Sequence[Asked], kinds: Sequence[str]) -> list[list[Any]]:
+        row: list[list[Any]] = [[] for _ in range(6)]
+        for s, qa in enumerate(asked):
+            q, a = self.encode(qa.question), self.encode(qa.answer)
+            tokens = [*q, *self.turn, *a, self.end]
+            n = len(tokens)
+            for column, values in zip(row, (
+                tokens, [s] * n, range(n),
+                [i < len(q) for i in range(n)], [i >= n - len(a) - 1 for i in range(n)],
+                [kinds.index(qa.kind)] * n,
+            ), strict=True):  # fmt: skip
+                column.extend(values)
+        return row
+
+
+def _kept(
+    logits: np.ndarray, boxes: np.ndarray, rng: np.random.Generator, empty: int | None
+) -> np.ndarray:
+    """(B, K) tokens to read, in order; as many of each clip."""
+    b, frames = logits.shape[:2]
+    if empty is None:
+        return np.repeat(np.arange(frames * EACH)[None], b, 0)
+    side = CELLS // POOL
+    middle = (boxes[..., :2] + boxes[..., 2:]) / 2
+    at = (middle * side).astype(int).clip(0, side - 1)
+    cell = np.arange(frames)[None, :, None] * EACH + at[..., 1] * side + at[..., 0]
+    full = np.zeros((b, frames * EACH), bool)
+    there = logits.max(-1) > -20
+    full[np.repeat(np.arange(b), there.sum((1, 2))), cell[there]] = True
+    count = min(int(full.sum(1).max()) + empty, frames * EACH)
+    key = full + rng.random(full.shape)
+    return np.sort(np.argsort(-key, 1)[:, :count], 1)
+
+
+def video_tokens(model: nn.Module, batch: Batch) -> Tensor:
+    """(B, T·EACH, width): what `get_video_features` gives, from peaks instead of pictures."""
+    b, frames = batch.logits.shape[:2]
+    flat = [z.flatten(0, 1) for z in (batch.logits, batch.boxes, batch.colours, batch.means)]
+    logits, boxes, colours, means = flat
+    best = logits.amax(-1, keepdim=True)
+    there = best > -20
+    peaks = Peaks(evidence_of(logits, best) * there, boxes * there, colours * there, best[..., 0])
+    fine = model.model.vision_tower.tokens(peaks, means)
+    pooled = model.model.multi_modal_projector(model.model.vision_resampler(fine))
+    return pooled.reshape(b, frames * EACH, -1)
+
+
+def answer_logits(model: nn.Module, packer: Packer, batch: Batch) -> Tensor:
+    """Logits that predict each packed token: (B, L, vocabulary)."""
+    text = model.model.language_model
+    b, length = batch.ids.shape
+    video = video_tokens(model, batch)
+    kept = batch.kept
+    video = video.gather(1, kept[..., None].expand(-1, -1, video.shape[-1]))
+    before = text.embed_tokens(torch.tensor(packer.before))[None].expand(b, -1, -1)
+    x = torch.cat([before, video, text.embed_tokens(batch.ids)], 1)
+    n, first = len(packer.before), len(packer.before) + kept.shape[1]
+    end = n + batch.means.shape[1] * EACH
+    position = torch.cat([torch.arange(n).expand(b, -1), n + kept, end + batch.position], 1)
+    sees = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()[None].repeat(b, 1, 1)
+    sees[:, first:, first:] &= batch.segment[:, :, None] == batch.segment[:, None, :]
+    states = text(
+        inputs_embeds=x,
+        attention_mask={"full_attention": sees[:, None]},
+        position_ids=position,
+        use_cache=False,
+    ).last_hidden_state
+    index = first - 1 + torch.arange(length).expand(b, -1)
+    starts = F.pad(batch.segment[:, 1:] != batch.segment[:, :-1], (1, 0), value=True)
+    index = torch.where(starts, first - 1, index)
+    picked = states.gather(1, index[..., None].expand(-1, -1, states.shape[-1]))
+    return model.lm_head(picked)

@@ -1,0 +1,207 @@
+"""Trains the everyday model on simulated evidence: `python -m everyday.train`.
+
+It resumes by itself where it was stopped; every batch follows from the seed and its number alone.
+The log is one JSON object a line. `everyday.export` makes the shipped folder of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing as mp
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from macd_studio.commands import parser as command_line
+from macd_studio.everyday.model import CELLS, FRAMES, Batch, Packer, answer_logits, build
+from macd_studio.everyday.questions import SHARES, ask
+from macd_studio.everyday.scenes import draw_scene, look
+from macd_studio.toyworld.model import use_fused_norms
+
+SAVE_EVERY = 120.0  # seconds
+KINDS = tuple(SHARES)
+LENGTHS = {8: 0.68, 4: 0.12, 1: 0.08, 12: 0.06, 16: 0.06}
+"""Frames of a clip, and how often."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast; the defaults are for two CPU cores."""
+
+    steps: int = 1500
+    clips: int = 32
+    questions: int = 12
+    rate: float = 2e-3
+    warm: int = 60
+    empty: int = 24
+    """Tokens of empty cells that are read of a clip; in the last tenth of the steps all are."""
+    question: float = 0.3
+    """Weight of the question's own loss, which the ascent climbs."""
+    seed: int = 7
+
+
+def draw(schedule: Schedule, step: int, packer: Packer) -> Batch:
+    """The batch of a step."""
+    rng = np.random.default_rng((schedule.seed, step))
+    frames = int(rng.choice(list(LENGTHS), p=list(LENGTHS.values())))
+    late = step >= 0.9 * schedule.steps
+    count = max(4, round(schedule.clips * (FRAMES / max(frames, 5)) * (0.6 if late else 1)))
+    count = min(count, schedule.clips)
+    return draw_batch(
+        rng, packer, count, frames, schedule.questions, None if late else schedule.empty
+    )
+
+
+def draw_batch(
+    rng: np.random.Generator, packer: Packer, clips: int, frames: int, questions: int,
+    empty: int | None,
+) -> Batch:  # fmt: skip
+    """Simulated clips with their questions."""
+    scenes = [draw_scene(rng, frames) for _ in range(clips)]
+    asked = [ask(scene, rng, questions) for scene in scenes]
+    seen = [look(rng, scene, CELLS) for scene in scenes]
+    return packer.pack(seen, asked, KINDS, rng, empty)
+
+
+def _work(schedule: Schedule, steps: Iterator[int], out: mp.Queue) -> None:  # type: ignore[type-arg]
+    torch.set_num_threads(1)
+    os.nice(5)
+    packer = Packer()
+    for step in steps:
+        batch = draw(schedule, step, packer)
+        out.put({k: v.numpy() for k, v in vars(batch).items()})
+
+
+def batches(schedule: Schedule, start: int) -> Iterator[Batch]:
+    """Batches from a step on, drawn ahead by another process."""
+    context = mp.get_context("fork")
+    queue: mp.Queue = context.Queue(6)  # type: ignore[type-arg]
+    steps = iter(range(start, schedule.steps))
+    worker = context.Process(target=_work, args=(schedule, steps, queue), daemon=True)
+    worker.start()
+    for _ in range(start, schedule.steps):
+        yield Batch(**{k: torch.from_numpy(v) for k, v in queue.get().items()})
+
+
+def losses(logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean negative log-likelihood of answers' tokens and of questions'."""
+    nll = F.cross_entropy(logits.flatten(0, 1), batch.ids.flatten(), reduction="none")
+    nll = nll.view_as(batch.ids)
+    return nll[batch.answer].mean(), nll[batch.question].mean()
+
+
+@torch.no_grad()
+def right_by_kind(model: nn.Module, packer: Packer, batch: Batch) -> dict[str, tuple[int, int]]:
+    """Kind → questions whose whole answer is right, and questions."""
+    guess = answer_logits(model, packer, batch).argmax(-1)
+    wrong = (guess != batch.ids) & batch.answer
+    out: dict[str, list[int]] = {}
+    for b in range(len(batch.ids)):
+        for s in range(int(batch.segment[b].max()) + 1):
+            own = batch.segment[b] == s
+            kind = KINDS[int(batch.kind[b][own][0])]
+            entry = out.setdefault(kind, [0, 0])
+            entry[0] += not bool(wrong[b][own].any())
+            entry[1] += 1
+    return {k: (v[0], v[1]) for k, v in out.items()}
+
+
+def rate_at(schedule: Schedule, step: int) -> float:
+    """Learning rate of a step: a short rise, then half a cosine."""
+    if step < schedule.warm:
+        return schedule.rate * (step + 1) / schedule.warm
+    done = (step - schedule.warm) / max(1, schedule.steps - schedule.warm)
+    return schedule.rate * (0.03 + 0.97 * (0.5 + 0.5 * math.cos(math.pi * done)))
+
+
+def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> None:
+    """Trains, or goes on. continue_from: a checkpoint whose weights a new training begins with."""
+    out.mkdir(parents=True, exist_ok=True)
+    file, packer = out / "checkpoint.pt", Packer()
+    torch.manual_seed(schedule.seed)
+    model = build()
+    use_fused_norms(model.model.language_model)
+    if continue_from is not None:
+        model.load_state_dict(torch.load(continue_from, weights_only=True)["model"], strict=False)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    decayed = [p for p in trained if p.ndim > 1]
+    plain = [p for p in trained if p.ndim <= 1]
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.03}, {"params": plain, "weight_decay": 0.0}],
+        betas=(0.9, 0.98),
+    )
+    start = 0
+    if file.exists():
+        saved = torch.load(file, weights_only=True)
+        if saved["schedule"] != asdict(schedule):
+            raise SystemExit(f"{file} is of another schedule: {saved['schedule']}")
+        model.load_state_dict(saved["model"], strict=False)
+        optimiser.load_state_dict(saved["optimiser"])
+        start = saved["step"]
+    held = [
+        draw_batch(np.random.default_rng((schedule.seed, 10**9, i)), packer, 40, FRAMES, 12, None)
+        for i in range(2)
+    ]
+    log, began, saved_at = (out / "log.jsonl").open("a"), time.monotonic(), time.monotonic()
+    sums, count = np.zeros(2), 0
+
+    def save(step: int) -> None:
+        weights = {k: v for k, v in model.state_dict().items() if ".network." not in k}
+        part = file.with_suffix(".part")
+        torch.save(
+            {"model": weights, "optimiser": optimiser.state_dict(), "step": step,
+             "schedule": asdict(schedule)}, part,
+        )  # fmt: skip
+        part.replace(file)
+
+    for step, batch in enumerate(batches(schedule, start), start):
+        for group in optimiser.param_groups:
+            group["lr"] = rate_at(schedule, step)
+        answer, question = losses(answer_logits(model, packer, batch), batch)
+        optimiser.zero_grad(set_to_none=True)
+        (answer + schedule.question * question).backward()
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        optimiser.step()
+        sums, count = (*sums, float(answer), float(question)), count + 1
+        if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
+            row = {"step": step + 1, "answer": sums[0] / count, "question": sums[1] / count,
+                   "seconds": round(time.monotonic() - began, 1)}  # fmt: skip
+            sums, count = np.zeros(2), 0
+            if (step + 1) % 200 == 0 or step + 1 == schedule.steps:
+                model.eval()
+                totals: dict[str, np.ndarray] = {}
+                for h in held:
+                    for kind, pair in right_by_kind(model, packer, h).items():
+                        totals[kind] = totals.get(kind, np.zeros(2, int)) + pair
+                row["right"] = {k: round(float(v[0] / v[1]), 3) for k, v in sorted(totals.items())}
+                row["n"] = {k: int(v[1]) for k, v in sorted(totals.items())}
+                model.train()
+            print(json.dumps(row), file=log, flush=True)
+        if time.monotonic() - saved_at > SAVE_EVERY or step + 1 == schedule.steps:
+            save(step + 1)
+            saved_at = time.monotonic()
+
+
+def main() -> None:
+    """Command line."""
+    parser = command_line("everyday.train", __doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/everyday"))
+    parser.add_argument("--continue-from", type=Path, metavar="CHECKPOINT")
+    for name, value in asdict(Schedule()).items():
+        parser.add_argument(f"--{name}", type=type(value), default=value)
+    args: argparse.Namespace = parser.parse_args()
+    schedule = Schedule(**{name: getattr(args, name) for name in asdict(Schedule())})
+    train(schedule, args.out, args.continue_from)
+
+
+if __name__ == "__main__":
+    main()
