@@ -20,12 +20,12 @@ import numpy as np
 from bench.clips import cut
 from bench.page import REAL
 from macd_studio.core.backbones import load_backbone
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui.estimate import Estimator, work_of
 from macd_studio.toyworld.clips import write_mp4
 from macd_studio.toyworld.world import sample

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.backbones.remote_address import is_remote, read_address
 from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
+from macd_studio.core.embedded import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.media.video import read_clip
@@ -24,7 +25,6 @@ from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
-from macd_studio.core.system.shipped import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.embedded import AUTO
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read_options
-from macd_studio.core.system.shipped import AUTO
 from macd_studio.core.types import Clip, Trace
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from safetensors.torch import load_file, save_file
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones.everyday import Yolo11TowerConfig
+from macd_studio.core.backbones.everyday import CLASSES, Yolo11TowerConfig
 from macd_studio.core.checkpoint.files import INDEX
-from macd_studio.core.system.shipped import EVERYDAY, NETWORK, PREFIX, assets
+from macd_studio.core.embedded import EVERYDAY, NETWORK, PREFIX
+from macd_studio.core.system.shipped import assets
 from macd_studio.everyday.language import IMAGE, VIDEO, build_tokenizer
 from macd_studio.everyday.model import build
 
@@ -76,7 +77,8 @@ def export(checkpoint: Path, folder: Path, network: Path | None = None) -> None:
             TRAINED: {k: v for k, v in written.items() if not k.startswith(PREFIX)},
         }
         for name, tensors in parts.items():
-            save_file(tensors, whole / name, {"format": "pt"})
+            about = {"names": json.dumps(CLASSES)} if name == NETWORK else {}
+            save_file(tensors, whole / name, {"format": "pt"} | about)
         size = sum(v.numel() * v.element_size() for v in written.values())
         index = {
             "metadata": {"total_size": size},

@@ -24,7 +24,16 @@ from macd_studio.core.backbones.everyday import (
     Yolo11TowerConfig,
     evidence_of,
 )
-from macd_studio.everyday.language import END, IMAGE, PAD, START, VIDEO, build_tokenizer, nouns
+from macd_studio.everyday.language import (
+    END,
+    IMAGE,
+    KINDS,
+    PAD,
+    START,
+    VIDEO,
+    build_tokenizer,
+    nouns,
+)
 from macd_studio.everyday.questions import Asked
 from macd_studio.everyday.scenes import Seen
 
@@ -46,9 +55,9 @@ def config(width: int = 192, layers: int = 6, heads: int = 4) -> LlavaNextVideoC
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=width // heads,
+        head_dim=64,
         max_position_embeddings=32768,
-        rope_parameters={"rope_type": "default", "rope_theta": 50000.0},
+        rope_parameters={"rope_type": "default", "rope_theta": 1e7},
         bos_token_id=None,
         eos_token_id=one(END),
         pad_token_id=one(PAD),
@@ -71,12 +80,18 @@ def config(width: int = 192, layers: int = 6, heads: int = 4) -> LlavaNextVideoC
     )
 
 
+MATCHING, SLOW = (0, 1), 14
+"""Layers that begin with heads which match words with cells, and the first of the rotary pairs
+that hardly turn over a whole prompt: what these heads compare lies there."""
+
+
 @torch.no_grad()
 def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
-    """A model to be trained: words of one class begin alike, and heads look for what is alike.
+    """A model to be trained, in which a word finds the cells with its thing from the start.
 
-    The first layers' queries and keys begin as one matrix, so that "dog" attends to cells in which
-    a dog lies long before it has learned to; values come back as they went in.
+    Matching a word with what is seen is slow to be learned from nothing. So words of one class
+    begin alike, classes of one kind share a part, nouns a mark and peaks another, and heads of the
+    first layers compare words with cells; all of it is trained on.
     """
     cfg = config(**size)
     model = LlavaNextVideoForConditionalGeneration(cfg)
@@ -84,32 +99,58 @@ def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
     words, width = build_tokenizer(), cfg.text_config.hidden_size
     table = model.model.language_model.embed_tokens.weight
     table.normal_(0, width**-0.5)
+    noun, seen = (F.normalize(torch.randn(width), dim=0) for _ in range(2))
+    one = words.convert_tokens_to_ids
     tokens: PeakTokens = model.model.vision_tower.tokens
+    kinds = {kind: F.normalize(torch.randn(width), dim=0) for kind in KINDS}
     for c, label in enumerate(CLASSES):
-        own = table[words.convert_tokens_to_ids(label)].clone()
-        for noun in nouns(label):
-            for word in (noun.singular, noun.plural):
-                row = table[words.convert_tokens_to_ids(word)]
-                row.copy_(0.8 * own + 0.6 * row if word != label else own)
+        own = table[one(label)].clone()
+        own += 0.6 * sum(kinds[k] for k, (_, members) in KINDS.items() if label in members)
+        own = F.normalize(own, dim=0)
+        for name in nouns(label):
+            for word in (name.singular, name.plural):
+                row = table[one(word)]
+                row.copy_((own if word == label else 0.85 * own + 0.5 * row) + 0.5 * noun)
         tokens.label[c] = own
+    for kind, (names, _) in KINDS.items():
+        for word in {w for name in names for w in name.split() if w not in ("of", "kind", "piece")}:
+            table[one(word)] = kinds[kind] + 0.5 * noun
     for c, name in enumerate(COLOURS):
-        tokens.colour[c] = table[words.convert_tokens_to_ids(name)]
-    tokens.cell.normal_(0, 0.02)
+        tokens.colour[c] = table[one(name)]
+    tokens.cell.normal_(0, 0.01)
+    tokens.cell -= 0.7 / POOL**2 * seen
     nn.init.normal_(tokens.outer.weight, 0, 0.02)
-    nn.init.zeros_(tokens.outer.bias)
+    tokens.outer.bias.copy_(1.4 * seen)
+    table[one(START)] = seen + 0.3 * table[one(START)]
     projector = model.model.multi_modal_projector
     for linear, gain in ((projector.linear_1, POOL**2), (projector.linear_2, 1.0)):
         linear.weight.copy_(gain * torch.eye(width))
         linear.bias.zero_()
-    for layer in model.model.language_model.layers[:3]:
+    decoder = model.model.language_model
+    for number, layer in enumerate(decoder.layers[:3]):
         attention = layer.self_attn
-        nn.init.orthogonal_(attention.q_proj.weight)
-        attention.k_proj.weight.copy_(attention.q_proj.weight)
         nn.init.orthogonal_(attention.v_proj.weight)
-        attention.o_proj.weight.copy_(0.3 * attention.v_proj.weight.T)
-    model.model.language_model.norm.weight.fill_(0.3)
+        attention.o_proj.weight.copy_(0.5 * attention.v_proj.weight.T)
+        if number in MATCHING:
+            _match(attention, noun, seen)
+    decoder.norm.weight.fill_(0.3)
     model.model.vision_tower.network.requires_grad_(False)
     return model
+
+
+def _match(attention: Any, noun: Tensor, seen: Tensor) -> None:
+    """Makes heads look from nouns for cells with the same content: all but the last one."""
+    size = attention.head_dim
+    slow = [*range(SLOW, size // 2), *range(size // 2 + SLOW, size)]
+    for head in range(len(attention.q_proj.weight) // size - 1):
+        rows = [head * size + i for i in slow]
+        keys = torch.zeros(len(rows), len(noun))
+        nn.init.orthogonal_(keys)
+        queries = keys + keys @ (1.4 * seen - noun)[:, None] @ noun[None]
+        for projection, weight in ((attention.k_proj, keys), (attention.q_proj, queries)):
+            projection.weight[head * size : (head + 1) * size].normal_(0, 0.005)
+            projection.weight[rows] = weight
+    attention.q_norm.weight.fill_(1.2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +158,7 @@ class Batch:
     """Clips of T frames as the tower sees them, and questions packed behind each.
 
     logits (B, T, P, 80), boxes (B, T, P, 4), colours (B, T, P, 11), means (B, T, cells², 3) are
-    those of `Seen`. kept: (B, K), tokens of the video that are read. ids, segment, position,
-    question, answer: (B, L) as in `toyworld.model.Packed`. kind: (B, L), the number
-    of the question's kind, -1 elsewhere.
+    those of `Seen`; of the packed tokens each field is (B, L).
     """
 
     logits: Tensor
@@ -127,12 +166,19 @@ class Batch:
     colours: Tensor
     means: Tensor
     kept: Tensor
+    """(B, K), tokens of the video that are read."""
     ids: Tensor
+    """Token ids."""
     segment: Tensor
+    """Number of the question that a token belongs to, -1 for padding."""
     position: Tensor
+    """Place of a token in its question."""
     question: Tensor
+    """Whether a token counts in the loss of questions."""
     answer: Tensor
+    """Whether a token counts in the loss of answers."""
     kind: Tensor
+    """Number of the question's kind, -1 for padding."""
 
 
 class Packer:

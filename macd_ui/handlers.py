@@ -16,11 +16,11 @@ from typing import Any
 import gradio as gr
 
 from macd_studio.core.backbones.remote_address import is_remote
+from macd_studio.core.embedded import AUTO, backbone_for, detector_for
 from macd_studio.core.errors import Cancelled, MacdError, TraceError
 from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import AUTO, backbone_for, detector_for
 from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.text.question import MAX_LENGTH
 from macd_studio.core.traces.bundle import load

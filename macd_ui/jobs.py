@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.embedded import AUTO, SHIPPED
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.system.shipped import AUTO, SHIPPED
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.queues import Ticket

@@ -17,10 +17,10 @@ import numpy as np
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.backbones.weights_options import Weights
+from macd_studio.core.embedded import AUTO, REAL_DETECTOR, SHIPPED
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, DETECTORS, named
 from macd_studio.core.system.recent import Recent
-from macd_studio.core.system.shipped import AUTO, REAL_DETECTOR, SHIPPED
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import ServerSettings

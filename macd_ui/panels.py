@@ -13,9 +13,9 @@ import gradio as gr
 
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.remote_address import is_remote
+from macd_studio.core.embedded import AUTO, EMBEDDED, EVERYDAY
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.registry import DETECTORS, named, reads_words
-from macd_studio.core.system.shipped import AUTO, EMBEDDED, EVERYDAY
 from macd_studio.core.text.phrases import noun_phrases
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number, Text, rule_within

@@ -15,6 +15,7 @@ import gradio as gr
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.embedded import AUTO, DRAWN
 from macd_studio.core.errors import OptionError, SeveralVideos, TracksError, VideoNotFound
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
@@ -23,7 +24,6 @@ from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import AUTO, DRAWN
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.system.shipped import AUTO
+from macd_studio.core.embedded import AUTO
 from macd_studio.core.text.words import count
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.forms import RunRequest

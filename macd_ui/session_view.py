@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 
+from macd_studio.core.embedded import AUTO, DRAWN, EMBEDDED, EVERYDAY, backbone_for
 from macd_studio.core.errors import MacdError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS, clamped_share, in_8_bits
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import AUTO, DRAWN, EMBEDDED, EVERYDAY, backbone_for
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import known_costs

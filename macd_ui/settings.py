@@ -21,11 +21,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.remote_address import is_remote, read_address
 from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
 from macd_studio.core.cli.flags import add_version
+from macd_studio.core.embedded import AUTO, EMBEDDED, REAL_DETECTOR, SHIPPED
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.system.shipped import AUTO, EMBEDDED, REAL_DETECTOR
-from macd_studio.core.system.shipped import SHIPPED as SHIPPED_BACKBONES
 from macd_studio.macd_ui.folders import data_folder, gallery_in
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
@@ -68,7 +67,7 @@ KEPT_ALONE = KeptLimits(8 * 10**9, 8 * 10**9)
 """Where only the person who started the server uses it."""
 
 
-EMBEDDED_BACKBONES = (AUTO, *SHIPPED_BACKBONES)
+EMBEDDED_BACKBONES = (AUTO, *SHIPPED)
 EMBEDDED_DETECTORS = (AUTO, REAL_DETECTOR, EMBEDDED, *named("nothing"))
 """What every server offers: none of these needs a download."""
 

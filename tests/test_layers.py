@@ -12,6 +12,7 @@ HOUSES = {
     "core": set(),
     "viewer": {"core"},
     "toyworld": {"core"},
+    "everyday": {"core", "toyworld"},
     "evals": {"core", "toyworld"},
     "ratings": {"core"},
     "macd_ui": {"core", "viewer", "evals", "ratings"},
@@ -25,6 +26,7 @@ OWNERS = {
         "core/objects/detect_hf.py",
         "core/objects/segment_hf.py",
         "toyworld/",
+        "everyday/",
         "bench/large.py",
     ],
     "gradio": ["macd_ui/", "app.py"],
@@ -42,6 +44,7 @@ OWNERS = {
         "core/media/reports.py",
         "core/media/film.py",
         "toyworld/clips.py",
+        "everyday/fit.py",
         "bench/",
     ],
 }
@@ -79,7 +82,7 @@ BASICS = {
     "options.objects", "options.ascent", "options.decoding", "options.run", "description",
     "records", "errors", "validation", "view_records", "repeats", "rows", "evidence",
     "evidence.choices", "evidence.records", "text", "text.numbers", "text.words", "system",
-    "system.recent", "system.unix",
+    "system.recent", "system.unix", "embedded",
 }  # fmt: skip
 SETS = ("system", "text")
 """Packages whose modules have nothing to do with each other: what is imported is said by module."""

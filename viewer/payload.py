@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.certificate import errors_in, least_beta
 from macd_studio.core.description import as_row, plain
+from macd_studio.core.embedded import DRAWN
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
@@ -26,7 +27,6 @@ from macd_studio.core.objects.truth import OUTSIDE, is_right
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
-from macd_studio.core.system.shipped import DRAWN
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.traces.reproduce import command, snippet

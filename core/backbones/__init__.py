@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.backbones.weights_options import Dtype, Weights
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import OptionError
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.types import Progress
 
 if TYPE_CHECKING:

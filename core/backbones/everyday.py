@@ -216,7 +216,7 @@ class PeakTokens(nn.Module):
         where = self.place(where.to(dtype))
         sure = evidence.amax(-1, keepdim=True)
         hidden = self.inner(torch.cat([what, how, where, what * sure], -1))
-        each = (what + self.outer(F.gelu(hidden))) * (sure > 0)
+        each = (what + 0.5 * how + self.outer(F.gelu(hidden))) * (sure > 0)
         # the evidence itself scales what a peak says, so that none fades in with a jump
         each = each * (sure / 0.2).clamp(max=1)
         at = (middle.detach() * self.cells).long().clamp(0, self.cells - 1)

@@ -52,6 +52,7 @@ from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOp
 from macd_studio.core.checkpoint.adapter import CONFIG, check_adapter, find_adapter
 from macd_studio.core.checkpoint.files import INDEX, SINGLE, shards
 from macd_studio.core.checkpoint.reading import check_files, names_in, read_checkpoint
+from macd_studio.core.embedded import DRAWN, EMBEDDED, SHIPPED
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
@@ -61,7 +62,7 @@ from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.system.hub import reachable
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.system.process import return_freed
-from macd_studio.core.system.shipped import DRAWN, EMBEDDED, SHIPPED, shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
 

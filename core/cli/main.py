@@ -33,6 +33,7 @@ from macd_studio.core.cli.flags import (
 )
 from macd_studio.core.cli.saved import backbone_of, check_out
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
+from macd_studio.core.embedded import AUTO, EMBEDDED
 from macd_studio.core.errors import MacdError
 from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS
@@ -42,7 +43,6 @@ from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import PlanOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import own_process
-from macd_studio.core.system.shipped import AUTO, EMBEDDED
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views import VIEWS

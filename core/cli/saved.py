@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from macd_studio.core.embedded import SHIPPED
 from macd_studio.core.errors import OptionError
-from macd_studio.core.system.shipped import SHIPPED
 from macd_studio.core.traces.bundle import check_target
 from macd_studio.core.validation import shown
 

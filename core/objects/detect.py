@@ -7,6 +7,7 @@ Every frame is detected by itself, without regard to time.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -21,12 +22,13 @@ import cv2
 import numpy as np
 
 from macd_studio.core.checkpoint.files import weights_hash
+from macd_studio.core.embedded import EVERYDAY, NETWORK, PREFIX, REAL_DETECTOR
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.objects.registry import DETECTORS, HUB_ID, hub_source, listed, named
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.system.hub import is_closed
 from macd_studio.core.system.library_notes import collecting
-from macd_studio.core.system.shipped import EVERYDAY, NETWORK, PREFIX, REAL_DETECTOR, shipped
+from macd_studio.core.system.shipped import shipped
 from macd_studio.core.text.phrases import words_of
 from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
 from macd_studio.core.validation import shown
@@ -409,22 +411,22 @@ def _load(path: Path) -> Any:
 def _of_network(YOLO: Any, path: Path) -> Any:
     """ultralytics' YOLO11n with the weights that ship, which are fused and no pickle."""
     import torch
-    from safetensors.torch import load_file
-
-    from macd_studio.core.backbones.everyday import CLASSES
+    from safetensors import safe_open
 
     model = YOLO(f"{REAL_DETECTOR}.yaml", task="detect")
     network = model.model.fuse(verbose=False).eval()
     # newer versions leave out this activation, with which the weights were trained
     network.model[9].cv1.act = torch.nn.SiLU()
-    weights = {k.removeprefix(PREFIX): v.float() for k, v in load_file(path).items()}
+    with safe_open(path, "pt") as file:
+        names = json.loads(file.metadata()["names"])
+        weights = {k.removeprefix(PREFIX): file.get_tensor(k).float() for k in file.keys()}
     missing, unknown = network.load_state_dict(weights, strict=False)
     if unknown or any("dfl" not in name for name in missing):
         raise DetectorError(
             "this version of ultralytics builds another YOLO11n than the weights that ship",
             "Install the versions in constraints.txt",
         )
-    network.names = dict(enumerate(CLASSES))
+    network.names = dict(enumerate(names))
     return model
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from macd_studio.core.embedded import REAL_DETECTOR
 from macd_studio.core.errors import DetectorError
-from macd_studio.core.system.shipped import REAL_DETECTOR
 from macd_studio.core.validation import shown
 
 Reads = Literal["classes", "words", "points", "nothing"]

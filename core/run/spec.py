@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from macd_studio.core.embedded import AUTO, backbone_for, detector_for
 from macd_studio.core.options import RunOptions
-from macd_studio.core.system.shipped import AUTO, backbone_for, detector_for
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any, get_args
 from macd_studio.commands import called
 from macd_studio.core.backbones.weights_options import Dtype, WeightsOptions
 from macd_studio.core.cli.flags import edit_words, words
+from macd_studio.core.embedded import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
-from macd_studio.core.system.shipped import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import check_options
 

@@ -26,6 +26,7 @@ from macd_studio.core.description import (
     described,
     stored,
 )
+from macd_studio.core.embedded import DRAWN
 from macd_studio.core.evidence.choices import ChoiceMap
 from macd_studio.core.evidence.records import (
     MAX_ENOUGH,
@@ -47,7 +48,6 @@ from macd_studio.core.records import (
     RecordOf,
     Thought,
 )
-from macd_studio.core.system.shipped import DRAWN
 from macd_studio.core.types.answers import MAYBE_THOUGHT, Answer, AscentStep, Counterfactual
 from macd_studio.core.types.clips import ModelFrames, Pixels
 from macd_studio.core.types.objects import Track

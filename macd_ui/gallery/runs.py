@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.methods import clamped_share
 from macd_studio.core.objects.truth import is_right, normalized
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.examples import Example, described

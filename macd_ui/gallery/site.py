@@ -19,13 +19,14 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.methods import in_8_bits
 from macd_studio.core.objects.registry import named
 from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
-from macd_studio.core.system.shipped import EMBEDDED, look
+from macd_studio.core.system.shipped import look
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import LOST, Trace

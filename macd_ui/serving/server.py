@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from macd_studio.core.embedded import AUTO, SHIPPED
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.process import keep_heaps_small, own_process
-from macd_studio.core.system.shipped import AUTO, SHIPPED
 from macd_studio.macd_ui.folders import data_folder, set_up
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 from macd_studio.macd_ui.storage import temporary_folder

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.objects.registry import named
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import SEEN
 from tests.browser.test_page import run, upload

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui import chosen
 from macd_studio.macd_ui.chosen import MAX_BYTES, Search, search_of
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in

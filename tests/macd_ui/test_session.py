@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import TraceError
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui import session as module
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.session import (

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import BackboneNotFound
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects import detect
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
 from macd_studio.core.run.spec import RunSpec
-from macd_studio.core.system.shipped import EMBEDDED
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.estimate import Work
 from macd_studio.macd_ui.examples import examples

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import BackboneNotFound, OptionError
-from macd_studio.core.system.shipped import EMBEDDED, assets
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.models import Models
