@@ -171,7 +171,8 @@ def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> N
         (answer + schedule.question * question).backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
         optimiser.step()
-        sums, count = (*sums, float(answer), float(question)), count + 1
+        sums += [answer.item(), question.item()]
+        count += 1
         if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
             row = {"step": step + 1, "answer": sums[0] / count, "question": sums[1] / count,
                    "seconds": round(time.monotonic() - began, 1)}  # fmt: skip

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.backbones.remote_address import is_remote
-from macd_studio.core.embedded import EMBEDDED, EVERYDAY
+from macd_studio.core.embedded import AUTO, EMBEDDED, EVERYDAY
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.run.spec import RunSpec
@@ -166,9 +166,12 @@ def load_models(store: Store) -> None:
     """
     global estimator
     estimator = store.estimator
-    for name in filter(borrows, store.settings.backbones):
+    chosen = (name for name in store.settings.backbones if name != AUTO)
+    for name in filter(borrows, chosen):
         MODELS["backbone", name] = store.models.backbone(name)
     for name in store.settings.detectors:
+        if name == AUTO:
+            continue
         MODELS["detector", name] = store.models.detector(name)
     for name in store.settings.segmenters:
         MODELS["segmenter", name] = store.models.segmenter(name)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from macd_studio.core.embedded import EMBEDDED
+from macd_studio.core.embedded import AUTO, DRAWN
 from macd_studio.core.media.video import read_clip
 from macd_studio.macd_ui import chosen
 from macd_studio.macd_ui.chosen import MAX_BYTES, Search, search_of
@@ -12,7 +12,6 @@ from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
 from macd_studio.macd_ui.forms import form_values
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.random_clips import RandomClip
-from macd_studio.macd_ui.session_view import TOY_WORLD
 from macd_studio.toyworld.example_draws import searched_case
 from tests.macd_ui.test_form import FORM
 
@@ -82,7 +81,7 @@ def test_a_typical_clip_is_drawn_as_a_file(tmp_path):
     one = Search(**COUNTS | {"numbers": (7,)}).draw(tmp_path)
     case = searched_case(7)
     assert (one.question, one.truth) == (case.question, case.truth)
-    assert read_clip(one.video).title == TOY_WORLD
+    assert read_clip(one.video).title == DRAWN
 
 
 def test_a_typical_clip_runs_with_the_settings_of_the_search(store, make_video, monkeypatch):
@@ -98,7 +97,7 @@ def test_a_typical_clip_runs_with_the_settings_of_the_search(store, make_video, 
     values = FORM | {"video": None, "example": 0, "alpha": 3.0, "methods": ["vcd"]}
     updates = list(handlers.runs.typical(values, "me"))
     form = next(u for u in updates if "question" in u)
-    expected = form_values() | {"methods": [], "backbone": EMBEDDED, "detector": EMBEDDED}
+    expected = form_values() | {"methods": [], "backbone": AUTO, "detector": AUTO}
     assert {name: form[name] for name in expected} == expected
     session = store.sessions.open("me")
     assert (session.trace.truth, session.trace.answers["macd"].alpha) == ("yes", 1.0)

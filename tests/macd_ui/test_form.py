@@ -1,42 +1,34 @@
-"""The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
+"""The form: a filmstrip, frames that are chosen, models that follow the clip, random draws."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from macd_studio.core.embedded import DRAWN
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.reproduce import command
-from macd_studio.macd_ui import models, random_clips, runs
+from macd_studio.macd_ui import random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import run_options
-from macd_studio.macd_ui.gallery.routes import GALLERY, REAL_RUNS, site_of
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import (
     Machine,
     Models,
-    detector_for_real_clips,
-    fetchable_detector,
     offered,
 )
-from macd_studio.macd_ui.panels import beforehand
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.sentences import with_time
-from macd_studio.macd_ui.session_view import TOY_WORLD, joined
+from macd_studio.macd_ui.session_view import joined
 from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
-from macd_studio.macd_ui.store import Store
 from macd_studio.toyworld.clips import TITLE, write_frames
-from macd_studio.viewer import payload
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
-from tests.small_trace import small_trace
 
 FORM = FIELDS | {
     "example": None,
@@ -54,7 +46,7 @@ class NarrowLM(ByteLM):
 
     def __init__(self):
         super().__init__()
-        self.info = replace(self.info, domain="drawn clips only", domain_title=TOY_WORLD)
+        self.info = replace(self.info, domain="drawn clips only", domain_title=DRAWN)
 
 
 @pytest.fixture
@@ -186,61 +178,71 @@ def test_a_public_server_bounds_picked_frames_too():
 def test_picked_frames_are_run_recorded_and_reproduced(handlers, make_video):
     sampling = {"at": [0.3, 1.1, 1.7], "start": 0.2}
     values = FORM | {"video": str(make_video()), "sampling": sampling}
-    *_, last = handlers.runs.run(values, "me", anyway=True)
+    *_, last = handlers.runs.run(values, "me")
     assert last["viewer"]["trace"]["times"] == pytest.approx([3 / 12, 13 / 12, 20 / 12], abs=1e-4)
     trace = handlers.store.sessions.open("me").trace
     assert trace.options.video.at == (0.3, 1.1, 1.7)
     assert "--at 0.3,1.1,1.7" in command(trace)
 
 
-def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, make_video):
+@pytest.fixture
+def loaded(store, monkeypatch):
+    """Names of the backbones and detectors that were loaded."""
+    names = []
+    for kind, model in (("backbone", NarrowLM), ("detector", BoxDetector)):
+        load = lambda name, *_, make=model: names.append(name) or make()  # noqa: E731
+        monkeypatch.setattr(store.models, kind, load)
+    return names
+
+
+def drawn_file(folder):
+    path = folder / "drawn.mp4"
+    write_frames(np.zeros((12, 48, 64, 3), np.uint8), path, 12, {"title": TITLE})
+    return str(path)
+
+
+def test_models_follow_the_clip(handlers, store, make_video, tmp_path, loaded):
+    auto = FORM | {"backbone": "auto", "detector": "auto"}
     clip = str(make_video())
-    *_, strip = handlers.form.upload(clip, None, "me")
-    assert strip["run"]["value"] == "Detect and mask only"
-    assert strip["answer"]["visible"] is False
-    assert strip["guard"]["outside"]
-    values = FORM | {"video": clip}
-    first = list(handlers.runs.run(values, "me"))
-    shown = first[-1]["viewer"]["trace"]
-    assert shown["answers"] == {}
-    assert shown["final"] is not None
-    assert shown["badge"] == "demo model, outside its training data · masks only, no answer"
-    assert first[-1]["answer"]["visible"]
-    assert first[-1]["run"] == {
-        "__type__": "update", "value": "Detect and mask only", "interactive": True
-    }  # fmt: skip
-    *_, second = handlers.runs.run(values, "me", anyway=True)
-    assert set(second["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
-    assert second["viewer"]["trace"]["badge"] == "demo model, outside its training data"
-    other = handlers.form.choose_model("HuggingFaceTB/SmolVLM2-256M-Video-Instruct", "me")
-    assert other["run"]["value"] == "Run"
+    list(handlers.form.upload(clip, None, "me"))
+    *_, last = handlers.runs.run(auto | {"video": clip}, "me")
+    assert loaded == ["yolo11n", "everyday"]
+    assert set(last["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
+    assert store.sessions.open("me").models == ("everyday", "yolo11n")
+    assert last["note"]["text"] == ""
+    loaded.clear()
+    list(handlers.form.upload(drawn_file(tmp_path), None, "me"))
+    list(handlers.runs.run(auto | {"video": drawn_file(tmp_path)}, "me"))
+    assert loaded == ["toyworld", "toyworld"]
+    loaded.clear()
+    chosen = auto | {"video": clip, "backbone": "org/Model", "detector": "d-fine"}
+    list(handlers.runs.run(chosen, "me"))
+    assert loaded == ["d-fine", "org/Model"]
 
 
-def test_the_detector_follows_the_clip(handlers, store, make_video, tmp_path, monkeypatch):
-    """Real things are named by no detector that knows drawings only."""
-    monkeypatch.chdir(tmp_path)
-    used = []
-    load = lambda name, *_: used.append(name) or BoxDetector()  # noqa: E731
-    monkeypatch.setattr(store.models, "detector", load)
-    clip, form = str(make_video()), store.sessions.open("me").form
-    *_, shown = handlers.form.upload(clip, None, "me")
-    assert shown["detector"] == form.values["detector"] == "grid"
-    assert shown["fetch"]["visible"]
-    assert "YOLO11n" in shown["fetch"]["value"]
-    list(handlers.runs.run(FORM | {"video": clip, "detector": "toyworld"}, "me"))
-    assert used == ["grid"]
-    (tmp_path / "yolo11n.pt").touch()
-    *_, shown = handlers.form.upload(clip, None, "me")
-    assert shown["detector"] == "yolo11n"
-    assert not shown["fetch"]["visible"]
-    drawn = tmp_path / "drawn.mp4"
-    write_frames(np.zeros((12, 48, 64, 3), np.uint8), drawn, 12, {"title": TITLE})
-    *_, shown = handlers.form.upload(str(drawn), None, "me")
-    assert shown["detector"] == "toyworld"
-    assert not shown["fetch"]["visible"]
-    store.sessions.open("me").form.values["detector"] = "d-fine"  # chosen by the visitor
-    *_, shown = handlers.form.upload(clip, None, "me")
-    assert "detector" not in shown
+def test_a_model_of_drawings_answers_a_real_clip_with_its_badge(handlers, make_video, loaded):
+    *_, last = handlers.runs.run(FORM | {"video": str(make_video()), "detector": "grid"}, "me")
+    assert set(last["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
+    assert last["viewer"]["trace"]["badge"] == "demo model, outside its training data"
+
+
+def test_the_form_says_what_the_embedded_model_knows(handlers, store, make_video, tmp_path):
+    *_, shown = handlers.form.upload(str(make_video()), None, "me")
+    assert "80 everyday things" in shown["knows"]["text"]
+    assert "what that misses, neither knows" in shown["knows"]["text"]
+    other = handlers.form.choose_model("toyworld", "me")
+    assert "means nothing" in other["knows"]["text"]
+    assert handlers.form.choose_model("org/Model", "me")["knows"] == {"text": ""}
+    handlers.form.choose_model("auto", "me")
+    *_, shown = handlers.form.upload(drawn_file(tmp_path), None, "me")
+    assert shown["knows"] == {"text": ""}
+
+
+def test_a_public_page_offers_what_ships(monkeypatch):
+    public = ServerSettings(public=True)
+    assert public.backbones == ("auto", "toyworld", "everyday")
+    assert public.detectors == ("auto", "yolo11n", "toyworld", "grid", "motion")
+    assert offered(public, FAST) is None
 
 
 def test_a_detector_that_was_just_typed_stays(handlers, store, make_video):
@@ -252,66 +254,10 @@ def test_a_detector_that_was_just_typed_stays(handlers, store, make_video):
     assert store.sessions.open("me").form.values["detector"] == own
 
 
-def test_nobody_makes_a_public_server_download(make_video, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    store = Store(settings=ServerSettings(public=True))
-    try:
-        monkeypatch.setattr(store.models, "detector", lambda *_: pytest.fail("downloaded"))
-        handlers = make_handlers(store, [])
-        *_, shown = handlers.form.upload(str(make_video()), None, "me")
-        assert not shown["fetch"]["visible"]
-        assert list(handlers.fetches.fetch("me")) == []
-    finally:
-        store.close()
-
-
-def test_a_saved_run_of_a_real_model_is_linked_where_the_demo_model_cannot_answer(
-    tmp_path, make_video
-):
-    trace, folder = small_trace(), tmp_path / "runs"
-    folder.mkdir()
-
-    def record(name, backbone):
-        made_by = replace(trace.backbone, name=backbone)
-        save(replace(trace, backbone=made_by), folder / f"{name}.macd")
-
-    def linked():
-        *_, shown = handlers.form.upload(str(make_video()), None, "me")
-        return shown["guard"]["saved"]
-
-    record("a", "toyworld")
-    store = Store(settings=ServerSettings(gallery=str(folder)))
-    try:
-        handlers = make_handlers(store, [])
-        assert linked() is None
-        record("b", "org/Model-3B")  # while the server runs
-        saved = linked()
-        assert saved["title"] == f"A saved run of Model-3B: “{trace.question}”"
-        page = site_of(store.settings)
-        page.refresh()
-        assert page.file(saved["address"].removeprefix("gallery/")) is not None
-        (folder / "b.macd").unlink()
-        assert linked() is None
-        shutil.rmtree(folder)
-        assert linked() is None
-    finally:
-        store.close()
-
-
-def test_a_public_page_looks_with_what_its_operator_listed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "yolo11n.pt").touch()  # not listed
-    public = ServerSettings(public=True)
-    assert detector_for_real_clips(public) == "grid"
-    assert fetchable_detector(public) is None
-    listed = replace(public, detectors=(*public.detectors, "rt-detr"))
-    assert detector_for_real_clips(listed) == "rt-detr"
-
-
 def test_an_example_is_answered_and_its_truth_is_known(store, make_video):
     example = Example("t", "is it?", "", make_video(), None, "yes")
     handlers = make_handlers(store, [example])
-    assert handlers.form.choose(0, "me")["run"]["value"] == "Run"
+    handlers.form.choose(0, "me")
     *_, last = handlers.runs.run(FORM | {"video": None, "example": 0}, "me")
     assert last["viewer"]["trace"]["answers"]
     assert last["viewer"]["trace"]["truth"] == "yes"
@@ -355,7 +301,7 @@ def test_a_seed_draws_the_same_clip_again(tmp_path):
     same = next(seed for seed in range(8, 9999) if random_item(seed)[1].id == cell)
     again = random_clips.draw_clip(same, tmp_path)  # the same cell of another world
     assert Path(one.video).read_bytes() != Path(again.video).read_bytes()
-    assert read_clip(one.video).title == TITLE == TOY_WORLD
+    assert read_clip(one.video).title == TITLE == DRAWN
 
 
 def test_nobody_chooses_the_seed_of_a_draw():
@@ -402,15 +348,6 @@ def test_a_time_that_is_not_known_is_not_guessed():
     assert with_time("Decoding", None, 0.3) == "Decoding"
 
 
-def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
-    list(handlers.runs.run(FORM | {"video": str(make_video())}, "me"))
-    from macd_studio.core.traces.bundle import load, save
-
-    again = load(save(handlers.store.sessions.open("me").trace, tmp_path / "masks.macd"))
-    assert again.options.masks_only
-    assert payload(again)["trace"]["badge"].startswith("demo model")
-
-
 def test_weights_of_the_page_s_models_can_lie_off_the_device(monkeypatch, capsys):
     from macd_studio.core import backbones
 
@@ -454,20 +391,3 @@ def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video)
     session.form.values = dict(session.form.values) | {"alpha": 2.5}
     first, *_ = handlers.form.upload(str(make_video("other.mp4")), None, "she")
     assert not {"question", "alpha", "steps"} & set(first)
-
-
-def test_visitors_are_told_before_they_bring_a_clip_what_cannot_be_said_of_it(monkeypatch):
-    assert beforehand(ServerSettings()) == {}  # a real model is offered there
-    public = ServerSettings(public=True)
-    told = beforehand(public)
-    assert "regions without names stand for its objects" in told["can"]
-    assert "It cannot be answered here" in told["cannot"]
-    assert "record-gallery" in told["absent"]
-    assert told["list"] == f"{GALLERY}/{REAL_RUNS}"
-    looking = replace(public, detectors=(*public.detectors, "rt-detr"))
-    assert "RT-DETR" in beforehand(looking)["can"]
-    real = replace(looking, backbones=(*public.backbones, "Qwen/Qwen2.5-VL-3B-Instruct"))
-    monkeypatch.setattr(models, "this_machine", lambda: Machine("cuda", 80.0, 300.0))
-    assert beforehand(real) == {}  # a model that can answer fits
-    monkeypatch.setattr(models, "this_machine", lambda: Machine("cuda", 1.0, 300.0))
-    assert beforehand(real) != {}

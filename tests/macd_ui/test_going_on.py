@@ -99,16 +99,13 @@ def test_undo_is_not_made_to_another_run(handlers, store, make_video, monkeypatc
 
 @pytest.fixture
 def used(store, monkeypatch):
-    """The detectors that were loaded; the backbone is the demo's."""
+    """The detectors that were loaded; the backbone knows drawings only."""
     names = []
     monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
     monkeypatch.setattr(
         store.models, "detector", lambda name, *_: names.append(name) or BoxDetector()
     )
     monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
-    monkeypatch.setattr(
-        "macd_studio.macd_ui.session_view.detector_for_real_clips", lambda settings: "grid"
-    )
     return names
 
 
@@ -124,7 +121,7 @@ def while_it_is_read(monkeypatch, do):
     monkeypatch.setattr(Runs, "_read", reading)
 
 
-def test_an_example_chosen_while_a_real_clip_waits_brings_it_no_answer(
+def test_an_example_chosen_while_a_real_clip_waits_changes_nothing_of_its_run(
     handlers, store, make_video, used
 ):
     clip = str(make_video())
@@ -137,9 +134,8 @@ def test_an_example_chosen_while_a_real_clip_waits_brings_it_no_answer(
     handlers.form.choose(SHORT, "me")
     other.close()
     *_, last = run
-    assert last["viewer"]["trace"]["answers"] == {}
-    assert store.sessions.open("me").trace.options.masks_only
-    assert used == ["grid"]
+    assert set(last["viewer"]["trace"]["answers"]) >= {"baseline", "macd"}
+    assert used == ["yolo11n"]
 
 
 def test_an_example_chosen_while_a_real_clip_is_read_changes_nothing_of_its_run(
@@ -149,10 +145,10 @@ def test_an_example_chosen_while_a_real_clip_is_read_changes_nothing_of_its_run(
     list(handlers.form.upload(clip, None, "me"))
     while_it_is_read(monkeypatch, lambda: handlers.form.choose(SHORT, "me"))
     updates = list(handlers.runs.run(values(clip), "me"))
-    assert updates[-1]["viewer"]["trace"]["answers"] == {}
-    assert used == ["grid"]
+    assert set(updates[-1]["viewer"]["trace"]["answers"]) >= {"baseline", "macd"}
+    assert used == ["yolo11n"]
     form = store.sessions.open("me").form
-    assert (form.video, form.title, form.values["detector"]) == (None, "", "toyworld")
+    assert (form.video, form.title, form.values["detector"]) == (None, "", "auto")
     assert all("detector" not in update for update in updates)  # which the page's form would take
 
 
@@ -162,10 +158,8 @@ def test_a_real_clip_uploaded_while_an_example_is_read_is_not_taken_for_drawn(
     clip = str(make_video())
     asked = values("", video=None, example=SHORT, methods=[])
     while_it_is_read(monkeypatch, lambda: next(handlers.form.upload(clip, None, "me")))
-    last = next(u for u in reversed(list(handlers.runs.run(asked, "me"))) if "guard" in u)
-    assert set(last["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
+    *_, last = handlers.runs.run(asked, "me")
+    assert set(last["viewer"]["trace"]["answers"]) >= {"baseline", "macd"}
     assert used == ["toyworld"]
     form = store.sessions.open("me").form
     assert (form.video, form.title) == (clip, "")
-    assert last["guard"]["outside"]
-    assert last["run"]["value"] == "Detect and mask only"

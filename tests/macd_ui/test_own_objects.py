@@ -48,7 +48,7 @@ def test_objects_of_a_file_take_the_detectors_place(handlers, store, make_video,
     assert session.trace.detector.name == "cups.json"
     assert handlers.form.edit_form(asked, "me")["note"]["text"] == ""
     other = handlers.form.edit_form(asked | {"tracks": None}, "me")["note"]["text"]
-    assert "toyworld instead of cups.json" in other
+    assert "yolo11n instead of cups.json" in other
     late = handlers.form.edit_form(asked | {"tracks_start": 0.5}, "me")["note"]["text"]
     assert "time of its frame 0 0.5 instead of 0" in late
 

@@ -131,5 +131,6 @@ def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
 def test_a_public_page_offers_what_needs_no_weights():
     ServerSettings(public=True).check_models("toyworld", "grid")
     ServerSettings(public=True).check_models("toyworld", "motion")
+    ServerSettings(public=True).check_models("everyday", "yolo11n")
     with pytest.raises(MacdError):
-        ServerSettings(public=True).check_models("toyworld", "yolo11n")
+        ServerSettings(public=True).check_models("toyworld", "d-fine")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.objects.registry import DETECTORS, DetectorEntry
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import sentences as say
@@ -73,12 +72,6 @@ CASES = [
     (say.stopped_by_reload(" ")[0], "reloading the page stopped the run"),
     (say.shortened("x" * 81), "x" * 79 + "…"),
     (say.shortened(" a\n b "), "a b"),
-    (say.can_be_said(DETECTORS["grid"]), "A clip of your own is masked here: regions without names"
-     " stand for its objects, and the gradient of the question's loss says which way each mask is"
-     " pulled."),
-    (say.can_be_said(DETECTORS["yolo11n"]), f"A clip of your own is masked here:"
-     f" {DETECTORS['yolo11n'].title} finds its objects, and the gradient of the question's loss"
-     " says which way each mask is pulled."),
     (say.no_such_example("x" * 99), f"There is no example {'x' * 60!r}; another one is shown."),
     (say.other_settings([], False), ""),
     (say.other_settings([], True), f"{DIFFERS} Run would leave out the changes made by hand."),
@@ -99,12 +92,8 @@ CASES = [
     (say.model_facts(2.5, 6.04, 16.2, "MIT", 5, "D"),
      "2.5 B parameters · needs 6.0 of 16 GB of memory · MIT · first run downloads 5 GB."
      " Detector: D."),
-    (say.fetch_detector(DetectorEntry("", "D", "MIT", megabytes=5.6)),
-     "Fetch D for everyday objects (5.6 MB, MIT)"),
-    (say.fetch_detector(DetectorEntry("", "D", "MIT")), "Fetch D for everyday objects (MIT)"),
     (say.with_share("Downloading D", 0.424), "Downloading D: 42 %"),
     (say.with_share("Looking for D", 0), "Looking for D"),
-    (say.saved_run("org/Model-3B", "What?"), "A saved run of Model-3B: “What?”"),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from macd_studio.core.embedded import EMBEDDED
+from macd_studio.core.embedded import AUTO
 from macd_studio.core.errors import TraceError
 from macd_studio.macd_ui import session as module
 from macd_studio.macd_ui.quota import QuotaError
@@ -66,7 +66,7 @@ def test_a_new_tab_shows_nothing_and_has_its_own_secret():
     assert not one.plot_open
     assert not one.answered
     assert (one.fetched, one.seen_at) == (0, 0.0)
-    assert one.form == Form(None, None, "", "", EMBEDDED, {})
+    assert one.form == Form(None, None, "", "", AUTO, {})
     assert one != two
     assert one.stored_traces() == []
 

@@ -82,6 +82,7 @@ def clip(make_video):
 
 
 def job_of(clip, **models):
+    models = {"backbone": "toyworld", "detector": "toyworld"} | models
     return zerogpu.RunJob(clip, RunSpec("Is there a dog?", OPTIONS, ("vcd",), **models))
 
 
