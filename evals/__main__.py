@@ -10,6 +10,7 @@ from pathlib import Path
 from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
 from macd_studio.core.cli.flags import add_version, add_weights, weights_of
+from macd_studio.core.embedded import AUTO, DRAWN, backbone_for, detector_for
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
@@ -119,9 +120,11 @@ def _parser() -> argparse.ArgumentParser:
         " answers; α and β must be given, and figures of margins are left out",
     )
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
-    run.add_argument("--backbone", default="toyworld")
+    run.add_argument(
+        "--backbone", help="default: toyworld for drawn clips, everyday for files of others"
+    )
     add_weights(run)
-    run.add_argument("--detector", default="toyworld")
+    run.add_argument("--detector", help="default: toyworld, or yolo11n")
     run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
     add_engine_flags(run)
@@ -159,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    title = "" if args.benchmark in FILES else DRAWN
+    args.backbone = backbone_for(args.backbone or AUTO, title)
+    args.detector = detector_for(args.detector or AUTO, title)
     if args.benchmark in FILES:
         return files_command.run(args)
     files_command.refuse_flags(args)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.cli.flags import add_some_flags, some_options
+from macd_studio.core.embedded import EMBEDDED, EVERYDAY, REAL_DETECTOR
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import CONTROLS, PLACE
 from macd_studio.core.system.shipped import assets
@@ -51,12 +52,13 @@ def add_create(create: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     create.add_argument("--question", default="", help="of clips that have none of their own")
     create.add_argument(
-        "--detector", default="yolo11n", help="looks for objects in --clips (default: %(default)s)"
+        "--detector",
+        default=REAL_DETECTOR,
+        help="looks for objects in --clips (default: %(default)s)",
     )
     create.add_argument(
-        "--backbone", default="toyworld",
-        help="whose gradient chooses the masks of --clips (default: the embedded one, which knows"
-        " drawings only)",
+        "--backbone", default=EVERYDAY,
+        help="whose gradient chooses the masks of --clips (default: %(default)s, the embedded one)",
     )  # fmt: skip
     create.add_argument("--device", default="auto", help="of both models (default: auto)")
     add_some_flags(create, READING)
@@ -177,9 +179,9 @@ def _traced(
     """
     models = {"detector": args.detector, "backbone": args.backbone, "device": args.device}
     how: dict[str, Any] = {**models, **some_options(args, READING)}
-    if args.backbone == "toyworld":
-        print("masks are chosen by the embedded backbone, which was trained on drawings: name"
-              " another by --backbone for a study of real clips", file=sys.stderr)  # fmt: skip
+    if args.backbone == EMBEDDED:
+        print("masks are chosen by toyworld, which was trained on drawings: leave --backbone out"
+              " for a study of real clips", file=sys.stderr)  # fmt: skip
     for number, (job, result, motion) in enumerate(trace_clips(jobs, **how), 1):
         place = f"  {number}/{len(jobs)} {visible(job.clip.name)}: "
         if isinstance(result, MacdError):

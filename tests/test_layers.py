@@ -13,7 +13,7 @@ HOUSES = {
     "viewer": {"core"},
     "toyworld": {"core"},
     "everyday": {"core", "toyworld"},
-    "evals": {"core", "toyworld"},
+    "evals": {"core", "toyworld", "everyday"},
     "ratings": {"core"},
     "macd_ui": {"core", "viewer", "evals", "ratings"},
     "bench": {"core", "viewer", "toyworld", "macd_ui", "evals", "ratings"},

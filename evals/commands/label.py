@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macd_studio.core.embedded import REAL_DETECTOR
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import DetectOptions, TrackOptions, VideoOptions
@@ -45,7 +46,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("label", help="write labels.jsonl of a folder of clips")
     parser.set_defaults(run=run)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--detector", default="toyworld")
+    parser.add_argument("--detector", default=REAL_DETECTOR)
     parser.add_argument(
         "--confidence", type=float, default=0.5, help="an object tracked from here is there"
     )

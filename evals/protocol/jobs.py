@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from macd_studio.core.embedded import SHIPPED
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.validation import shown
@@ -127,7 +128,7 @@ def _text(row: Any) -> str | None:
 
 def folder_of(backbone: str) -> Path | None:
     """The folder of a model's files, None where its name is no folder."""
-    path = shipped("backbone") if backbone == "toyworld" else Path(backbone)
+    path = shipped("backbone", backbone) if backbone in SHIPPED else Path(backbone)
     return path if path.is_dir() else None
 
 

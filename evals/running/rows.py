@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from macd_studio.core.backbones.weights_options import Dtype, Weights
+from macd_studio.core.embedded import EMBEDDED, EVERYDAY, REAL_DETECTOR, SHIPPED
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
-from macd_studio.core.system.shipped import TOYWORLD
+from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.validation import Maybe, Number, Rule, shown
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
@@ -169,11 +170,14 @@ class Setting:
         parts["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         if "toyworld" in (self.backbone, self.detector):
             parts["weights"] = json.loads((TOYWORLD / "manifest.json").read_text())
+        if {EVERYDAY, REAL_DETECTOR} & {self.backbone, self.detector}:
+            parts["everyday"] = json.loads((assets() / EVERYDAY / "manifest.json").read_text())
         return _sha(parts)
 
     def detector_content(self) -> str:
         """Digest of what tracks depend on besides the clip and the options: detector and code."""
-        weights = (TOYWORLD / "manifest.json").read_text() if self.detector == "toyworld" else ""
+        part = {EMBEDDED: EMBEDDED, REAL_DETECTOR: EVERYDAY}.get(self.detector)
+        weights = (assets() / part / "manifest.json").read_text() if part else ""
         return _sha([_model_content(self.detector), weights, code_fingerprint()])
 
 
@@ -230,7 +234,7 @@ SEED_STEP = 1000
 def _model_content(name: str) -> str:
     """A model's name, or the fingerprint of its files where it is a local one."""
     path = Path(name)
-    return name if name == "toyworld" or not path.exists() else files_fingerprint(path)
+    return name if name in SHIPPED or not path.exists() else files_fingerprint(path)
 
 
 def files_fingerprint(path: Path) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.door import check_backbone, run_video
+from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions, options_from
@@ -211,9 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_line("macd_ui.gallery.record", __doc__)
     parser.add_argument("list", metavar="LIST", help="JSON: clips, questions and licences")
     parser.add_argument("out", metavar="OUT", help="folder of the recording")
-    parser.add_argument("--backbone", default="toyworld", metavar="ID", help="or a folder")
+    parser.add_argument("--backbone", default=EVERYDAY, metavar="ID", help="or a folder")
     parser.add_argument(
-        "--detector", default="toyworld", metavar="NAME", help="see docs/backbones.md"
+        "--detector", default=REAL_DETECTOR, metavar="NAME", help="see docs/backbones.md"
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--methods", nargs="*", default=[], help="beside baseline and MACD")

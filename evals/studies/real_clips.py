@@ -1,0 +1,256 @@
+"""How often is the embedded everyday model right about real clips?
+
+`python -m evals.studies.real_clips DATA --rows FILE` answers the questions of a folder: clips/ with
+the files, and questions.jsonl with a clip, a question, its kind and its right answers a line.
+Without DATA the rows of an earlier run are counted again.
+
+Beside the model stand its own answer to grey frames (the text alone), the answer that is right most
+often (a constant), and what the detector alone would say. Of right answers that a thing is there it
+is also asked behind grey over that thing, and over others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from macd_studio.commands import parser as command_line
+from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
+from macd_studio.core.objects.truth import normalized
+from macd_studio.evals.statistics.intervals import share_interval
+from macd_studio.evals.statistics.stats import resampled_clusters
+
+if TYPE_CHECKING:
+    import torch
+
+    from macd_studio.core.backbones.base import Encoded
+    from macd_studio.core.backbones.local import DecodeState, LocalLM
+    from macd_studio.core.types import Clip, Track
+
+LONGEST = 40
+"""Tokens of an answer."""
+KINDS = ("exists", "which", "count", "colour", "where", "motion", "enter", "order")
+"""Kinds of questions that have one right answer, in the order of the table."""
+RESAMPLES, SEED = 4000, 1
+Row = dict[str, Any]
+
+
+def questions_of(data: Path) -> list[Row]:
+    """The questions of a folder, each with "clip", "kind", "question", "answer" and "also"."""
+    lines = (data / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def answered(
+    lm: LocalLM, encoded: Encoded, video: torch.Tensor, reuse: DecodeState | None = None
+) -> tuple[str, float, DecodeState]:
+    """The greedy answer, the logit of "yes" over that of "no" before it, and the prefill."""
+    state = first = lm.prefill(encoded, video, reuse=reuse)
+    yes, no = (lm.tokens(word)[0] for word in ("yes", "no"))
+    margin = float(state.logits[0, yes] - state.logits[0, no])
+    written: list[int] = []
+    while len(written) < LONGEST:
+        token = int(state.logits[0].argmax())
+        if token in lm.end_tokens:
+            break
+        written.append(token)
+        state = lm.step(state, [token])
+    return lm.text(written).strip(), margin, first
+
+
+def listed(question: Row, boxes: Sequence[tuple[str, ...]], nouns: dict[str, str]) -> str:
+    """What the detector's own list says; "" of a question that a list does not answer.
+
+    boxes: the labels found in each frame. nouns: every way to call a class → the class.
+    """
+    from macd_studio.everyday.language import KINDS as OF_KIND
+    from macd_studio.everyday.language import NONE, NUMBERS
+
+    words = normalized(question["question"])
+    named = max((n for n in nouns if f" {n}" in f" {words}"), key=len, default="")
+    counts = [Counter(frame) for frame in boxes]
+    most = Counter[str]()
+    for frame in counts:
+        most |= frame
+    if question["kind"] == "exists" and named:
+        return "yes" if most[nouns[named]] else "no"
+    if question["kind"] == "count" and named:
+        return NUMBERS[min(most[nouns[named]], len(NUMBERS) - 1)]
+    if question["kind"] == "which":
+        for names, members in OF_KIND.values():
+            if any(name in words for name in names):
+                seen = sum(counts, Counter[str]())
+                found = [c for c, _ in seen.most_common() if c in members]
+                return found[0] if found else NONE
+    return ""
+
+
+def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
+    """Every question with what was answered to it."""
+    import torch
+
+    from macd_studio.core.media.video import read_clip
+    from macd_studio.core.objects.detect import load_detector
+    from macd_studio.core.options import DetectOptions, RunOptions
+    from macd_studio.everyday.language import CLASSES
+    from macd_studio.everyday.language import nouns as nouns_of
+
+    nouns = {w: c for c in CLASSES for n in nouns_of(c) for w in (n.singular, n.plural)}
+    detector, options = load_detector(REAL_DETECTOR, lm.info.device), RunOptions()
+    asked: dict[str, list[Row]] = {}
+    for question in questions_of(data):
+        asked.setdefault(question["clip"], []).append(question)
+    for name, questions in asked.items():
+        (file,) = (f for f in (data / "clips").iterdir() if f.stem == name)
+        clip = read_clip(file, options.video)
+        frames = lm.preprocess(clip)
+        found = [d.labels for d in detector.detect(clip.frames, DetectOptions(low=0.5))]
+        behind = Masked(lm, clip, detector)
+        state = grey = None
+        for question in questions:
+            encoded = lm.encode_frames(frames, question["question"])
+            with torch.no_grad():
+                said, margin, state = answered(lm, encoded, encoded.video, state)
+                alone, _, grey = answered(lm, encoded, torch.zeros_like(encoded.video), grey)
+                row = question | {
+                    "said": said, "margin": round(margin, 3), "grey": alone,
+                    "listed": listed(question, found, nouns),
+                }  # fmt: skip
+                if question["kind"] == "exists" and question["answer"] == said == "yes":
+                    words = normalized(question["question"])
+                    noun = max((n for n in nouns if f" {n}" in f" {words}"), key=len, default="")
+                    row |= behind.answers(encoded, nouns.get(noun, ""))
+            yield row
+
+
+class Masked:
+    """A clip behind grey over the objects of some class."""
+
+    def __init__(self, lm: LocalLM, clip: Clip, detector: Any) -> None:
+        from macd_studio.core.objects.find import find_cuts, look
+        from macd_studio.core.options import RunOptions
+
+        self.lm, self.options = lm, RunOptions()
+        looked = look(clip, detector, self.options.detect, self.options, find_cuts(clip))
+        *_, last = looked
+        self.tracks: tuple[Track, ...] = last.finish()[0]
+
+    def answers(self, encoded: Encoded, label: str) -> dict[str, str]:
+        """The answer behind grey over the things of a class ("own"), and over those of the other
+        class with most tracks ("other"); what is not tracked is left out."""
+        from macd_studio.core.run.context import MethodContext
+
+        others = Counter(t.label for t in self.tracks if t.label != label)
+        wanted = {"own": label, "other": others.most_common(1)[0][0] if others else ""}
+        out = {}
+        for name, masked in wanted.items():
+            levels = np.array([float(t.label == masked) for t in self.tracks])
+            if not levels.any():
+                continue
+            context = MethodContext(self.lm, encoded, self.tracks, self.options)
+            masks = context.masks(self.options.mask)
+            view = context.composite(masks, levels, np.zeros(len(encoded.groups)))
+            out[name] = answered(self.lm, encoded, view)[0]
+        return out
+
+
+def is_correct(row: Row, said: str) -> bool:
+    """Whether an answer is one of the right ones."""
+    right = {normalized(text) for text in (row["answer"], *row.get("also", ()))}
+    return normalized(said) in right
+
+
+def balanced(rows: Sequence[Row], key: str) -> tuple[float, float, float]:
+    """Mean of the shares right of "yes" and of "no", with a 95 % interval over clips."""
+    clips = sorted({row["clip"] for row in rows})
+    sums = np.zeros((2, 2, len(clips)))  # truth; right, asked
+    for row in rows:
+        truth, clip = int(row["answer"] == "yes"), clips.index(row["clip"])
+        sums[truth, 0, clip] += is_correct(row, row[key])
+        sums[truth, 1, clip] += 1
+    draws = resampled_clusters(len(clips), SEED, RESAMPLES)
+    whole = sums.sum(-1)
+    estimate = float((whole[:, 0] / whole[:, 1]).mean())
+    drawn = sums @ draws.T  # (2, 2, draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (drawn[:, 0] / drawn[:, 1]).mean(0)
+    low, high = np.nanpercentile(shares, [2.5, 97.5])
+    return estimate, float(low), float(high)
+
+
+def counted(rows: Sequence[Row], key: str) -> tuple[float, float, float]:
+    """The share right, with its interval over clips."""
+    return share_interval(
+        np.array([is_correct(row, row[key]) for row in rows]), [row["clip"] for row in rows]
+    )
+
+
+def constant_of(rows: Sequence[Row]) -> str:
+    """The answer that is right most often."""
+    answers = Counter(normalized(row["answer"]) for row in rows)
+    return max(answers, key=lambda a: sum(is_correct(row, a) for row in rows))
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The table in Markdown."""
+
+    def cell(values: tuple[float, float, float]) -> str:
+        share, low, high = (100 * v for v in values)
+        return f"{share:.0f} [{low:.0f}, {high:.0f}]"
+
+    lines = [
+        "| question | n (clips) | model | constant | text alone | detector's list |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in KINDS:
+        own = [row for row in rows if row["kind"] == kind]
+        if not own:
+            continue
+        fixed = [row | {"fixed": constant_of(own)} for row in own]
+        count = balanced if kind == "exists" else counted
+        with_list = all(row["listed"] for row in own)
+        clips = len({row["clip"] for row in own})
+        cells = [
+            count(own, "said"), count(fixed, "fixed"), count(own, "grey"),
+        ]  # fmt: skip
+        told = [cell(c) for c in cells] + [cell(count(own, "listed")) if with_list else "–"]
+        name = "exists, balanced" if kind == "exists" else kind
+        lines.append(f"| {name} | {len(own)} ({clips}) | {' | '.join(told)} |")
+    for name, text in (("own", "“yes” → “no” behind grey over it"),
+                       ("other", "“yes” → “no” behind grey over another class")):  # fmt: skip
+        own = [row | {"gone": row[name]} for row in rows if name in row]
+        gone = np.array([normalized(row["gone"]) == "no" for row in own])
+        share = share_interval(gone, [row["clip"] for row in own])
+        lines.append(f"| {text} | {len(own)} | {cell(share)} | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = command_line("evals.studies.real_clips", __doc__)
+    parser.add_argument("data", type=Path, nargs="?", help="the folder of clips and questions")
+    parser.add_argument("--rows", type=Path, help="rows, one a line, written or read")
+    parser.add_argument("--backbone", default=EVERYDAY)
+    args: argparse.Namespace = parser.parse_args(argv)
+    if args.data is not None:
+        from macd_studio.core.backbones import load_backbone
+
+        rows = []
+        with args.rows.open("w", encoding="utf-8") as file:
+            for row in rows_of(args.data, load_backbone(args.backbone)):
+                rows.append(row)
+                print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+    else:
+        rows = [json.loads(line) for line in args.rows.read_text(encoding="utf-8").splitlines()]
+    print(table_of(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
