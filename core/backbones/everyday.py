@@ -18,6 +18,7 @@ import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from macd_studio.core.backbones.yolo11 import Yolo11n
@@ -246,7 +247,7 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, PeakTokens):
             for table in (module.label, module.colour, module.cell):
-                table.normal_(0, 0.02)
+                init.normal_(table, 0, 0.02)  # leaves alone what was loaded
         super()._init_weights(module)
 
     def see(self, pixel_values: Tensor) -> Peaks:
