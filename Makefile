@@ -21,6 +21,7 @@
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
 # make lock   write locks/ anew: every package that is installed, with its hashes
 # make weights  train the embedded models again
+# make everyday  train the embedded model for clips of a camera again
 # make seeds  train the backbone with further seeds, one after another, and choose what ships
 # make compare  six methods on each of those backbones, and four fills of the masks
 # make traces  write the traces of the shipped clips anew
@@ -36,7 +37,7 @@ WORKERS ?= 3
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check vllm vllm-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check vllm vllm-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean everyday
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -153,6 +154,14 @@ weights: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_assets all
 	cat runs/backbone/first/log.jsonl runs/backbone/second/log.jsonl runs/backbone/log.jsonl > docs/training/backbone.jsonl
 	$(BIN)/python -m toyworld.training_curve
+
+# writes over assets/everyday; goes on where it was stopped
+everyday: $(VENV)/.ready
+	$(BIN)/python -m everyday.train --out runs/everyday/first --steps 560 --rate 1.6e-3 --seed 7
+	$(BIN)/python -m everyday.train --out runs/everyday --steps 600 --rate 1.3e-3 --seed 8 \
+	  --continue-from runs/everyday/first/checkpoint.pt
+	$(BIN)/python -m everyday.export runs/everyday/checkpoint.pt
+	cat runs/everyday/first/log.jsonl runs/everyday/log.jsonl > docs/training/everyday.jsonl
 
 # SEEDS="124" for one
 SEEDS ?= 123 124 125

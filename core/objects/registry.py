@@ -40,8 +40,6 @@ class DetectorEntry:
     hub: tuple[str, str | None] | None = None
     """Id and revision of its weights, where they come from the hub; without a revision they are the
     newest."""
-    sha256: str = ""
-    """Hash of the file of its weights, where there is one and it is known."""
 
     @property
     def facts(self) -> str:

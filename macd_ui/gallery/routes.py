@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -15,13 +14,11 @@ from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.runs import HASH_CHARACTERS
 from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes, text_file
+from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes
 from macd_studio.viewer.export import COMPUTING
 
 UNKNOWN = "There is no such run here. /gallery lists those that are."
 GALLERY = "gallery"
-REAL_RUNS = "real.json"
-"""Where the runs of real clips are listed, see `Site.real_runs`."""
 REAL = Path(__file__).parents[1] / "real"
 """Saved runs of real pictures, which ship with the project."""
 
@@ -39,8 +36,6 @@ def routes(site: Site, settings: ServerSettings) -> list[Route]:
     def find(path: str) -> File | None:
         if path == INDEX or site.find(Path(path).stem) is None:
             site.refresh()
-        if path == REAL_RUNS:
-            return text_file(json.dumps(site.real_runs()), "json")
         return site.file(path)
 
     def permalink(request: Request) -> Response:

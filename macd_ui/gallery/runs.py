@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.methods import clamped_share
 from macd_studio.core.objects.truth import is_right, normalized
 from macd_studio.core.traces.bundle import load
@@ -54,11 +53,6 @@ class Run:
     def name(self) -> str:
         """The run in an address."""
         return self.sha256[:HASH_CHARACTERS]
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether a model other than the embedded one answered."""
-        return self.backbone != EMBEDDED and bool(self.answers)
 
 
 def content_hash(content: bytes) -> str:

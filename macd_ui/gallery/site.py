@@ -19,11 +19,9 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.methods import in_8_bits
-from macd_studio.core.objects.registry import named
 from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.system.shipped import look
@@ -69,8 +67,6 @@ MOST_TEXT = 0.65
 FEWER = (128, 64, 32, 24, 16, 12, 8)
 """Candidates per view and token, tried in this order where answers are long."""
 MAX_TRACES = 2000
-MOST_REAL = 4
-"""Runs of real clips that visitors are shown before they bring their own."""
 MAX_MADE = 256
 """Files of runs that a server holds in memory: about 40 MB at most."""
 
@@ -154,26 +150,6 @@ class Site:
                 if file in self._failed:
                     self.problems[file] = self._failed[file][1]
         return self.runs
-
-    def real_runs(self) -> list[dict[str, str | bool]]:
-        """At most MOST_REAL runs whose objects a detector of everyday things found.
-
-        Those that a real model answered come first. Addresses are relative to the site.
-        """
-        real = [run for run in self.runs if run.detector not in ("", EMBEDDED, *named("nothing"))]
-        real.sort(key=lambda run: not run.is_answered)
-        return [
-            {
-                "title": run.title,
-                "question": run.question,
-                "detector": run.detector.split("/")[-1],
-                "backbone": run.backbone.split("/")[-1],
-                "answered": run.is_answered,
-                "address": f"t/{run.name}.html",
-                "picture": f"t/{run.name}.webp",
-            }
-            for run in real[:MOST_REAL]
-        ]
 
     def find(self, name: str) -> Run | None:
         """The run whose hash begins with these characters, of which an address needs all."""

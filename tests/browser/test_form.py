@@ -1,4 +1,4 @@
-"""The form in a browser: filmstrip, folding, errors in their place, the guard, draws, access."""
+"""The form in a browser: filmstrip, folding, errors in their place, draws, access."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.browser.test_page import open_form, run, upload
 from tests.samples import sampled
 
 pytestmark = pytest.mark.browser
-OURS = [["#lead"], ["#bar"], ["#strip"], ["#guard"], ["#tally"], ["#viewer"]]
+OURS = [["#lead"], ["#bar"], ["#strip"], ["#knows"], ["#tally"], ["#viewer"]]
 """What this project draws; the widgets around it are Gradio's own."""
 
 
@@ -19,10 +19,6 @@ STRINGS = Path(__file__).parents[2] / "macd_ui" / "js" / "strings.js"
 SAID = {
     "realModel('A', 'B.')": "A real model that fits: A. B.",
     "runsOfTab(3)": "Runs of this tab (3)",
-    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: true })":
-        "“q?” Objects by d, answers by b.",
-    "savedRun({ question: 'q?', detector: 'd', backbone: 'b', answered: false })":
-        "“q?” Objects by d; masks only, no answer.",
     "showRun('why?')": "Show: why?",
     "answered(0, 3, '')": "0 of 3 questions answered",
     "answered(2, 3, 'a.mp4')": "2 of 3 questions about a.mp4 answered",
@@ -82,11 +78,11 @@ def test_the_page_explains_itself_and_leads_on(page):
 
 
 @pytest.mark.long
-def test_a_clip_is_trimmed_picked_masked_and_answered(page, make_video):
-    """With the keyboard; nothing is claimed about a clip that the model never saw the like of."""
+def test_a_clip_is_trimmed_picked_and_answered(page, make_video):
+    """With the keyboard."""
     strip(page, make_video(frames=48, size=(320, 240)))
-    assert page.locator("#run").inner_text() == "Detect and mask only"
-    assert "an answer would mean nothing" in page.locator(".guard-host > .guard").inner_text()
+    assert page.locator("#run").inner_text() == "Run"
+    assert "what that misses, neither knows" in page.locator(".knows-host").inner_text()
     summary = page.locator(".strip-summary")
     assert summary.inner_text() == "8 evenly spaced frames of the whole clip."
     page.locator(".strip-frame").first.focus()
@@ -104,8 +100,7 @@ def test_a_clip_is_trimmed_picked_masked_and_answered(page, make_video):
     page.fill("#question textarea", "Is there a cup?")
     page.click("#run")
     page.wait_for_selector("#columns:not(.drawer)")
-    assert "masks only" in page.locator(".mv-badge").inner_text()
-    assert page.locator(".mv-token").count() == 0
+    page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
     assert page.locator(".mv-stage .mv-caption").inner_text().startswith("frame 1 of 1")
 
     # the drawer is closed; Enter opens it again, where the question can be typed
@@ -113,10 +108,6 @@ def test_a_clip_is_trimmed_picked_masked_and_answered(page, make_video):
     assert page.evaluate("document.activeElement.id") == "open-form"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
-    page.click("#answer")
-    page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
-    page.wait_for_selector("#columns:not(.drawer)")
-    assert page.locator(".mv-badge").inner_text() == "demo model, outside its training data"
     page.locator(".mv-reproduce > summary").click()
     assert "--at 0." in page.locator(".mv-reproduce").inner_text()
 
@@ -238,61 +229,6 @@ def test_the_settings_show_what_is_chosen_whole(page, width):
     assert cut == []
     style = chosen.last.evaluate("(e) => getComputedStyle(e).textOverflow")
     assert style == "ellipsis"  # the line of a model on the hub is longer than the form is wide
-
-
-RUNS = [
-    {"title": "A street", "question": "Is there a bus?", "detector": "yolo11n",
-     "backbone": "Model-3B", "answered": True, "address": "t/1.html", "picture": "t/1.webp"},
-    {"title": "A room", "question": "Is there a cup?", "detector": "rt-detr",
-     "backbone": "toyworld", "answered": False, "address": "t/2.html", "picture": "t/2.webp"},
-]  # fmt: skip
-TOLD = {
-    "can": "It is masked.",
-    "cannot": "Not answered.",
-    "absent": "No answers.",
-    "list": "g/r.json",
-}
-
-
-def test_saved_runs_of_real_clips_are_shown_before_an_own_one_is_brought(bare):
-    """And not once there is one, of which the form says the same; nor where nothing was told."""
-    script = f"""([told, runs]) => {{
-      const {{ mountBeforehand, mountGuard }} = {bundle(STRINGS.with_name("form.js"))};
-      document.head.innerHTML = '<base href="http://page.test/lab/">';
-      document.body.innerHTML = "<div id=a><div></div></div><div id=b><div></div></div>";
-      window.asked = [];
-      window.fetch = async (address) => {{ window.asked.push(String(address)); return {{ ok: true, json: async () => runs }}; }};
-      const part = (id, value) => {{
-        const made = {{ element: document.getElementById(id), props: {{ value }}, trigger: () => {{}} }};
-        made.watch = (_, changed) => {{ made.changed = changed; }};
-        return made;
-      }};
-      mountBeforehand(part("a", told));
-      window.guard = part("b", {{}});
-      mountGuard(window.guard);
-    }}"""  # noqa: E501
-    bare.goto("about:blank")
-    bare.evaluate(script, [TOLD, RUNS])
-    bare.wait_for_selector(".beforehand a")
-    assert bare.evaluate("window.asked") == ["http://page.test/lab/g/r.json"]
-    said = bare.locator(".beforehand li").all_inner_texts()
-    assert said == [
-        "A street “Is there a bus?” Objects by yolo11n, answers by Model-3B.",
-        "A room “Is there a cup?” Objects by rt-detr; masks only, no answer.",
-    ]
-    first = bare.locator(".beforehand a").first
-    assert first.get_attribute("href") == "http://page.test/lab/g/t/1.html"
-    assert "No answers." not in bare.locator(".beforehand").inner_text()
-    bare.evaluate("guard.props.value = { outside: true }; guard.changed()")
-    assert bare.locator(".beforehand").is_hidden()
-    bare.evaluate("guard.props.value = {}; guard.changed()")
-    assert bare.locator(".beforehand").is_visible()
-    bare.evaluate(script, [TOLD, RUNS[1:]])
-    bare.wait_for_selector(".beforehand a")
-    assert "No answers." in bare.locator(".beforehand").inner_text()
-    bare.evaluate(script, [{}, RUNS])
-    assert bare.locator(".beforehand").is_hidden()
-    assert bare.evaluate("window.asked") == []
 
 
 FOLD = STRINGS.with_name("fold.js")

@@ -28,15 +28,11 @@ def open_form(page):
 
 
 def run(page, question="Is there a dog in the video?"):
-    """Runs the form's clip; asks for the answer by a second click where it needs one."""
+    """Runs the form's clip."""
     open_form(page)
     page.fill("#question textarea", question)
     page.click("#run")
     page.wait_for_function(ENDED, arg=question)
-    if "masks only" in page.locator(".mv-badge").text_content():
-        open_form(page)
-        page.click("#answer")
-        page.wait_for_function(ENDED.replace("masks ||", "!masks &&"), arg=question)
 
 
 def upload(page, path):
@@ -53,14 +49,6 @@ def open_plot(page):
 
 def canvas_pixels(page):
     return page.evaluate("document.querySelector('.mv-canvas').toDataURL()")
-
-
-def test_an_answer_about_a_clip_that_the_form_lacks_is_not_asked_for(page):
-    page.wait_for_selector(".mv-token")
-    assert page.locator("#answer").count() == 0
-    # as where a saved run is open whose question is outside of what the model knows
-    page.locator(".mv-no-answer button", has_text="Answer anyway").evaluate("(b) => b.click()")
-    page.get_by_text("The form does not hold this clip. Upload it").wait_for()
 
 
 def test_first_paint_shows_an_example(page):
@@ -280,14 +268,13 @@ OF_TIME = re.compile(
 
 @pytest.mark.long
 def test_an_uploaded_picture_is_masked_and_answered_and_nothing_speaks_of_time(page, tmp_path):
-    """It is no drawing of the toy world, so masks come first, and an answer on request."""
     path = tmp_path / "street.png"
     drawn = np.linspace(40, 210, 480 * 320 * 3).reshape(320, 480, 3).astype(np.uint8)
     drawn[120:260, 60:200] = (200, 40, 30)
     Image.fromarray(drawn).save(path)
     upload(page, path)
-    page.wait_for_selector("#guard:visible")
-    assert page.locator("#run").inner_text() == "Detect and mask only"
+    page.locator("#knows").get_by_text("80 everyday things").wait_for()
+    assert page.locator("#run").inner_text() == "Run"
     assert page.locator(".strip-frame:visible").count() == 0
     run(page, "Is there a car?")
     assert page.locator(".mv-badge").is_visible()

@@ -9,7 +9,6 @@ import pytest
 
 from macd_studio.core.errors import Cancelled, DetectorError
 from macd_studio.core.objects import detect
-from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.system import fetching
 from macd_studio.core.types import Progress
 
@@ -125,12 +124,19 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
         get(url, tmp_path / "none" / "x.pt")
 
 
-def test_yolo_by_name_is_downloaded_by_its_hash_into_the_folder(tmp_path, monkeypatch):
+def test_yolo_by_name_is_downloaded_and_refused_where_it_is_no_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("macd_studio.core.system.hub._closed", threading.Event())
-    assert len(DETECTORS["yolo11n"].sha256) == 64
     with serving() as (url, _):
         monkeypatch.setattr(detect, "YOLO_RELEASE", url.rpartition("/")[0])
-        with pytest.raises(DetectorError, match="YOLO11n is another file"):
-            detect.load_detector("yolo11n")
-    assert not list(tmp_path.iterdir())
+        with pytest.raises(DetectorError, match=r"yolo11s\.pt cannot be loaded as YOLO weights"):
+            detect.load_detector("yolo11s")
+
+
+def test_yolo11n_needs_no_download(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yolo11n.pt").write_bytes(b"another file of that name, which is not looked at")
+    monkeypatch.setattr(detect, "_download", None)
+    assert detect.load_detector("yolo11n").labels[:2] == ("person", "bicycle")
+    assert detect.is_on_disk("yolo11n")
+    assert not detect.is_on_disk("yolo11s")

@@ -19,7 +19,7 @@ from macd_studio.core.traces.bundle import load, save
 from macd_studio.macd_ui.examples import SHIPPED, described
 from macd_studio.macd_ui.gallery import site
 from macd_studio.macd_ui.gallery.__main__ import main
-from macd_studio.macd_ui.gallery.routes import REAL, REAL_RUNS, routes, site_of
+from macd_studio.macd_ui.gallery.routes import REAL, routes, site_of
 from macd_studio.macd_ui.gallery.runs import (
     AGREE,
     DIFFER,
@@ -287,25 +287,6 @@ def test_what_cannot_be_read_is_tried_once_until_its_file_changes(folder, monkey
 def test_without_a_folder_the_app_shows_the_examples():
     assert site_of(ServerSettings()).places == (SHIPPED, REAL)
     assert Path(SHIPPED).is_dir()
-
-
-def test_real_clips_are_listed_for_visitors_those_with_real_answers_first(tmp_path):
-    """The picture that ships has real detections and no answer of a real model."""
-    trace = load(SHIPPED / "small.macd")
-    real = replace(trace, detector=replace(trace.detector, name="hub/yolo11n.pt"))
-    save(replace(real, backbone=replace(real.backbone, name="org/Model-3B")), tmp_path / "b.macd")
-    save(trace, tmp_path / "c.macd")  # objects of the embedded detector are no real ones
-    save(load(REAL / "bus.macd"), tmp_path / "a.macd")
-    visitor = app_of(tmp_path)
-    listed = visitor.get(f"/gallery/{REAL_RUNS}").json()
-    told = [(run["detector"], run["backbone"], run["answered"]) for run in listed]
-    assert told == [("yolo11n.pt", "Model-3B", True), ("yolo11n_fused.pt", "toyworld", False)]
-    for run in listed:
-        assert visitor.get(f"/gallery/{run['address']}").status_code == 200
-        assert visitor.get(f"/gallery/{run['picture']}").content[8:12] == b"WEBP"
-    shipped = load(REAL / "bus.macd")
-    assert {track.label for track in shipped.tracks} == {"bus", "person"}
-    assert not shipped.answers
 
 
 def test_a_picture_of_the_index_shows_where_faint_objects_are():
