@@ -27,6 +27,7 @@ from bench import space_pages
 from bench.server import FLAGS, ROOT
 from bench.space import HOST, WAIT_S, Space, StartError, free_port, leave_network
 from bench.space_pages import open_form, run
+from macd_studio.macd_ui.settings import EMBEDDED_BACKBONES
 
 PORT = 7860
 PAINTED = "the shipped trace is painted"
@@ -266,7 +267,7 @@ def check_public(page: Page, report: Report) -> None:
     with report.step("only the listed backbones are offered") as tell:
         choices = [value for _, value in parts[number]["choices"]]
         tell(", ".join(choices))
-        assert choices == ["toyworld"], choices
+        assert choices == list(EMBEDDED_BACKBONES), choices
         assert not parts[number].get("allow_custom_value"), "any other name can be typed"
     events = {d["id"]: d for d in config["dependencies"]}
 
@@ -361,6 +362,16 @@ def check_files(page: Page, space: Space, report: Report) -> None:
         page.wait_for_function("document.querySelector('#differs').innerText.includes('own clip')")
         run(page, "Is there a cup in the video?")
         page.wait_for_function("!document.querySelector('#differs').innerText.trim()")
+    camera = space.folder / "camera.mp4"
+    shutil.copy(ROOT / "assets" / "examples" / "classroom.mp4", camera)
+    with report.step("an uploaded clip of a camera is found and answered") as tell:
+        open_form(page)
+        page.set_input_files("#video input[type=file]", camera)
+        page.locator("#knows").get_by_text("80 everyday things").wait_for()
+        run(page, "Is there a person in the video?")
+        names = page.locator(".mv-object").all_inner_texts()
+        assert any("person" in name for name in names), names
+        tell(page.locator(".mv-strip[data-method=macd]").inner_text())
     saved = {}
     for button, name in (("#save", "trace"), ("#export", "page")):
         with report.step(f"the {name} is saved as a file") as tell:
