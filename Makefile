@@ -161,6 +161,7 @@ everyday: $(VENV)/.ready
 	$(BIN)/python -m everyday.train --out runs/everyday --steps 600 --rate 1.3e-3 --seed 8 \
 	  --continue-from runs/everyday/first/checkpoint.pt
 	$(BIN)/python -m everyday.export runs/everyday/checkpoint.pt
+	$(BIN)/python -m everyday.examples
 	cat runs/everyday/first/log.jsonl runs/everyday/log.jsonl > docs/training/everyday.jsonl
 
 # SEEDS="124" for one

@@ -363,7 +363,7 @@ def check_files(page: Page, space: Space, report: Report) -> None:
         run(page, "Is there a cup in the video?")
         page.wait_for_function("!document.querySelector('#differs').innerText.trim()")
     camera = space.folder / "camera.mp4"
-    shutil.copy(ROOT / "assets" / "examples" / "classroom.mp4", camera)
+    shutil.copy(ROOT / "assets" / "everyday" / "examples" / "classroom.mp4", camera)
     with report.step("an uploaded clip of a camera is found and answered") as tell:
         open_form(page)
         page.set_input_files("#video input[type=file]", camera)

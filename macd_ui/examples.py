@@ -23,6 +23,8 @@ from macd_studio.macd_ui.chosen import Search, search_of
 
 log = logging.getLogger(__name__)
 SHIPPED = assets() / "examples"
+OF_CAMERA = assets() / "everyday" / "examples"
+"""Folders of the drawn examples, and of those of a camera."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Example:
     answer: str = ""
     tries: int = 0
     search: Search | None = None
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is one of the drawn ones that ship."""
+        return self.video.parent == SHIPPED
 
     @property
     def message(self) -> str:
@@ -67,7 +74,7 @@ class Example:
         return f"?example={quote(self.name)}"
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _loaded(path: Path, _changed: int) -> Trace:
     """Every tab opens with the first example, and a trace is never changed in place."""
     return load(path)
@@ -76,7 +83,7 @@ def _loaded(path: Path, _changed: int) -> Trace:
 def examples() -> list[Example]:
     """Shipped ones first; a folder without a readable index adds nothing."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
-    folders = [SHIPPED, *([Path(extra)] if extra else [])]
+    folders = [SHIPPED, OF_CAMERA, *([Path(extra)] if extra else [])]
     return [e for folder in folders for e in examples_in(folder)]
 
 

@@ -111,7 +111,7 @@ class AskPanel:
             padding=False,
         )
         self.examples = gr.Dropdown(
-            choices=[(e.title, i) for i, e in enumerate(examples)],
+            choices=_listed_examples(examples),
             value=None if first is None else examples.index(first),
             label=sentences.EXAMPLE,
             elem_id="example",
@@ -208,6 +208,12 @@ class AskPanel:
             "counterpart": counterpart,
             "words": self.words,
         }
+
+
+def _listed_examples(examples: list[Example]) -> list[tuple[str, int]]:
+    """Clips of a camera first; then those that are drawn, and say so."""
+    order = sorted(range(len(examples)), key=lambda i: examples[i].is_drawn)
+    return [(sentences.example_title(examples[i].title, examples[i].is_drawn), i) for i in order]
 
 
 def _file(label: str, kinds: list[str], name: str) -> gr.File:

@@ -22,8 +22,8 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 FILE = "docs/verified.md"
-ALL = ("core", "evals", "macd_studio", "macd_ui", "ratings", "toyworld", "viewer", "assets",
-       "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
+ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toyworld", "viewer",
+       "assets", "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
 """What nearly every check depends on; of the tests, what they share."""
 BUILD = ("setup.py", "pyproject.toml", "locks")
 RESULTS = "bench/results"
@@ -35,8 +35,8 @@ ELSEWHERE = (
 """Tests that need another environment, and are left out of every part."""
 PARTS: dict[str, tuple[str, ...]] = {
     "packages": ("tests/test_packaging.py",),
-    "small": ("tests/test_*.py", "tests/bench", "tests/fuzz", "tests/toyworld", "tests/viewer",
-              "macd_studio"),
+    "small": ("tests/test_*.py", "tests/bench", "tests/fuzz", "tests/toyworld", "tests/everyday",
+              "tests/viewer", "macd_studio"),
     "core-clips": ("tests/core/test_video*.py", "tests/core/test_zoo*.py",
                    "tests/core/test_fetch_file.py", "tests/core/test_pictures.py"),
     "core": ("tests/core",),

@@ -52,7 +52,7 @@ from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOp
 from macd_studio.core.checkpoint.adapter import CONFIG, check_adapter, find_adapter
 from macd_studio.core.checkpoint.files import INDEX, SINGLE, shards
 from macd_studio.core.checkpoint.reading import check_files, names_in, read_checkpoint
-from macd_studio.core.embedded import DRAWN, EMBEDDED, SHIPPED
+from macd_studio.core.embedded import DRAWN, EMBEDDED, EVERYDAY, SHIPPED
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
@@ -93,6 +93,13 @@ TOYWORLD_DOMAIN = (
     "the embedded backbone knows only the drawn toy world: 16 emoji objects, 5 scenes, 8 frames;"
     " what it says about any other video means nothing"
 )
+
+EVERYDAY_DOMAIN = (
+    "this clip is drawn, and the model everyday was trained on what a detector sees in pictures of"
+    " a camera: what it says about drawings means little; toyworld knows them"
+)
+DOMAINS = {EMBEDDED: (TOYWORLD_DOMAIN, DRAWN), EVERYDAY: (EVERYDAY_DOMAIN, "")}
+"""Embedded backbone → what is said of a clip of another kind, and the title of those of its own."""
 
 
 @dataclass(frozen=True)
@@ -342,8 +349,8 @@ def load_backbone(
         device=where.type,
         dtype=str(numbers).removeprefix("torch."),
         revision="" if source.local else Path(folder).name,
-        domain=TOYWORLD_DOMAIN if name == EMBEDDED else "",
-        domain_title=DRAWN if name == EMBEDDED else "",
+        domain=DOMAINS.get(name, ("", ""))[0],
+        domain_title=DOMAINS.get(name, ("", ""))[1],
         weights_hash=read.weights_hash,
         adapter=read.adapter,
     )

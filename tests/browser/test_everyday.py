@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def portrait(tmp_path_factory):
     """The middle of a real clip, higher than wide and large, as a phone records it."""
     path = tmp_path_factory.mktemp("phone") / "VID_20261127.mp4"
-    with av.open(str(assets() / "examples" / "classroom.mp4")) as source:
+    with av.open(str(assets() / "everyday" / "examples" / "classroom.mp4")) as source:
         shown = [f.to_ndarray(format="rgb24")[:, 0:152] for f in source.decode(video=0)][::2]
     with av.open(str(path), "w") as target:
         stream = target.add_stream("libx264", rate=8)

@@ -43,7 +43,7 @@ def lm():
 def clip():
     """Four frames of a real clip with people and chairs."""
     options = VideoOptions(frames=4, dense_fps=2.0)
-    return read_clip(assets() / "examples" / "classroom.mp4", options)
+    return read_clip(assets() / "everyday" / "examples" / "classroom.mp4", options)
 
 
 def pictures_of(lm, clip):
