@@ -149,13 +149,14 @@ def run_call(
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
         spec = RunSpec(question, options, methods)
-        planned = work_of_spec(spec)
+        planned = work_of_spec(spec.for_clip(""))
         _wait(
             stack.enter_context(store.admission_queue.enter(store.estimator.total(planned))),
             stopped,
         )
         reader = store.readers.slot(session.visitor, stopped)
         clip = read_beside(video, options.video, stopped, reader, store.read_limits)
+        spec = spec.for_clip(clip.title)
         work = work_of(clip, spec)
         ticket = stack.enter_context(store.device_queue.enter(store.estimator.total(work)))
         _wait(ticket, stopped)
