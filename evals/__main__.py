@@ -121,10 +121,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument(
-        "--backbone", help="default: toyworld for drawn clips, everyday for files of others"
+        "--backbone",
+        default=AUTO,
+        help="default: toyworld for drawn clips, everyday for files of others",
     )
     add_weights(run)
-    run.add_argument("--detector", help="default: toyworld, or yolo11n")
+    run.add_argument("--detector", default=AUTO, help="default: toyworld, or yolo11n")
     run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
     add_engine_flags(run)
@@ -163,8 +165,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     title = "" if args.benchmark in FILES else DRAWN
-    args.backbone = backbone_for(args.backbone or AUTO, title)
-    args.detector = detector_for(args.detector or AUTO, title)
+    args.backbone = backbone_for(args.backbone, title)
+    args.detector = detector_for(args.detector, title)
     if args.benchmark in FILES:
         return files_command.run(args)
     files_command.refuse_flags(args)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 import torchvision
@@ -21,6 +22,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.yolo11 import Yolo11n
 
 CLASSES = (
@@ -119,12 +121,11 @@ def find_peaks(logits: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
     overlap = torchvision.ops.box_iou(boxes, boxes)
     same = label[:, None] == label
     hides = ((overlap > SAME_CLASS) & same) | (overlap > ANY_CLASS)
-    hides = hides.cpu()
-    kept = (best > FLOOR).cpu()
+    hidden, kept = to_host(hides), to_host(best > FLOOR).copy()
     for i in range(len(kept)):
         if kept[i]:
-            kept[i + 1 :] &= ~hides[i, i + 1 :]
-    order = kept.nonzero()[:PEAKS, 0].to(surest.device)
+            kept[i + 1 :] &= ~hidden[i, i + 1 :]
+    order = torch.from_numpy(np.flatnonzero(kept)[:PEAKS]).to(surest.device)
     index = surest.new_zeros(PEAKS)
     index[: len(order)] = surest[order]
     return index, torch.arange(PEAKS, device=surest.device) < len(order)

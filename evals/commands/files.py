@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from macd_studio.core.embedded import backbone_for, detector_for
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, Fit, RunOptions
@@ -88,6 +89,7 @@ def check(args: argparse.Namespace) -> None:
         rule.read(getattr(args, name), f"--{name.replace('_', '-')}")
     if args.frames is not None and args.sample_fps is not None:
         raise OptionError("--frames and --sample-fps exclude each other", "Give one of them")
+    args.backbone, args.detector = backbone_for(args.backbone, ""), detector_for(args.detector, "")
     check_detector(args.detector)
     check_engine_flags(args)
 

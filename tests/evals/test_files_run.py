@@ -72,7 +72,7 @@ def test_a_run_writes_what_it_was_computed_from(finished, data, capsys):
     assert len({c.source[2] for c in protocol.clips}) == len(protocol.clips) == 3
     assert {i.cluster for i in protocol.items} == {c.key for c in protocol.clips}
     (model,) = protocol.models
-    assert (model["name"], model["dtype"]) == ("toyworld", "float32")
+    assert (model["name"], model["dtype"]) == ("everyday", "float32")
     assert all(model[role] for role in ("processor", "tokenizer", "template", "weights"))
     assert {name for name, *_ in protocol.benchmark["files"]} == {
         f"questions/{split}_questions.json" for split in ("entire", "misleading", "interleave")
@@ -314,7 +314,7 @@ def test_the_content_of_a_report_is_that_of_its_setting(finished, data):
 def _setting(name, data):
     video = VideoOptions(frames=4, fit="native")
     options = RunOptions(video=video, decode=DecodeOptions(max_tokens=32))
-    return Setting(name, options, data=str(data))
+    return Setting(name, options, "everyday", "yolo11n", data=str(data))
 
 
 @pytest.mark.long

@@ -40,10 +40,12 @@ ROOT = Path(__file__).parents[2]
 ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
 """Functions that handlers call when their turn on the device has come."""
 MODULES = (
-    "actions", "api", "changes", "chosen", "clips", "fetching", "files", "forms", "handlers",
+    "actions", "api", "changes", "chosen", "clips", "files", "forms", "handlers",
     "jobs", "questions", "random_clips", "runs", "session_view", "traces",
 )  # fmt: skip
 """Whatever handles an event or a download, in macd_ui."""
+NAMES = "macd_studio.core.embedded"
+"""Names of models, and which of two: nothing there computes."""
 SOURCES = ("macd_studio.core", "macd_studio.viewer", "macd_studio.toyworld")
 
 
@@ -52,6 +54,8 @@ def called(source):
     tree, names = ast.parse(source), {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(SOURCES):
+            if node.module == NAMES:
+                continue
             place = node.module.removeprefix("macd_studio.")
             names |= {one.asname or one.name: f"{place}.{one.name}" for one in node.names}
     found = set()

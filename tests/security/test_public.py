@@ -39,9 +39,9 @@ def test_where_it_is_public():
     assert (space.public, space.space, space.host) == (True, True, "0.0.0.0")
     assert space.allows_host("a-b.hf.space")
     assert not space.allows_host("a-c.hf.space")
-    assert space.backbones == ("toyworld",)
-    assert settings("--public", MACD_BACKBONES="x/y, z").backbones == ("toyworld", "x/y", "z")
-    assert settings("--backbone", "x/y").backbones == ("toyworld", "x/y")
+    assert space.backbones == ("auto", "toyworld", "everyday")
+    assert settings("--public", MACD_BACKBONES="x/y, z").backbones[3:] == ("x/y", "z")
+    assert settings("--backbone", "x/y").backbones[3:] == ("x/y",)
 
 
 def test_serving_others_without_it_is_warned_of():
@@ -78,7 +78,7 @@ def test_no_loopback(host):
     assert not is_loopback(host)
 
 
-NAMES = ["/etc/passwd", "missing.pt", "https://example.com/x.pt", "someone/model", "yolo11n",
+NAMES = ["/etc/passwd", "missing.pt", "https://example.com/x.pt", "someone/model", "yolo11s",
          "../app.py", "", "toyworld\n", "x" * 5000]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_nothing_of_a_visitor_is_opened_as_a_model(public, tmp_path, field):
         out = words(visitor.send("run", video=clip(visitor), question="is it?", **{field: name}))
         if name.strip() in ("", "toyworld"):
             continue
-        assert not [n for n in loads if n != "toyworld"], name
+        assert not [n for n in loads if n not in ("toyworld", "everyday")], name
         told.add("not offer" in out or "Value" in out or "a type or a value" in out)
     assert told == {True}
     public.models.backbone = lambda *_: public.lm

@@ -76,7 +76,7 @@ def test_secrets_leave_in_no_message(store):
 def test_a_program_cannot_use_the_pages_events(store):
     program = Visitor(store.url, cookies=False)
     before = set(store.sessions._by_key)
-    for name in ("run", "choose", "visit", "upload", "change", "answer", "reopen"):
+    for name in ("run", "choose", "visit", "upload", "change", "reopen"):
         kind, told = program.call(name, *program.data(name))
         assert kind == "error", name
         assert "needs its cookie" in told["error"], name
