@@ -120,10 +120,6 @@ COMPUTED: tuple[Computed, ...] = (
          "core.validation.shown", "core.backbones.remote_address.is_remote"),
         "options and methods", "20,000 unknown options, which are refused", 2, 0.02, BY_SIZE,
     ),
-    Computed(
-        ("core.system.cache.run_in_thread",), "fetching a model", "none: not on a public server",
-        0, 0, "only where a visitor may download; Stop and a closed tab end it",
-    ),
 )  # fmt: skip
 """In the order of the table."""
 DEVICE: tuple[Computed, ...] = (
