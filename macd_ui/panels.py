@@ -211,9 +211,9 @@ class AskPanel:
 
 
 def _listed_examples(examples: list[Example]) -> list[tuple[str, int]]:
-    """Clips of a camera first; then those that are drawn, and say so."""
+    """Titles with their numbers: clips of a camera first, then those that are drawn."""
     order = sorted(range(len(examples)), key=lambda i: examples[i].is_drawn)
-    return [(sentences.example_title(examples[i].title, examples[i].is_drawn), i) for i in order]
+    return [(examples[i].title, i) for i in order]
 
 
 def _file(label: str, kinds: list[str], name: str) -> gr.File:

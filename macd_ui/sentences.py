@@ -266,11 +266,6 @@ def shortened(question: str) -> str:
     return text if len(text) <= LONGEST_QUESTION else text[: LONGEST_QUESTION - 1] + "…"
 
 
-def example_title(title: str, drawn: bool) -> str:
-    """An example in the list."""
-    return f"Drawn, with known truth: {title}" if drawn else title
-
-
 def example_message(title: str, truth: str, tries: int) -> str:
     """What is said of an example when it is opened, with how it was chosen.
 

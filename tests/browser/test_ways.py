@@ -145,7 +145,8 @@ CHOSEN = """([question, title]) => document.querySelector('.mv-question').textCo
 
 def choose(page, index):
     page.locator("#example input").click()
-    page.locator("[role=option]").nth(index).click()
+    title = examples()[index].title
+    page.locator("[role=option]").filter(has_text=title).first.click()
     page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
 
 

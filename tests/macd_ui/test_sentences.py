@@ -88,8 +88,6 @@ CASES = [
     (say.chosen_from(replace(SEARCH, masks=(("x", 3, 200), ("y", 4, 9)))),
      f"{TOLD} Here 3 of 200 x masks and 4 of 9 y masks do."),
     (say.example_message("A", "B.", 0), "A. B."),
-    (say.example_title("A", False), "A"),
-    (say.example_title("A", True), "Drawn, with known truth: A"),
     (say.example_message("A", "B.", 1200), f"{DRAWN} 1,200 of the clips drawn for it."),
     (say.model_facts(2.5, 6.04, 16.2, "MIT", 5, "D"),
      "2.5 B parameters · needs 6.0 of 16 GB of memory · MIT · first run downloads 5 GB."
