@@ -1,0 +1,36 @@
+"""The table of real clips follows from its committed rows, and its counts from their definition."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from macd_studio.evals.studies.real_clips import balanced, constant_of, is_correct, table_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def committed():
+    lines = (DOCS / "everyday-results" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_document_holds_the_table_of_the_rows():
+    told = (DOCS / "everyday.md").read_text(encoding="utf-8")
+    table = told.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
+    assert table == table_of(committed())
+
+
+def test_every_clip_has_its_source():
+    clips = json.loads((DOCS / "everyday-results" / "clips.json").read_text(encoding="utf-8"))
+    assert {row["clip"] for row in committed()} == {clip["name"] for clip in clips}
+    assert all(len(clip["sha256"]) == 64 and clip["source"] for clip in clips)
+
+
+def test_yes_and_no_count_the_same():
+    rows = [{"clip": str(i), "answer": "yes", "said": "yes"} for i in range(3)]
+    rows += [{"clip": "9", "answer": "no", "said": s} for s in ("yes", "no")]
+    assert balanced(rows, "said")[0] == pytest.approx(0.75)
+    assert constant_of(rows) == "yes"
+    assert is_correct({"answer": "couch", "also": ["chair"]}, "A chair.")
+    assert not is_correct({"answer": "couch"}, "chair")
