@@ -95,10 +95,10 @@ def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
     """Every question with what was answered to it."""
     import torch
 
+    from macd_studio.core.backbones.everyday import CLASSES
     from macd_studio.core.media.video import read_clip
     from macd_studio.core.objects.detect import load_detector
     from macd_studio.core.options import DetectOptions, RunOptions
-    from macd_studio.everyday.language import CLASSES
     from macd_studio.everyday.language import nouns as nouns_of
 
     nouns = {w: c for c in CLASSES for n in nouns_of(c) for w in (n.singular, n.plural)}
