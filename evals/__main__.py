@@ -164,11 +164,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    title = "" if args.benchmark in FILES else DRAWN
-    args.backbone = backbone_for(args.backbone, title)
-    args.detector = detector_for(args.detector, title)
     if args.benchmark in FILES:
         return files_command.run(args)
+    args.backbone = backbone_for(args.backbone, DRAWN)
+    args.detector = detector_for(args.detector, DRAWN)
     files_command.refuse_flags(args)
     n, split = args.n, args.split
     if args.quick:
