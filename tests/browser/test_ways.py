@@ -141,6 +141,12 @@ CHOSEN = """([question, title]) => document.querySelector('.mv-question').textCo
   && document.querySelector('#example input').value === title
   && document.querySelector('.mv-about').textContent.startsWith(title)"""
 """An example is on show, with the form that asks for it and what is said of it."""
+STAYS = f"""(wanted) => {{
+  if (!({CHOSEN})(wanted)) window.heldSince = null;
+  else window.heldSince ??= performance.now();
+  return window.heldSince !== null && performance.now() - window.heldSince > 3000;
+}}"""
+"""It has been on show for a while: nothing that was on its way replaced it."""
 
 
 def choose(page, index):
@@ -165,9 +171,8 @@ def test_back_and_forward_lead_from_one_chosen_run_to_the_next(page):
     page.go_back()
     page.go_back()
     page.go_forward()
-    page.wait_for_function(CHOSEN, arg=[examples()[1].question, examples()[1].title])
-    page.wait_for_timeout(1500)
-    assert page.evaluate(CHOSEN, [examples()[1].question, examples()[1].title])
+    wanted = [examples()[1].question, examples()[1].title]
+    page.wait_for_function(STAYS, arg=wanted)
     assert f"#run={identity(examples()[1].load_trace())}" in page.url
     assert page.locator(".mv-token").count() > 0
     assert page.locator("#open-error").is_hidden()
