@@ -21,8 +21,8 @@ from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
-from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
 from macd_studio.core.text.question import clean_question

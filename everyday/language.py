@@ -180,7 +180,8 @@ _COLOUR = (
     "what is the color of {the} in {v}?", "what's the colour of {the}?",
 )  # fmt: skip
 _WHERE = (
-    "where is {the}?", "where in {v} is {the}?", "where is {the} in {v}?", "where's {the}?",
+    "where is {the}?", "where is {the} most of the time?", "where in {v} is {the}?",
+    "where is {the} in {v}?", "where's {the}?",
     "on which side is {the}?", "where can {the} be seen?", "which side of {v} is {the} on?",
     "in which part of {v} is {the}?", "where do you see {the}?", "on which side of {v} is {the}?",
 )  # fmt: skip
@@ -197,17 +198,21 @@ _RELATION = (
     "is {the} {r} {other} in {v}?",
     "in {v}, is {the} {r} {other}?",
 )
+_VERBS = {"move": "moving", "go": "going", "walk": "walking", "run": "running",
+          "drive": "driving", "fly": "flying", "swim": "swimming", "roll": "rolling",
+          "jump": "jumping", "ride": "riding", "travel": "travelling"}  # fmt: skip
 _MOVES = (
-    "does {the} move?", "is {the} moving?", "does {the} move in {v}?", "is {the} in motion?",
-    "do you see {the} move?", "does {the} change its place?", "is {the} moving in {v}?",
+    "{does} {the} {m}?", "{is} {the} {ing}?", "{does} {the} {m} in {v}?", "{is} {the} in motion?",
+    "do you see {the} {m}?", "{does} {the} change place?", "{is} {the} {ing} in {v}?",
+    "{does} {the} {m} around?", "{is} {the} {ing} around?",
 )  # fmt: skip
-_STANDS = ("does {the} stand still?", "is {the} still?", "is {the} standing still?",
-           "does {the} stay in place?", "is {the} stationary?")  # fmt: skip
+_STANDS = ("{does} {the} stand still?", "{is} {the} still?", "{is} {the} standing still?",
+           "{does} {the} stay in place?", "{is} {the} stationary?")  # fmt: skip
 _WAY = (
-    "which way does {the} move?", "which way is {the} moving?", "where does {the} move to?",
-    "in which direction does {the} move?", "which direction is {the} moving?",
-    "in what direction is {the} moving?", "which way does {the} go?", "where is {the} going?",
-    "where is {the} heading?", "which way is {the} going?",
+    "which way {does} {the} {m}?", "which way {is} {the} {ing}?", "where {does} {the} {m} to?",
+    "in which direction {does} {the} {m}?", "which direction {is} {the} {ing}?",
+    "in what direction {is} {the} {ing}?", "what direction {does} {the} {m}?",
+    "where {is} {the} {ing}?", "where {is} {the} heading?", "which way {is} {the} heading?",
 )  # fmt: skip
 _ENTERS = ("does {a} enter {v}?", "does {a} come into {v}?", "does {a} enter?",
            "does {a} come into view?", "does {the} enter {v}?", "does {a} walk into {v}?",
@@ -277,14 +282,23 @@ def ask_relation(rng: np.random.Generator, one: Noun, relation: str, other: Noun
     return _fill(rng, _RELATION, the=one.definite, r=words, other=other.definite)
 
 
-def ask_moves(rng: np.random.Generator, noun: Noun, still: bool = False) -> str:
-    """Whether it moves, or whether it stands still."""
-    return _fill(rng, _STANDS if still else _MOVES, the=noun.definite)
+def _of_movement(rng: np.random.Generator, noun: Noun, many: bool) -> dict[str, str]:
+    """What fills a question about movement: of one thing, or of all."""
+    verb = choose(rng, list(_VERBS)) if rng.random() < 0.4 else "move"
+    words = {"m": verb, "ing": _VERBS[verb]}
+    if many:
+        return words | {"does": "do", "is": "are", "the": f"the {noun.plural}"}
+    return words | {"does": "does", "is": "is", "the": noun.definite}
 
 
-def ask_way(rng: np.random.Generator, noun: Noun) -> str:
-    """Which way it moves."""
-    return _fill(rng, _WAY, the=noun.definite)
+def ask_moves(rng: np.random.Generator, noun: Noun, many: bool, still: bool = False) -> str:
+    """Whether it moves, or whether it stands still; of many: whether they do."""
+    return _fill(rng, _STANDS if still else _MOVES, **_of_movement(rng, noun, many))
+
+
+def ask_way(rng: np.random.Generator, noun: Noun, many: bool) -> str:
+    """Which way it moves, or they move."""
+    return _fill(rng, _WAY, **_of_movement(rng, noun, many))
 
 
 def ask_enters(rng: np.random.Generator, noun: Noun, leaves: bool = False) -> str:
@@ -319,11 +333,12 @@ def _all_texts() -> list[str]:
         *_EXISTS_ONE, *_EXISTS_MANY, *_WHICH, *_COUNT, *_COLOUR, *_WHERE, *_RELATION, *_MOVES,
         *_STANDS, *_WAY, *_ENTERS, *_LEAVES, *_ORDER, *_DESCRIBE, *_THE_VIDEO,
     ]  # fmt: skip
-    names = "a s v k the r other".split()
+    names = "a s v k the r other does is m ing".split()
     plain = [t.format(**dict.fromkeys(names, "")) for t in templates]
     kinds = [word for words, _ in KINDS.values() for word in words]
     return [
-        *plain, *(w for ws in RELATIONS.values() for w in ws), *kinds,
+        *plain, *_VERBS, *_VERBS.values(), "does do is are",
+        *(w for ws in RELATIONS.values() for w in ws), *kinds,
         *(f"{kind}s" for kind in KINDS), *NUMBERS, NONE, NOTHING, STILL, *WAYS, *SIDES, *COLOURS,
         "yes no a an the some any user assistant system , . ? ! ' and or please answer with single"
         " word phrase using question shortly only maybe six seven eight nine ten",

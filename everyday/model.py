@@ -23,6 +23,7 @@ from macd_studio.core.backbones.everyday import (
     PeakTokens,
     Yolo11TowerConfig,
     evidence_of,
+    places_in,
 )
 from macd_studio.everyday.language import (
     END,
@@ -34,8 +35,8 @@ from macd_studio.everyday.language import (
     build_tokenizer,
     nouns,
 )
+from macd_studio.everyday.looks import Seen
 from macd_studio.everyday.questions import Asked
-from macd_studio.everyday.scenes import Seen
 
 FRAMES = 8
 POOL = 2
@@ -83,6 +84,9 @@ def config(width: int = 192, layers: int = 6, heads: int = 4) -> LlavaNextVideoC
 MATCHING, SLOW = (0, 1), 14
 """Layers that begin with heads which match words with cells, and the first of the rotary pairs
 that hardly turn over a whole prompt: what these heads compare lies there."""
+LATE, EARLY, TURN = 1, 2, 10
+"""Heads of the second of these layers which prefer late and early frames, and their rotary pair,
+which turns half over a prompt of eight frames."""
 
 
 @torch.no_grad()
@@ -91,7 +95,8 @@ def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
 
     Matching a word with what is seen is slow to be learned from nothing. So words of one class
     begin alike, classes of one kind share a part, nouns a mark and peaks another, and heads of the
-    first layers compare words with cells; all of it is trained on.
+    first layers compare words with cells. A peak says its place in the words for it, and two heads
+    subtract what is seen early from what is seen late. All of it is trained on.
     """
     cfg = config(**size)
     model = LlavaNextVideoForConditionalGeneration(cfg)
@@ -121,6 +126,7 @@ def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
     tokens.cell -= 0.7 / POOL**2 * seen
     nn.init.normal_(tokens.outer.weight, 0, 0.02)
     tokens.outer.bias.copy_(1.4 * seen)
+    _say_places(tokens, {word: table[one(word)] for word in PLACE_WORDS})
     table[one(START)] = seen + 0.3 * table[one(START)]
     projector = model.model.multi_modal_projector
     for linear, gain in ((projector.linear_1, POOL**2), (projector.linear_2, 1.0)):
@@ -133,9 +139,44 @@ def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
         attention.o_proj.weight.copy_(0.5 * attention.v_proj.weight.T)
         if number in MATCHING:
             _match(attention, noun, seen)
+        if number == MATCHING[-1] and cfg.text_config.num_attention_heads > EARLY + 1:
+            _subtract(attention, noun, seen, table[[one(word) for word in PLACE_WORDS]])
     decoder.norm.weight.fill_(0.3)
     model.model.vision_tower.network.requires_grad_(False)
     return model
+
+
+PLACE_WORDS = ("left", "right", "middle", "up", "above", "down", "below", "towards", "away")
+
+
+def _say_places(tokens: PeakTokens, words: dict[str, Tensor]) -> None:
+    """Makes the place of a peak begin as the words for it: cosines of its middle, and its size."""
+    tokens.place.weight.normal_(0, 0.01)
+    tokens.place.bias.zero_()
+    x, y, wide, high = tokens.place.weight.T.unflatten(
+        0, (4, -1)
+    )  # of each: itself, sines, cosines
+    once, twice = 5, 6  # cosines of half a turn over the picture, and of a whole one
+    x[once] += words["left"] - words["right"]
+    x[twice] -= 0.7 * words["middle"]
+    y[once] += 0.7 * (words["up"] + words["above"] - words["down"] - words["below"])
+    for side in (wide, high):
+        side[0] += words["towards"] - words["away"]
+
+
+def _subtract(attention: Any, noun: Tensor, seen: Tensor, words: Tensor) -> None:
+    """Makes two matching heads prefer late and early frames; the second counts with a minus."""
+    size = attention.head_dim
+    rows = [slice(head * size, (head + 1) * size) for head in (LATE, EARLY)]
+    values = torch.randn(size, len(seen))
+    values[: len(words)] = words
+    values = torch.linalg.qr(values.T)[0].T
+    written = torch.linalg.qr(torch.randn(len(seen), size))[0]
+    for sign, own in zip((1, -1), rows, strict=True):
+        attention.v_proj.weight[own] = values
+        attention.o_proj.weight[:, own] = sign * written
+        attention.k_proj.weight[own.start + TURN] = 0.35 * seen
+        attention.q_proj.weight[own.start + TURN] = sign * 0.5 * noun
 
 
 def _match(attention: Any, noun: Tensor, seen: Tensor) -> None:
@@ -157,14 +198,15 @@ def _match(attention: Any, noun: Tensor, seen: Tensor) -> None:
 class Batch:
     """Clips of T frames as the tower sees them, and questions packed behind each.
 
-    logits (B, T, P, 80), boxes (B, T, P, 4), colours (B, T, P, 11), means (B, T, cells², 3) are
-    those of `Seen`; of the packed tokens each field is (B, L).
+    logits (B, T, P, 80), boxes (B, T, P, 4), colours (B, T, P, 11), means (B, T, cells², 3),
+    content (B, 4) are those of `Seen`; of the packed tokens each field is (B, L).
     """
 
     logits: Tensor
     boxes: Tensor
     colours: Tensor
     means: Tensor
+    content: Tensor
     kept: Tensor
     """(B, K), tokens of the video that are read."""
     ids: Tensor
@@ -217,7 +259,7 @@ class Packer:
         for i, fill in enumerate((0, -1, 0, False, False, -1)):
             columns.append(torch.tensor([list(r[i]) + [fill] * (length - len(r[i])) for r in rows]))
         arrays = [np.stack([getattr(s, n) for s in seen]) for n in
-                  ("logits", "boxes", "colours", "means")]  # fmt: skip
+                  ("logits", "boxes", "colours", "means", "content")]  # fmt: skip
         kept = _kept(arrays[0], arrays[1], rng, empty)
         tensors = [torch.from_numpy(a) for a in arrays]
         return Batch(*tensors, torch.from_numpy(kept), *columns)
@@ -263,7 +305,9 @@ def video_tokens(model: nn.Module, batch: Batch) -> Tensor:
     logits, boxes, colours, means = flat
     best = logits.amax(-1, keepdim=True)
     there = best > -20
-    peaks = Peaks(evidence_of(logits, best) * there, boxes * there, colours * there, best[..., 0])
+    places = places_in(boxes, batch.content.repeat_interleave(frames, 0))
+    peaks = Peaks(evidence_of(logits, best) * there, boxes * there, places * there,
+                  colours * there, best[..., 0])  # fmt: skip
     fine = model.model.vision_tower.tokens(peaks, means)
     pooled = model.model.multi_modal_projector(model.model.vision_resampler(fine))
     return pooled.reshape(b, frames * EACH, -1)

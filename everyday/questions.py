@@ -17,8 +17,8 @@ Qa = tuple[str, str]
 P_DOUBT = 0.01
 """Share of the yes-no questions with the wrong answer, which keeps margins finite."""
 SHARES = {
-    "exists": 0.28, "kind": 0.03, "which": 0.1, "count": 0.12, "colour": 0.12, "where": 0.08,
-    "relation": 0.07, "moves": 0.07, "way": 0.07, "enters": 0.04, "order": 0.03, "describe": 0.03,
+    "exists": 0.22, "kind": 0.03, "which": 0.11, "count": 0.12, "colour": 0.09, "where": 0.11,
+    "relation": 0.06, "moves": 0.09, "way": 0.09, "enters": 0.04, "order": 0.02, "describe": 0.02,
 }  # fmt: skip
 """How often each kind of question is asked; one that the clip gives no truth for is drawn again."""
 
@@ -209,28 +209,47 @@ def relation_of(scene: Scene, one: np.ndarray, other: np.ndarray, relation: str)
     return None if abs(lower) < 0.04 else bool(lower > 0)
 
 
+P_TURNING = 0.4
+"""How often a question about movement is asked of a camera that turns, where it could be."""
+
+
+def _movers(scene: Scene, rng: np.random.Generator) -> list[Thing]:
+    """All things of a class of which it can be said whether they move; empty where of none."""
+    if scene.frames < 3 or not (scene.steady or rng.random() < P_TURNING):
+        return []
+    hidden = {t.label for t in scene.things if t.hidden}
+    groups = [ts for c, ts in scene.present().items()
+              if c not in hidden and all(t.seen and t.there.sum() > 2 for t in ts)]  # fmt: skip
+    if not groups:
+        return []
+    moving = [ts for ts in groups if any(t.moves for t in ts)]
+    chosen = moving if moving and rng.random() < 0.6 else groups
+    return chosen[int(rng.integers(len(chosen)))]
+
+
 def _moves(scene: Scene, rng: np.random.Generator) -> Qa | None:
-    thing = _single(scene, rng)
-    if thing is None or not scene.steady or scene.frames < 3 or thing.there.sum() < 3:
+    things = _movers(scene, rng)
+    if not things or any(not t.moves and not t.there.all() for t in things):
         return None
-    if not thing.moves and not thing.there.all():
+    if any(t.moves == "?" and np.ptp(_middles(scene, t), 0).max() < 0.12 for t in things):
         return None
-    if thing.moves == "?" and np.ptp(_middles(scene, thing), 0).max() < 0.12:
-        return None
-    still = rng.random() < 0.2
-    moving = bool(thing.moves)
-    question = say.ask_moves(rng, say.call(rng, CLASSES[thing.label]), still)
+    still = rng.random() < 0.15
+    moving = any(t.moves for t in things)
+    noun = say.call(rng, CLASSES[things[0].label])
+    question = say.ask_moves(rng, noun, len(things) > 1, still)
     return question, "yes" if moving != still else "no"
 
 
 def _way(scene: Scene, rng: np.random.Generator) -> Qa | None:
-    fits: Callable[[Thing], bool] = lambda t: t.moves not in ("", "?")  # noqa: E731
-    if rng.random() < 0.12:
-        fits = lambda t: not t.moves and bool(t.there.all())  # noqa: E731
-    thing = _single(scene, rng, fits)
-    if thing is None or not scene.steady or scene.frames < 3 or thing.there.sum() < 2:
+    things = _movers(scene, rng)
+    ways = {t.moves for t in things}
+    if len(ways) != 1 or "?" in ways:
         return None
-    return say.ask_way(rng, say.call(rng, CLASSES[thing.label])), thing.moves or STILL
+    (way,) = ways
+    if not way and (rng.random() < 0.6 or not all(t.there.all() for t in things)):
+        return None
+    noun = say.call(rng, CLASSES[things[0].label])
+    return say.ask_way(rng, noun, len(things) > 1), way or STILL
 
 
 def _enters(scene: Scene, rng: np.random.Generator) -> Qa | None:

@@ -1,9 +1,7 @@
-"""Simulated clips: things that stand and move together, and what the tower would see of them.
+"""Simulated clips: things that stand and move together, and how well each can be made out.
 
-No picture is drawn. A clip is a list of things with their boxes over time; its evidence is what a
-detector like the tower's gives for such things: class logits with noise and confusions, boxes that
-jitter, misses, doubles and false finds. `noise.json` holds what was fitted to real frames
-(`everyday.fit`).
+No picture is drawn. A clip is a list of things with their boxes over time. `noise.json` holds what
+was fitted to real frames (`everyday.fit`).
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.backbones.everyday import CLASSES, COLOURS, FLOOR, PEAKS
+from macd_studio.core.backbones.everyday import CLASSES, COLOURS, FLOOR
 from macd_studio.everyday.habits import habits
-from macd_studio.everyday.language import KINDS
+from macd_studio.everyday.language import WAYS
 
 Array = NDArray[np.float64]
 NAMES = tuple(COLOURS)
@@ -53,15 +51,6 @@ _COLOURS_OF = {
     "car": {"black": 3, "white": 4, "grey": 4, "red": 3, "blue": 3, "yellow": 1, "green": 1},
     "dining table": {"brown": 6, "white": 4, "grey": 1, "black": 1},
 }  # fmt: skip
-_SEEN_AS = {
-    "red": ("brown", "pink", "orange", "black"), "orange": ("red", "brown", "yellow"),
-    "yellow": ("white", "orange", "brown", "green"), "green": ("black", "grey", "brown", "yellow"),
-    "blue": ("black", "grey", "purple", "white"), "purple": ("blue", "pink", "black"),
-    "pink": ("white", "red", "purple", "grey"), "brown": ("black", "grey", "orange", "red"),
-    "black": ("grey", "blue", "brown"), "white": ("grey", "blue", "brown"),
-    "grey": ("black", "white", "blue", "brown"),
-}  # fmt: skip
-"""Colour → what light and shade make of parts of it, the likeliest first."""
 _MANY = frozenset(
     "person car bicycle boat bird sheep cow elephant bottle wine-glass cup fork spoon bowl banana"
     " apple orange carrot donut chair potted-plant book kite umbrella skis surfboard".split()
@@ -114,6 +103,8 @@ class Scene:
     things: list[Thing]
     steady: bool
     """Whether the camera stands still."""
+    drift: Array = field(default_factory=lambda: np.zeros((1, 2)))
+    """(T or 1, 2), how far the camera's turning moves what stands in each frame."""
     false: list[Thing] = field(default_factory=list)
     """What the tower finds and is not there."""
 
@@ -140,13 +131,17 @@ def draw_scene(rng: np.random.Generator, frames: int) -> Scene:
     w, h = (1.0, 1 / aspect) if aspect >= 1 else (aspect, 1.0)
     content = ((1 - w) / 2, (1 - h) / 2, (1 + w) / 2, (1 + h) / 2)
     steady = frames == 1 or rng.random() < 0.7
+    followed = _followed(rng, frames) if not steady and rng.random() < 0.5 else None
     drift = np.zeros((frames, 2)) if steady else _drift(rng, frames)
-    scene = Scene(frames, content, [], steady)
+    if followed is not None:
+        drift = -followed.path * (w, h) * rng.uniform(0.85, 1.05) + rng.normal(0, 0.01, (frames, 2))
+    scene = Scene(frames, content, [], steady, drift)
     for label in _classes(rng):
         many = CLASSES[label].replace(" ", "-") in _MANY
         weights = (0.5, 0.2, 0.13, 0.07, 0.05, 0.05) if many else (0.78, 0.14, 0.05, 0.03, 0, 0)
         n = 1 + int(rng.choice(6, p=weights)) + (int(rng.integers(4)) if rng.random() < 0.03 else 0)
-        _add(rng, scene, label, n, drift)
+        _add(rng, scene, label, n, followed)
+        followed = None
     if rng.random() < 0.3:
         _cover(rng, scene)
     _add_false(rng, scene)
@@ -177,8 +172,11 @@ def _drift(rng: np.random.Generator, frames: int) -> Array:
     return np.linspace(-0.5, 0.5, frames)[:, None] * total + rng.normal(0, 0.006, (frames, 2))
 
 
-def _add(rng: np.random.Generator, scene: Scene, label: int, n: int, drift: Array) -> None:
-    """n things of a class, which have much in common and do not lie on each other."""
+def _add(
+    rng: np.random.Generator, scene: Scene, label: int, n: int, followed: _Motion | None
+) -> None:
+    """n things of a class, which have much in common and do not lie on each other; the first one
+    moves as `followed` says."""
     x0, y0, x1, y1 = scene.content
     name = CLASSES[label]
     log_size = noise()["size"][label] + rng.normal(0, 0.45) - 0.12 * (n - 1)
@@ -186,10 +184,10 @@ def _add(rng: np.random.Generator, scene: Scene, label: int, n: int, drift: Arra
     base = rng.normal(*SURETY)
     together = rng.random() < 0.6
     anchor = rng.uniform(0.15, 0.85, 2)
-    motion = _motion(rng, scene)
+    motion = followed or _motion(rng, scene.frames)
     for i in range(n):
         if i and rng.random() < 0.35:
-            motion = _motion(rng, scene)
+            motion = _motion(rng, scene.frames)
         if i and rng.random() < 0.5:
             colour = _colour(rng, name)
         area = float(np.clip(10 ** (log_size + rng.normal(0, 0.18)), 4e-4, 0.85))
@@ -204,7 +202,7 @@ def _add(rng: np.random.Generator, scene: Scene, label: int, n: int, drift: Arra
             middle = np.clip(middle, (x0 + 0.4 * size[0], y0 + 0.4 * size[1]),
                              np.maximum((x1 - 0.4 * size[0], y1 - 0.4 * size[1]),
                                         (x0 + 0.4 * size[0], y0 + 0.4 * size[1])))  # fmt: skip
-            thing = _thing(rng, scene, label, middle, size, motion, colour, drift, base)
+            thing = _thing(rng, scene, label, middle, size, motion, colour, base)
             if not any(_collide(thing, other) for other in scene.things):
                 scene.things.append(thing)
                 break
@@ -220,12 +218,20 @@ class _Motion:
     there: NDArray[np.bool_]
 
 
-def _motion(rng: np.random.Generator, scene: Scene) -> _Motion:
-    t = np.linspace(-0.5, 0.5, scene.frames) if scene.frames > 1 else np.zeros(1)
-    path, growth = np.zeros((scene.frames, 2)), np.ones(scene.frames)
-    there = np.ones(scene.frames, bool)
+def _followed(rng: np.random.Generator, frames: int) -> _Motion:
+    """A motion that a camera can follow: to a side, up or down, in the picture all the time."""
+    while True:
+        motion = _motion(rng, frames)
+        if motion.way in WAYS[:4] and motion.there.all():
+            return motion
+
+
+def _motion(rng: np.random.Generator, frames: int) -> _Motion:
+    t = np.linspace(-0.5, 0.5, frames) if frames > 1 else np.zeros(1)
+    path, growth = np.zeros((frames, 2)), np.ones(frames)
+    there = np.ones(frames, bool)
     u, way = rng.random(), ""
-    if scene.frames > 1 and u < 0.42:
+    if frames > 1 and u < 0.42:
         far = rng.uniform(0.12, 0.9)
         way = str(rng.choice(["left", "right", "up", "down", "?"], p=(0.36, 0.36, 0.1, 0.1, 0.08)))
         slant = rng.normal(0, 0.15) * far
@@ -234,18 +240,18 @@ def _motion(rng: np.random.Generator, scene: Scene) -> _Motion:
         if step is not None:
             path = _eased(rng, t)[:, None] * step
         else:  # about
-            path = np.cumsum(rng.normal(0, 0.09, (scene.frames, 2)), 0)
-    elif scene.frames > 1 and u < 0.52:
+            path = np.cumsum(rng.normal(0, 0.09, (frames, 2)), 0)
+    elif frames > 1 and u < 0.52:
         way = "towards the camera" if rng.random() < 0.55 else "away from the camera"
         rate = rng.uniform(0.5, 1.4) * (1 if way[0] == "t" else -1)
         growth = np.exp(_eased(rng, t) * rate)
         path = np.stack([t * rng.normal(0, 0.06), t * rng.normal(0, 0.05) + 0.1 * rate * t], -1)
     else:
-        path = rng.normal(0, 0.004, (scene.frames, 2))
-    if scene.frames > 3 and rng.random() < 0.25:
-        cut = int(rng.integers(1, scene.frames - 1))
+        path = rng.normal(0, 0.004, (frames, 2))
+    if frames > 3 and rng.random() < 0.25:
+        cut = int(rng.integers(1, frames - 1))
         u = rng.random()
-        there = np.arange(scene.frames) >= cut if u < 0.5 else np.arange(scene.frames) < cut
+        there = np.arange(frames) >= cut if u < 0.5 else np.arange(frames) < cut
     return _Motion(way, path, growth, there)
 
 
@@ -256,10 +262,11 @@ def _eased(rng: np.random.Generator, t: Array) -> Array:
 
 def _thing(
     rng: np.random.Generator, scene: Scene, label: int, middle: Array, size: Array,
-    motion: _Motion, colour: str, drift: Array, base: float,
+    motion: _Motion, colour: str, base: float,
 ) -> Thing:  # fmt: skip
     x0, y0, x1, y1 = scene.content
-    centre = middle + motion.path * (x1 - x0, y1 - y0) + drift
+    walked = motion.path * (x1 - x0, y1 - y0)
+    centre = middle + walked + scene.drift
     half = size * motion.growth[:, None] / 2
     boxes = np.concatenate([centre - half, centre + half], 1)
     inside = np.clip(boxes, (x0, y0, x0, y0), (x1, y1, x1, y1))
@@ -276,7 +283,7 @@ def _thing(
     way = motion.way
     if way and there.any():
         seen = np.flatnonzero(there)
-        moved = np.abs(centre[seen[-1]] - centre[seen[0]]).max()
+        moved = np.abs(walked[seen[-1]] - walked[seen[0]]).max()
         grown = abs(np.log(motion.growth[seen[-1]] / motion.growth[seen[0]]))
         if way[0] in "ta" and grown < 0.35:
             way = "?"
@@ -353,82 +360,3 @@ def _add_false(rng: np.random.Generator, scene: Scene) -> None:
         scene.false.append(
             Thing(label, boxes, there, np.where(there, surety, -np.inf), _colour(rng, ""))
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """What the tower sees of a clip: arrays of (T, PEAKS, …) as `Peaks` has them, and the mean
-    colours (T, cells², 3) of the cells."""
-
-    logits: NDArray[np.float32]
-    """(T, PEAKS, 80); -30 where there is no peak."""
-    boxes: NDArray[np.float32]
-    colours: NDArray[np.float32]
-    means: NDArray[np.float32]
-
-
-def look(rng: np.random.Generator, scene: Scene, cells: int) -> Seen:
-    """What the tower would see of a scene."""
-    frames, n = scene.frames, len(CLASSES)
-    logits = np.full((frames, PEAKS, n), -30, np.float32)
-    boxes = np.zeros((frames, PEAKS, 4), np.float32)
-    colours = np.zeros((frames, PEAKS, len(NAMES)), np.float32)
-    things = [*scene.things, *scene.false]
-    looks = [_shares(rng, t.colour) for t in things]
-    alike = [_confusion(rng, t) for t in things]
-    for f in range(frames):
-        rows: list[tuple[float, int, Array]] = []
-        for k, thing in enumerate(things):
-            if not thing.there[f] or thing.logit[f] <= FLOOR:
-                continue
-            box = thing.boxes[f]
-            side = np.tile(box[2:] - box[:2], 2)
-            rows.append((thing.logit[f], k, box + side * rng.normal(0, 0.025, 4)))
-            u = rng.random()
-            if u < 0.22:  # the same thing found twice
-                again = thing.logit[f] - rng.uniform(0.6, 4.0)
-                cut = box + side * rng.normal(0, 0.16, 4)
-                rows.append((again, k, np.clip(cut, 0, 1)))
-        rows = sorted((r for r in rows if r[0] > FLOOR), key=lambda r: -r[0])[:PEAKS]
-        for p, (surety, k, box) in enumerate(rows):
-            row = alike[k] + rng.normal(0, 0.7, n)
-            row[things[k].label] = surety
-            limit = surety + (0.6 if rng.random() < 0.03 else -0.25)
-            others = np.minimum(row, limit)
-            others[things[k].label] = surety
-            logits[f, p] = others
-            low, high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
-            boxes[f, p] = np.concatenate([low, np.maximum(high, low + 0.005)])
-            mixed = looks[k] + np.abs(rng.normal(0, 0.04, len(NAMES)))
-            colours[f, p] = mixed / mixed.sum()
-    tone = rng.uniform(0.1, 0.8, 3) * 0.5 + rng.uniform(0.1, 0.8) * 0.5
-    means = tone + rng.normal(0, 0.1, (1, cells**2, 3)) + rng.normal(0, 0.02, (frames, cells**2, 3))
-    return Seen(logits, boxes, colours, means.clip(0, 1).astype(np.float32))
-
-
-def _shares(rng: np.random.Generator, colour: str) -> Array:
-    """Shares of colour names that a thing of a colour shows."""
-    out = np.zeros(len(NAMES))
-    own = rng.beta(5, 2.2)
-    out[NAMES.index(colour)] = own
-    others = _SEEN_AS[colour]
-    p = np.array([0.5, 0.28, 0.14, 0.08][: len(others)])
-    rest = rng.dirichlet(4 * p / p.sum() + 0.05) * (1 - own)
-    for name, share in zip(others, rest, strict=True):
-        out[NAMES.index(name)] += 0.7 * share
-    out += 0.3 * (1 - own) * rng.dirichlet(np.full(len(NAMES), 0.3))
-    return out / out.sum()
-
-
-def _confusion(rng: np.random.Generator, thing: Thing) -> Array:
-    """Logits of the other classes for a thing, through all of its frames."""
-    table = noise()
-    row = (
-        table["confused"][thing.label]
-        + rng.normal(0, 1, len(CLASSES)) * table["spread"][thing.label]
-    )
-    if rng.random() < 0.12:
-        sisters = [c for _, cs in KINDS.values() if CLASSES[thing.label] in cs for c in cs]
-        if sisters:
-            row[CLASSES.index(sisters[int(rng.integers(len(sisters)))])] = rng.normal(-1.2, 0.9)
-    return np.asarray(row)

@@ -12,7 +12,7 @@ import math
 import multiprocessing as mp
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,15 +22,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from macd_studio.commands import parser as command_line
+from macd_studio.everyday.looks import look
 from macd_studio.everyday.model import CELLS, FRAMES, Batch, Packer, answer_logits, build
 from macd_studio.everyday.questions import SHARES, ask
-from macd_studio.everyday.scenes import draw_scene, look
+from macd_studio.everyday.scenes import draw_scene
 from macd_studio.toyworld.model import use_fused_norms
 
 SAVE_EVERY = 120.0  # seconds
 KINDS = tuple(SHARES)
 LENGTHS = {8: 0.68, 4: 0.12, 1: 0.08, 12: 0.06, 16: 0.06}
 """Frames of a clip, and how often."""
+EMPTY = (0.6, 0.25, 0.15)
+"""How often few, four times as many and all tokens of empty cells are read."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Schedule:
     rate: float = 2e-3
     warm: int = 60
     empty: int = 24
-    """Tokens of empty cells that are read of a clip; in the last tenth of the steps all are."""
+    """Tokens of empty cells that are read of most clips; of some more or all are, in the last tenth
+    of the steps of every clip."""
     question: float = 0.3
     """Weight of the question's own loss, which the ascent climbs."""
     seed: int = 7
@@ -54,11 +58,10 @@ def draw(schedule: Schedule, step: int, packer: Packer) -> Batch:
     rng = np.random.default_rng((schedule.seed, step))
     frames = int(rng.choice(list(LENGTHS), p=list(LENGTHS.values())))
     late = step >= 0.9 * schedule.steps
-    count = max(4, round(schedule.clips * (FRAMES / max(frames, 5)) * (0.6 if late else 1)))
+    empty = [schedule.empty, 4 * schedule.empty, None][2 if late else rng.choice(3, p=EMPTY)]
+    count = max(4, round(schedule.clips * (FRAMES / max(frames, 5)) * (1 if empty else 0.6)))
     count = min(count, schedule.clips)
-    return draw_batch(
-        rng, packer, count, frames, schedule.questions, None if late else schedule.empty
-    )
+    return draw_batch(rng, packer, count, frames, schedule.questions, empty)
 
 
 def draw_batch(
@@ -123,6 +126,53 @@ def rate_at(schedule: Schedule, step: int) -> float:
     return schedule.rate * (0.03 + 0.97 * (0.5 + 0.5 * math.cos(math.pi * done)))
 
 
+class Muon(torch.optim.Optimizer):
+    """SGD with momentum whose updates are made orthogonal by a Newton–Schulz iteration (Jordan et
+    al. 2024), as large as AdamW's; torch's own computes it in bfloat16, which is slow on CPUs."""
+
+    def __init__(self, matrices: Sequence[nn.Parameter]) -> None:
+        super().__init__(matrices, {"lr": 1e-3, "momentum": 0.95, "decay": 0.03})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One update of every matrix."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                assert p.grad is not None
+                mean = self.state[p].setdefault("mean", torch.zeros_like(p))
+                mean.lerp_(p.grad, 1 - group["momentum"])
+                update = orthogonal(p.grad.lerp(mean, group["momentum"]))
+                p.mul_(1 - group["lr"] * group["decay"])
+                p.add_(update, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
+
+
+def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
+    """The matrix with singular values near 1."""
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.T if tall else matrix
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.775 * square + 2.0315 * square @ square) @ x
+    return x.T if tall else x
+
+
+def optimisers_of(model: nn.Module) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the layers, AdamW for embeddings, norms and biases."""
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    tables = ("embed_tokens.weight", "tokens.label", "tokens.colour", "tokens.cell")
+    matrices = [p for n, p in named if p.ndim == 2 and not n.endswith(tables)]
+    others = [p for n, p in named if p.ndim == 2 and n.endswith(tables)]
+    plain = [p for _, p in named if p.ndim < 2]
+    return [
+        Muon(matrices),
+        torch.optim.AdamW(
+            [{"params": others, "weight_decay": 0.03}, {"params": plain, "weight_decay": 0.0}],
+            betas=(0.9, 0.98),
+        ),
+    ]
+
+
 def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> None:
     """Trains, or goes on. continue_from: a checkpoint whose weights a new training begins with."""
     out.mkdir(parents=True, exist_ok=True)
@@ -133,44 +183,42 @@ def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> N
     if continue_from is not None:
         model.load_state_dict(torch.load(continue_from, weights_only=True)["model"], strict=False)
     trained = [p for p in model.parameters() if p.requires_grad]
-    decayed = [p for p in trained if p.ndim > 1]
-    plain = [p for p in trained if p.ndim <= 1]
-    optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.03}, {"params": plain, "weight_decay": 0.0}],
-        betas=(0.9, 0.98),
-    )
+    optimisers = optimisers_of(model)
     start = 0
     if file.exists():
         saved = torch.load(file, weights_only=True)
         if saved["schedule"] != asdict(schedule):
             raise SystemExit(f"{file} is of another schedule: {saved['schedule']}")
         model.load_state_dict(saved["model"], strict=False)
-        optimiser.load_state_dict(saved["optimiser"])
+        for optimiser, state in zip(optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(state)
         start = saved["step"]
     held = [
         draw_batch(np.random.default_rng((schedule.seed, 10**9, i)), packer, 40, FRAMES, 12, None)
         for i in range(2)
     ]
-    log, began, saved_at = (out / "log.jsonl").open("a"), time.monotonic(), time.monotonic()
+    began = saved_at = time.monotonic()
     sums, count = np.zeros(2), 0
 
     def save(step: int) -> None:
         weights = {k: v for k, v in model.state_dict().items() if ".network." not in k}
         part = file.with_suffix(".part")
         torch.save(
-            {"model": weights, "optimiser": optimiser.state_dict(), "step": step,
+            {"model": weights, "optimisers": [o.state_dict() for o in optimisers], "step": step,
              "schedule": asdict(schedule)}, part,
         )  # fmt: skip
         part.replace(file)
 
     for step, batch in enumerate(batches(schedule, start), start):
-        for group in optimiser.param_groups:
-            group["lr"] = rate_at(schedule, step)
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate_at(schedule, step)
         answer, question = losses(answer_logits(model, packer, batch), batch)
-        optimiser.zero_grad(set_to_none=True)
+        model.zero_grad(set_to_none=True)
         (answer + schedule.question * question).backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
-        optimiser.step()
+        for optimiser in optimisers:
+            optimiser.step()
         sums += [answer.item(), question.item()]
         count += 1
         if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
@@ -186,7 +234,8 @@ def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> N
                 row["right"] = {k: round(float(v[0] / v[1]), 3) for k, v in sorted(totals.items())}
                 row["n"] = {k: int(v[1]) for k, v in sorted(totals.items())}
                 model.train()
-            print(json.dumps(row), file=log, flush=True)
+            with (out / "log.jsonl").open("a") as log:
+                print(json.dumps(row), file=log)
         if time.monotonic() - saved_at > SAVE_EVERY or step + 1 == schedule.steps:
             save(step + 1)
             saved_at = time.monotonic()

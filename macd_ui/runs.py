@@ -19,8 +19,8 @@ from macd_studio.core.embedded import AUTO, DRAWN
 from macd_studio.core.errors import OptionError, SeveralVideos, TracksError, VideoNotFound
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
-from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.embedded import AUTO, EMBEDDED, EVERYDAY
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
-from macd_studio.core.objects.annotations import FoundTracks
+from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s

@@ -139,6 +139,7 @@ WITHOUT_TORCH = {
     "system.bounded",
     "system.bounded_job",
     "objects.annotations",
+    "objects.placing",
     "objects.outlines",
     "objects.formats",
     "whatif.constant",

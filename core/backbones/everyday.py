@@ -93,12 +93,13 @@ class Peaks:
     """What the network sees in pictures: (B, P, …), P peaks of each, in no order.
 
     evidence: (B, P, 80) in [0, 1], 0 where there is no peak. boxes: (B, P, 4), x0 y0 x1 y1 as
-    shares of the picture's sides. colours: (B, P, 11), shares of COLOURS. logits: (B, P) of the
-    best class.
+    shares of the square's sides; places: the same as shares of the picture in the square, without
+    its padding. colours: (B, P, 11), shares of COLOURS. logits: (B, P) of the best class.
     """
 
     evidence: Tensor
     boxes: Tensor
+    places: Tensor
     colours: Tensor
     logits: Tensor
 
@@ -131,7 +132,31 @@ def find_peaks(logits: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
     return index, torch.arange(PEAKS, device=surest.device) < len(order)
 
 
-def see(network: Yolo11n, pictures: Tensor) -> Peaks:
+def content_of(pictures: Tensor, padding: float) -> Tensor:
+    """(B, 4), x0 y0 x1 y1 as shares of the sides: where a picture (B, 3, S, S) lies in its square.
+
+    Around it are whole rows or columns of the colour `padding`, as many on both sides. Without a
+    gradient. A square of that colour alone counts as a picture.
+    """
+    with torch.no_grad():
+        blank = ((pictures.detach() - padding).abs() < 2e-3).all(1)
+        margins = []
+        for dim in (1, 2):  # of columns, then of rows
+            lines = blank.all(dim).float()
+            before, after = lines.cumprod(1).sum(1), lines.flip(1).cumprod(1).sum(1)
+            margins.append(torch.minimum(before, after) / lines.shape[1])
+        x, y = (torch.where(m < 0.5, m, 0) for m in margins)
+        return torch.stack([x, y, 1 - x, 1 - y], -1)
+
+
+def places_in(boxes: Tensor, content: Tensor) -> Tensor:
+    """Boxes (B, P, 4) as shares of `content` (B, 4) instead of the square."""
+    low = content[:, None, [0, 1, 0, 1]]
+    places: Tensor = (boxes - low) / (content[:, None, [2, 3, 2, 3]] - low)
+    return places
+
+
+def see(network: Yolo11n, pictures: Tensor, padding: float) -> Peaks:
     """The peaks of pictures (B, 3, S, S), RGB in [0, 1]; with a graph back to them."""
     logits, boxes = (z.float() for z in network(pictures))
     with torch.no_grad():
@@ -143,7 +168,8 @@ def see(network: Yolo11n, pictures: Tensor) -> Peaks:
     best = logits.amax(-1, keepdim=True)
     evidence = evidence_of(logits, best) * there
     colours = colour_shares(sample_colours(pictures.float(), boxes)) * there
-    return Peaks(evidence, boxes * there, colours, best[..., 0])
+    places = places_in(boxes, content_of(pictures, padding)) * there
+    return Peaks(evidence, boxes * there, places, colours, best[..., 0])
 
 
 def sample_colours(pictures: Tensor, boxes: Tensor) -> Tensor:
@@ -207,21 +233,22 @@ class PeakTokens(nn.Module):
     def forward(self, peaks: Peaks, means: Tensor) -> Tensor:
         """(B, cells², width). means: (B, cells², 3), mean colours of the cells, in [0, 1]."""
         dtype = self.label.dtype
-        evidence, boxes = peaks.evidence.to(dtype), peaks.boxes
+        evidence, places = peaks.evidence.to(dtype), peaks.places
         what = evidence @ self.label
         how = peaks.colours.to(dtype) @ self.colour
-        sides = boxes[..., 2:] - boxes[..., :2]
-        middle = (boxes[..., 2:] + boxes[..., :2]) / 2
+        sides = places[..., 2:] - places[..., :2]
+        middle = (places[..., 2:] + places[..., :2]) / 2
         geometry = torch.cat([middle, sides], -1)
         waves = geometry[..., None] * torch.pi * geometry.new_tensor([1.0, 2.0, 4.0, 8.0])
         where = torch.cat([geometry[..., None], waves.sin(), waves.cos()], -1).flatten(-2)
-        where = self.place(where.to(dtype))
+        where = self.place(where.to(dtype))  # of each of the four: itself, sines, cosines
         sure = evidence.amax(-1, keepdim=True)
         hidden = self.inner(torch.cat([what, how, where, what * sure], -1))
-        each = (what + 0.5 * how + self.outer(F.gelu(hidden))) * (sure > 0)
+        each = (what + 0.5 * (how + where) + self.outer(F.gelu(hidden))) * (sure > 0)
         # the evidence itself scales what a peak says, so that none fades in with a jump
         each = each * (sure / 0.2).clamp(max=1)
-        at = (middle.detach() * self.cells).long().clamp(0, self.cells - 1)
+        at = (peaks.boxes[..., :2] + peaks.boxes[..., 2:]).detach() / 2 * self.cells
+        at = at.long().clamp(0, self.cells - 1)
         index = at[..., 1] * self.cells + at[..., 0]
         base = self.mean(means.to(dtype) - 0.45) + self.cell
         out: Tensor = base.scatter_add(1, index[..., None].expand(-1, -1, each.shape[-1]), each)
@@ -253,7 +280,7 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
 
     def see(self, pixel_values: Tensor) -> Peaks:
         """The peaks of pictures (B, 3, S, S) as the processor gives them."""
-        return see(self.network, pixel_values + self.config.mean)
+        return see(self.network, pixel_values + self.config.mean, self.config.mean)
 
     def forward(self, pixel_values: Tensor, **_: Any) -> BaseModelOutputWithPooling:
         """(B, 3, S, S), less the mean colour → hidden states, the last one (B, cells², width)."""

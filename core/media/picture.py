@@ -112,4 +112,4 @@ def scaled(picture: Image.Image, side: int) -> NDArray[np.uint8]:
 def facts_of(notes: list[str]) -> dict[str, Any]:
     """What is known of a picture, as a message: it has no time. Seconds."""
     known = {"start": 0.0, "end": 0.0, "duration": 0.0, "title": "", "fps": None}
-    return known | {"count": 1, "full_size": None, "notes": notes}
+    return known | {"count": 1, "full_size": None, "stored_size": None, "notes": notes}

@@ -115,8 +115,13 @@ def read_clip(
         numbers=frames.numbers,
         fps=facts["fps"],
         count=facts["count"],
-        full_size=None if facts["full_size"] is None else tuple(facts["full_size"]),
+        full_size=_pair(facts["full_size"]),
+        stored_size=_pair(facts["stored_size"]),
     )
+
+
+def _pair(stated: list[int] | None) -> tuple[int, int] | None:
+    return None if stated is None else (stated[0], stated[1])
 
 
 class _Reader:

@@ -68,6 +68,7 @@ class Reading:
         self.reached: float | None = None
         self.notes: list[str] = []
         self.full_size: tuple[int, int] | None = None
+        self.stored_size: tuple[int, int] | None = None
         self.hdr = self.deep = self.damaged = self.clear = False
         self.turns = Turns()
         self.source = Source(job["path"], job["threads"], self._check, self._check_index)
@@ -269,6 +270,9 @@ class Reading:
             self._sent[kind].add(frame.pts)
             width, height = round(frame.width * self.aspect), frame.height
             self.full_size = (height, width) if turn.swaps else (width, height)
+            if self.aspect != 1:
+                width = frame.width
+                self.stored_size = (height, width) if turn.swaps else (width, height)
             picture = to_rgb(shown, side, self.aspect, turn)
             if self._shapes.setdefault(kind, picture.shape) != picture.shape:
                 raise Reject(
@@ -311,6 +315,7 @@ class Reading:
             "fps": _rate(self.source),
             "count": None if self.source.cut_short else len(self.source.pts),
             "full_size": self.full_size,
+            "stored_size": self.stored_size,
             "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source), *reports()])),
         }
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import Cancelled, SeveralVideos, TracksError
-from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.formats.border import MAX_BYTES, file_name
 from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.records import DetectorRecord
 from macd_studio.core.system.bounded_job import run_job

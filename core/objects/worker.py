@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.placing import place_tracks
 from macd_studio.core.objects.reading import packed
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.system.bounded_job import Answer, serve_job

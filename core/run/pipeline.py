@@ -21,9 +21,9 @@ from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, Method, find_methods
-from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import Detector
 from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
+from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.run.context import MethodContext, Partner

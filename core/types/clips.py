@@ -58,7 +58,9 @@ class Clip:
     count: int | None = None
     """Frames of the file."""
     full_size: tuple[int, int] | None = None
-    """(w, h) of the file's frames."""
+    """(w, h) of the file's frames as they are shown."""
+    stored_size: tuple[int, int] | None = None
+    """(w, h) of them as they are stored, where their pixels are not square."""
 
     def __repr__(self) -> str:
         shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"

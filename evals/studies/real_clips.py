@@ -6,7 +6,8 @@ Without DATA the rows of an earlier run are counted again.
 
 Beside the model stand its own answer to grey frames (the text alone), the answer that is right most
 often (a constant), and what the detector alone would say. Of right answers that a thing is there it
-is also asked behind grey over that thing, and over others.
+is also asked behind grey over that thing, and over others; with what the network that the model
+sees through still finds there, as a second cup may stand beside the one that is tracked.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ LONGEST = 40
 KINDS = ("exists", "which", "count", "colour", "where", "motion", "enter", "order")
 """Kinds of questions that have one right answer, in the order of the table."""
 RESAMPLES, SEED = 4000, 1
+STILL = 0.0
+"""Logit from which on the network finds a thing, a probability of 0.5."""
 Row = dict[str, Any]
 
 
@@ -141,9 +144,10 @@ class Masked:
         *_, last = looked
         self.tracks: tuple[Track, ...] = last.finish()[0]
 
-    def answers(self, encoded: Encoded, label: str) -> dict[str, str]:
+    def answers(self, encoded: Encoded, label: str) -> Row:
         """The answer behind grey over the things of a class ("own"), and over those of the other
-        class with most tracks ("other"); what is not tracked is left out."""
+        class with most tracks ("other"), each with the class's largest logit of YOLO11n in any
+        frame behind it ("own_left", "other_left"); what is not tracked is left out."""
         from macd_studio.core.run.context import MethodContext
 
         others = Counter(t.label for t in self.tracks if t.label != label)
@@ -157,7 +161,20 @@ class Masked:
             masks = context.masks(self.options.mask)
             view = context.composite(masks, levels, np.zeros(len(encoded.groups)))
             out[name] = answered(self.lm, encoded, view)[0]
+            out[f"{name}_left"] = round(self.left(view, label), 2)
         return out
+
+    def left(self, view: torch.Tensor, label: str) -> float:
+        """The largest logit of a class in any frame of a view."""
+        import torch
+
+        from macd_studio.core.backbones.everyday import CLASSES
+
+        tower = self.lm.model.model.vision_tower
+        frames = view.reshape(-1, *view.shape[-3:]).float() + tower.config.mean
+        with torch.no_grad():
+            logits, _ = tower.network(frames)
+        return float(logits[..., CLASSES.index(label)].max())
 
 
 def is_correct(row: Row, said: str) -> bool:
@@ -222,9 +239,14 @@ def table_of(rows: Sequence[Row]) -> str:
         told = [cell(c) for c in cells] + [cell(count(own, "listed")) if with_list else "–"]
         name = "exists, balanced" if kind == "exists" else kind
         lines.append(f"| {name} | {len(own)} ({clips}) | {' | '.join(told)} |")
-    for name, text in (("own", "“yes” → “no” behind grey over it"),
-                       ("other", "“yes” → “no” behind grey over another class")):  # fmt: skip
-        own = [row | {"gone": row[name]} for row in rows if name in row]
+    for name, fits, text in (
+        ("own", lambda left: True, "“yes” → “no” behind grey over it"),
+        ("own", lambda left: left < STILL, "the same, where YOLO11n finds no more of it"),
+        ("other", lambda left: True, "“yes” → “no” behind grey over another class"),
+        ("other", lambda left: left >= STILL, "the same, where YOLO11n still finds it"),
+    ):
+        own = [row for row in rows if name in row and fits(row[f"{name}_left"])]
+        own = [row | {"gone": row[name]} for row in own]
         gone = np.array([normalized(row["gone"]) == "no" for row in own])
         share = share_interval(gone, [row["clip"] for row in own])
         lines.append(f"| {text} | {len(own)} | {cell(share)} | | | |")

@@ -18,9 +18,10 @@ from macd_studio.core.backbones.everyday import (
     FLOOR,
     PEAKS,
     colour_shares,
+    content_of,
     find_peaks,
     lab_of,
-    see,
+    places_in,
 )
 from macd_studio.core.embedded import EVERYDAY, NETWORK
 from macd_studio.core.media.video import read_clip
@@ -107,10 +108,24 @@ def test_peaks_are_those_of_a_slow_rule(lm, clip):
 def test_a_picture_of_nothing_has_no_peaks_and_still_tokens(lm):
     tower = lm.model.model.vision_tower
     black = torch.zeros(1, 3, 448, 448) - tower.config.mean
-    assert not see(tower.network, black + tower.config.mean).evidence.any()
+    assert not tower.see(black).evidence.any()
     tokens = tower(black).last_hidden_state
     assert tokens.shape == (1, 196, tower.config.hidden_size)
     assert bool(tokens.isfinite().all())
+
+
+@pytest.mark.parametrize("content", [(0, 98, 448, 350), (126, 0, 322, 448), (0, 0, 448, 448)])
+def test_places_are_those_in_the_picture_not_in_its_padding(content):
+    x0, y0, x1, y1 = content
+    square = torch.full((1, 3, 448, 448), 114 / 255)
+    square[..., y0:y1, x0:x1] = torch.rand(1, 3, y1 - y0, x1 - x0)
+    square[..., y0 : y0 + 90, x0:x1] = 114 / 255  # a mask at one edge alone is no padding
+    found = content_of(square, 114 / 255)
+    assert (found[0] * 448).tolist() == pytest.approx(content, abs=1e-3)
+    boxes = torch.tensor([[[x0, y0, x1, (y0 + y1) / 2]]]) / 448
+    assert places_in(boxes, found)[0, 0].tolist() == pytest.approx([0, 0, 1, 0.5], abs=1e-5)
+    grey = torch.full((1, 3, 448, 448), 114 / 255)
+    assert content_of(grey, 114 / 255).tolist() == [[0, 0, 1, 1]]
 
 
 def test_lab_is_that_of_opencv():

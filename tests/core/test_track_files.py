@@ -15,10 +15,10 @@ from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, TracksError
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.export import export_tracks, sheet_of
 from macd_studio.core.objects.formats import WRITERS, read_track_file
 from macd_studio.core.objects.outlines import filled, outline_of, placed, read_packed_runs, runs_of
+from macd_studio.core.objects.placing import place_tracks
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets
@@ -331,13 +331,22 @@ def test_label_studio_states_its_own_rate(tmp_path):
     np.testing.assert_allclose(car.boxes[:, 0], [0, 0.125, 0.25], atol=1e-6)
 
 
-def test_a_file_of_single_pictures_stands_for_half_its_spacing(tmp_path):
-    box = {"category_id": 1, "track_id": 5}
+@pytest.mark.parametrize(("number", "wanted"), [(5, [0, 2, 5, 9]), (None, [0, 0, 4, 8])])
+def test_between_single_pictures_an_object_moves_where_it_is_told_from_others(
+    tmp_path, number, wanted
+):
+    """One that is linked by overlap alone stands where it is on the closest picture."""
+    box = {"category_id": 1} | ({} if number is None else {"track_id": number})
     notes = [{"image_id": i + 1, "bbox": [4 * i, 0, 8, 8], **box} for i in range(4)]
+    if number is None:  # a second one: neither is alone
+        notes += [{"image_id": i + 1, "bbox": [4 * i, 16, 8, 8], **box} for i in range(4)]
     clip = clip_of((0, 2, 5, 9, 20))
-    (dog,) = place_tracks(read_track_file(coco(tmp_path, notes)), clip).tracks
+    found = place_tracks(read_track_file(coco(tmp_path, notes)), clip)
+    dog = found.tracks[0]
     assert dog.state.tolist() == [SEEN, INTERPOLATED, INTERPOLATED, INTERPOLATED, LOST]
-    np.testing.assert_allclose(dog.boxes[:4, 0] * W, [0, 0, 4, 8])
+    np.testing.assert_allclose(dog.boxes[:4, 0] * W, wanted, atol=1e-4)
+    assert "describes one frame of 4" in found.notes[-1]
+    assert ("on the closest" in found.notes[-1]) == (number is None)
 
 
 @pytest.mark.parametrize(
@@ -463,7 +472,7 @@ def test_the_command_line_writes_and_takes_tracks(tmp_path, capsys):
     assert "is a folder" in capsys.readouterr().err
     clip = str(assets() / "examples" / "repaired.mp4")
     assert main(["trace", clip, "Is there a dog?", "--tracks", str(saved)]) == 2
-    assert "neither of COCO, YouTube-VIS nor Label Studio's videos" in capsys.readouterr().err
+    assert "it is JSON with 'format', " in capsys.readouterr().err
 
 
 def test_the_door_refuses_a_file_before_the_video_is_read(tmp_path):

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.placing import place_tracks
 from tests.core.test_track_files import H, W, clip_of, cvat, label_studio, seen_masks
 
 

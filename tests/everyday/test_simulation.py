@@ -10,10 +10,11 @@ from macd_studio.core.backbones.everyday import CLASSES, COLOURS, FLOOR, PEAKS
 from macd_studio.everyday import habits, language
 from macd_studio.everyday.fit import fit
 from macd_studio.everyday.language import KINDS, build_tokenizer, listed, nouns
+from macd_studio.everyday.looks import look
 from macd_studio.everyday.model import EACH, Packer, answer_logits, build
 from macd_studio.everyday.model import build as small_model
 from macd_studio.everyday.questions import ask, relation_of
-from macd_studio.everyday.scenes import NAMES, Scene, Thing, draw_scene, look
+from macd_studio.everyday.scenes import NAMES, Scene, Thing, draw_scene
 from macd_studio.everyday.train import KINDS as ASKED
 from macd_studio.everyday.train import Schedule, draw_batch, losses, train
 

@@ -15,9 +15,9 @@ import numpy as np
 from PIL import Image
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.formats.source import ClipFacts
+from macd_studio.core.objects.placing import place_tracks
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.types import LOST
 

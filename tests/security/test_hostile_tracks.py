@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.formats import border, gather, read_track_file
+from macd_studio.core.objects.placing import place_tracks
 from tests.core.test_track_files import clip_of, coco, cvat, cvat_box, key, label_studio
 from tests.patience import PATIENCE_S
 
@@ -84,7 +84,7 @@ CASES = {
     "nested JSON": (text("[" * 100_000), "nested too deeply|not whole JSON"),
     "a long number": (text('{"images": ' + "9" * 10_000 + "}"), "not whole JSON"),
     "millions of values": (text("[" + "0," * 5_000_000 + "0]"), "more than 4000000 values"),
-    "another JSON": (text('{"a": 1}'), "neither of COCO"),
+    "another JSON": (text('{"a": 1}'), "it is JSON with 'a'. COCO has images, annotations"),
     "a million polygons": (
         text('{"images":[],"categories":[],"annotations":[' + "{}," * 999_999 + "{}]}"),
         "annotation 1 on an image None",

@@ -23,9 +23,10 @@ from macd_studio.core.objects.formats import (
     yolo,
     youtube_vis,
 )
-from macd_studio.core.objects.formats.border import MAX_BYTES, Files, file_name, refuse
+from macd_studio.core.objects.formats.border import MAX_BYTES, Files, file_name
 from macd_studio.core.objects.formats.sheet import Sheet
 from macd_studio.core.objects.formats.source import Asked, ClipFacts, Source, choose
+from macd_studio.core.objects.formats.unread import refuse_unknown, refuse_unread
 from macd_studio.core.options import TrackOptions
 
 
@@ -88,16 +89,10 @@ def read_track_file(
 
 
 def _read(files: Files, asked: Asked) -> TrackFile:
+    refuse_unread(files)
     for one in FORMATS.values():
         if found := one.sources(files, asked):
             source, how = choose(files.name, found, asked)
             file = source.read()
             return replace(file, notes=(*file.notes, f"{files.name}: {how}")) if how else file
-    if files.documents:
-        refuse(
-            files.name,
-            "is JSON, but neither of COCO, YouTube-VIS nor Label Studio's videos nor MACD tracks",
-        )
-    if files.is_alone:
-        refuse(files.name, "is none of the formats that are read")
-    refuse(files.name, "holds no tracks or masks of a format that is read")
+    refuse_unknown(files)

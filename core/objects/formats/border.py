@@ -42,7 +42,7 @@ FEWER = "Give those of this clip"
 AGAIN = "Export it again"
 DOCUMENTS, TEXTS, PICTURES = (
     (".json", ".xml"),
-    (".txt", ".names", ".yaml", ".yml", ".ini"),
+    (".txt", ".csv", ".tsv", ".names", ".yaml", ".yml", ".ini"),
     (".png",),
 )
 READ = (*DOCUMENTS, *TEXTS, *PICTURES)

@@ -1,5 +1,8 @@
 """COCO's instances: pictures of one clip, or with CocoVID's `videos` of several; boxes and masks.
 
+A list of results is read with the document whose pictures it is of; a panoptic document with its
+pictures, see `panoptic`.
+
 A region with `iscrowd` 1 is one to ignore. But Datumaro, and CVAT with it, marks every mask so that
 is written as run lengths: what has a track, or a file that marks everything, is of objects. What is
 written here says 0, for run lengths too.
@@ -31,8 +34,10 @@ from macd_studio.core.objects.formats.border import (
     refuse,
     whole,
 )
+from macd_studio.core.objects.formats.dialects import converted
 from macd_studio.core.objects.formats.gather import PictureShapes, ShapeCounter
 from macd_studio.core.objects.formats.names import numbered
+from macd_studio.core.objects.formats.panoptic import LEFT_OUT, flattened, is_panoptic
 from macd_studio.core.objects.formats.sheet import Sheet, json_bytes
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
 from macd_studio.core.objects.outlines import mask_of_runs, read_packed_runs, runs_of
@@ -56,11 +61,29 @@ def sources(files: Files, asked: Asked) -> list[Source]:
         for inner, data in files.documents.items()
         if isinstance(data, dict) and "images" in data and "annotations" in data
     }
+    results = [data for data in files.documents.values() if is_results(data)]
+    if results and len(documents) == 1:
+        (inner,) = documents
+        documents[inner] |= {"annotations": [row for rows in results for row in rows]}
     found = []
     for inner, data in documents.items():
+        if is_panoptic(data):
+            data = flattened(files, files.name_of(inner), data)
         prefix = "" if len(documents) == 1 else document_name(inner, list(documents))
         found += _videos(files.name_of(inner), files.sha256, data, prefix)
+    if not found and (other := converted(files, asked)) is not None:
+        dialect, data = other
+        found = _videos(files.name, files.sha256, data, "", dialect.title, dialect.lists_all)
     return found
+
+
+def is_results(data: Any) -> bool:
+    """Whether a document is a list of results, as evaluators of COCO take them."""
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(isinstance(row, dict) and {"image_id", "category_id"} <= row.keys() for row in data)
+    )
 
 
 def document_name(inner: str, among: Sequence[str]) -> str:
@@ -74,7 +97,10 @@ def document_name(inner: str, among: Sequence[str]) -> str:
     return folder if folder and folders.count(folder) == 1 else inner.removesuffix(".json")
 
 
-def _videos(name: str, sha256: str, data: dict[str, Any], prefix: str) -> list[Source]:
+def _videos(
+    name: str, sha256: str, data: dict[str, Any], prefix: str, title: str = TITLE,
+    lists_all: bool = True,
+) -> list[Source]:  # fmt: skip
     rows = [as_object(row, "an image") for row in as_list(data["images"], "images")]
     by_video: dict[str, list[dict[str, Any]]] = defaultdict(list)
     titles = _titles(data)
@@ -86,6 +112,7 @@ def _videos(name: str, sha256: str, data: dict[str, Any], prefix: str) -> list[S
             by_video[str(key)].append(row)
     else:
         by_video[""] = rows
+    read = partial(_read, name, sha256, data, title=title, lists_all=lists_all)
     found: list[Source] = []
     for key, group in by_video.items():
         for part, pictures in _pictures(name, group).items():
@@ -93,11 +120,11 @@ def _videos(name: str, sha256: str, data: dict[str, Any], prefix: str) -> list[S
             sizes = {(p.size[1], p.size[0]) for p in pictures.values()}
             video = titles.get(key) or part
             found.append(Source(
-                label, partial(_read, name, sha256, data, pictures, len(by_video) > 1), video,
-                len(pictures), next(iter(sizes)) if len(sizes) == 1 else None,
+                label, partial(read, pictures, len(by_video) > 1), video, len(pictures),
+                next(iter(sizes)) if len(sizes) == 1 else None,
             ))  # fmt: skip
     if not found:
-        found = [Source(prefix, partial(_read, name, sha256, data, {}, False))]
+        found = [Source(prefix, partial(read, {}, False))]
     labels = unique_names([s.name for s in found])
     return [
         Source(n, s.read, s.video, s.frames, s.size) for n, s in zip(labels, found, strict=True)
@@ -154,8 +181,9 @@ def labels_of(data: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _read(
-    name: str, sha256: str, data: dict[str, Any], pictures: dict[int, _Picture], is_part: bool
-) -> TrackFile:
+    name: str, sha256: str, data: dict[str, Any], pictures: dict[int, _Picture], is_part: bool,
+    *, title: str, lists_all: bool,
+) -> TrackFile:  # fmt: skip
     """is_part: there are images of other videos, whose annotations are passed over."""
     labels = labels_of(data)
     size = one_size(name, ((p.size[1], p.size[0]) for p in pictures.values()))
@@ -190,9 +218,11 @@ def _read(
         notes = (f"{name}: {count(crowds, 'crowd region')} to ignore were left out",)
     elif marks_all and rows:
         notes = (f"{name}: all of it is marked as crowd regions, and was read as objects",)
+    if left_out := data.get(LEFT_OUT):
+        notes += (f"{name}: {count(left_out, 'region')} of stuff without number were left out",)
     return TrackFile(
-        name, sha256, TITLE, found.described(), found.objects(), size=size, notes=notes,
-        counted="open",
+        name, sha256, title, found.described(), found.objects(), size=size, notes=notes,
+        counted="open", lists_all=lists_all,
     )  # fmt: skip
 
 
@@ -217,8 +247,12 @@ def coco_shape(note: Mapping[str, Any], at: float, size: tuple[int, int], what: 
         x, y, w, h = (number(v, f"the box of {what}") for v in values)
         box = box_of((x, y, x + w, y + h), width, height, f"the box of {what}")
     mask = note.get("segmentation")
+    if isinstance(mask, Runs):
+        return Shape(at, box, size=size, runs=mask, place=what)
     if isinstance(mask, dict):
         return _of_runs(mask, at, size, box, what)
+    if isinstance(mask, list):
+        mask = [ring for ring in mask if ring != []]
     if isinstance(mask, list) and mask:
         if len(mask) > 1000:
             raise TracksError(f"the mask of {what} has {len(mask)} polygons", "Simplify its masks")

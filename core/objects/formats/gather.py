@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,11 @@ class ShapeCounter:
 
 
 def objects_of(
-    name: str, found: Mapping[Any, tuple[str, float, list[Shape]]]
+    name: str, found: Mapping[Any, tuple[str, float, list[Shape]]], certain: bool = True
 ) -> tuple[Annotated, ...]:
     """Objects in the order in which they were found; their shapes in the order of frames.
+
+    certain: whether the file says which shapes are of one.
 
     Raises TracksError where an object has two shapes on one frame: neither of them is taken for
     the right one.
@@ -58,7 +61,7 @@ def objects_of(
                     "Give each object a number of its own",
                 )
         ordered = tuple(by_frame[at] for at in sorted(by_frame))
-        objects.append(Annotated(label, ordered, confidence))
+        objects.append(Annotated(label, ordered, confidence, certain))
     return tuple(objects)
 
 
@@ -100,9 +103,8 @@ def linked(
             active[k] = boxes[j]
         for old in list(active)[:-MAX_IN_FRAME]:
             del active[old]
-    return objects_of(
-        name, {i: (label, float(np.mean(s)), z) for i, (label, s, z) in enumerate(tracks)}
-    )
+    found = {i: (label, float(np.mean(s)), z) for i, (label, s, z) in enumerate(tracks)}
+    return tuple(replace(one, certain=one.label in alone) for one in objects_of(name, found, False))
 
 
 def overlaps(a: Floats, b: Floats) -> Floats:

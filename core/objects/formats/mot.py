@@ -1,16 +1,19 @@
 """MOT Challenge: `gt.txt`, `det.txt` and trackers' results, with `seqinfo.ini` beside them.
 
-frame, id, left, top, width, height, confidence, class, visibility; frames and pixels count from 1.
-KITTI's and MOTS' texts are recognised, and refused by name.
+frame, id, left, top, width, height, confidence, class, visibility; frames and pixels count from 1,
+but some trackers count frames from 0. Between the columns stand commas, blanks, tabs or semicolons;
+a first line may name them. Read as well: VisDrone's texts of videos, and KITTI's of tracking, whose
+columns are put into MOT's order.
 """
 
 from __future__ import annotations
 
 import configparser
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 
@@ -40,39 +43,57 @@ _KITTI = {
     "car", "van", "truck", "pedestrian", "person", "person_sitting", "cyclist", "tram", "misc",
     "dontcare",
 }  # fmt: skip
+_VISDRONE = (
+    "ignored region", "pedestrian", "people", "bicycle", "car", "van", "truck", "tricycle",
+    "awning-tricycle", "bus", "motor", "others",
+)  # fmt: skip
+_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")
+
+
+@dataclass(frozen=True, eq=False)
+class _Text:
+    """A text's rows in MOT's order, and whose they are. classes: names by number, where these are
+    not MOT's. corner: number of a picture's first pixel."""
+
+    inner: str
+    rows: Sequence[Sequence[str]]
+    title: str = TITLE
+    classes: Sequence[str] = _CLASSES
+    corner: float = 1.0
+    is_truth: bool = False
 
 
 def sources(files: Files, asked: Asked) -> list[Source]:
     """The sequences: of a folder with both, its ground truth rather than its detections."""
-    found: dict[str, tuple[str, list[list[str]]]] = {}
+    found: dict[str, _Text] = {}
     passed_over: dict[str, str] = {}
-    for inner, text in files.texts(".txt").items():
-        _refuse_kitti(files.name_of(inner), text)
-        rows = _rows(files.name_of(inner), text)
-        if not rows:
-            continue
+    texts = files.texts(".txt", ".csv", ".tsv")
+    for inner, text in texts.items():
         path = PurePosixPath(inner)
+        read = _text(inner, files.name_of(inner), text, texts)
+        if read is None:
+            continue
         sequence = str(path.parent.parent if path.parent.name in ("gt", "det") else path.parent)
         if path.name not in ("gt.txt", "det.txt"):
             sequence = str(PurePosixPath(sequence) / path.stem)
         if sequence in found:
-            other = found[sequence][0]
+            other = found[sequence].inner
             if {PurePosixPath(other).name, path.name} != {"gt.txt", "det.txt"}:
                 refuse(files.name, f"has two descriptions of one sequence, {other} and {inner}")
             passed_over[sequence] = "det.txt"
             if path.name == "det.txt":
                 continue
-        found[sequence] = inner, rows
+        found[sequence] = read
     about = _about(files)
     names = unique_names([_name(key, about, files.name) for key in found])
     out = []
-    for name, (key, (inner, rows)) in zip(names, found.items(), strict=True):
+    for name, (key, described) in zip(names, found.items(), strict=True):
         stated = about.get(key) or (
             next(iter(about.values())) if len(about) == len(found) == 1 else {}
         )
         size = _size(stated)
         out.append(Source(
-            name, partial(_read, files, inner, rows, stated, passed_over.get(key, ""), asked), name,
+            name, partial(_read, files, described, stated, passed_over.get(key, ""), asked), name,
             _length(stated), size,
         ))  # fmt: skip
     return out
@@ -98,40 +119,89 @@ def _about(files: Files) -> dict[str, dict[str, str]]:
     return found
 
 
+def _text(inner: str, name: str, text: str, beside: Mapping[str, str]) -> _Text | None:
+    """What a text is, and its rows; None of a text of another kind. beside: all texts."""
+    rows = _rows(name, text)
+    if kitti := _of_kitti(inner, rows):
+        return kitti
+    if not rows or not _is_mot(rows, "," in text or ";" in text):
+        return None
+    path = PurePosixPath(inner)
+    if all(map(_is_visdrone, rows)):
+        return _Text(inner, rows, "VisDrone", _VISDRONE, is_truth=True)
+    own = beside.get(str(path.with_name("labels.txt")))
+    classes: tuple[str, ...] = _CLASSES
+    if own is not None:
+        classes = ("", *(clean_label(line) for line in own[:1_000_000].splitlines()))
+    return _Text(inner, rows, classes=classes, is_truth=path.name == "gt.txt")
+
+
 def _rows(name: str, text: str) -> list[list[str]]:
-    """Rows of 6 to 10 numbers between commas; none of a text of another kind."""
-    rows = []
+    """The words of each line; a first line without numbers names columns, and is passed over."""
+    rows: list[list[str]] = []
     values = 0
-    for line in text.splitlines():
-        if not line.strip():
+    lines = [line.strip() for line in text.splitlines()]
+    for i, line in enumerate(filter(None, lines)):
+        words = _BETWEEN.split(line)
+        if i == 0 and not any(map(_NUMBER.fullmatch, words)):
             continue
-        words = [w.strip() for w in line.split(",")]
-        if not 6 <= len(words) <= 10 or not words[0].replace(".", "", 1).isdecimal():
-            return []
         values += len(words)
         if values > MAX_VALUES:
             refuse(
                 name, f"holds more than {MAX_VALUES} values", "Give the frames of this clip only"
             )
         rows.append(words)
+        if i < 2 and len(words) > 20:
+            return []
     return rows
 
 
-def _refuse_kitti(name: str, text: str) -> None:
-    words = next((line.split() for line in text.splitlines() if line.strip()), [])
-    if len(words) >= 15 and words[2].lower() in _KITTI and words[0].isdecimal():
-        raise TracksError(
-            f"{name} is a text of KITTI tracking, which is not read", "Convert it to MOT or COCO"
-        )
-    if len(words) >= 15 and words[0].lower() in _KITTI:
-        raise TracksError(
-            f"{name} is a text of KITTI's object detection, which is not read",
-            "Convert it to YOLO or COCO",
-        )
-    if len(words) == 6 and all(w.isdecimal() for w in words[:5]) and not words[5][0].isdecimal():
-        raise TracksError(
-            f"{name} is a text of MOTS, whose masks are not read", "Convert it to PNG masks or COCO"
-        )
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]+\.")
+
+
+def _is_mot(rows: Sequence[Sequence[str]], separated: bool) -> bool:
+    """Whether rows are 6 to 10 numbers, a frame and an id first.
+
+    Between blanks they may be YOLO's as well, whose numbers are shares of the frame: sides longer
+    than a pixel tell them apart.
+    """
+    for words in rows:
+        if not 6 <= len(words) <= 10 or not all(map(_NUMBER.fullmatch, filter(None, words))):
+            return False
+        if not words[0].replace(".", "", 1).replace("e+", "", 1).isdecimal():
+            return False
+    if separated:
+        return True
+    whole_ones = all(float(w).is_integer() for words in rows for w in words[:2] if w)
+    return whole_ones and any(max(map(_float, words[4:6])) > 1.5 for words in rows)
+
+
+def _float(word: str) -> float:
+    return float(word) if word else 0.0
+
+
+def _is_visdrone(words: Sequence[str]) -> bool:
+    """frame, id, box, whether it counts, category, truncation, occlusion: none is below 0."""
+    if len(words) != 10 or not all(w.isdecimal() for w in words[6:]):
+        return False
+    counts, category, cut, hidden = (int(w[:9]) for w in words[6:])
+    return counts <= 1 and category < len(_VISDRONE) and cut <= 1 and hidden <= 2
+
+
+def _of_kitti(inner: str, rows: Sequence[Sequence[str]]) -> _Text | None:
+    """KITTI's tracking: frame, id, type, truncation, occlusion, angle, x0 y0 x1 y1, and 3D."""
+    if not rows or not all(
+        len(w) >= 15 and w[0].isdecimal() and w[2].lower() in _KITTI for w in rows
+    ):
+        return None
+    names = sorted({w[2] for w in rows if w[2].lower() != "dontcare"})
+    out = []
+    for w in rows:
+        counts = "0" if w[2].lower() == "dontcare" else "1"
+        kind = str(names.index(w[2]) + 1) if counts == "1" else "-1"
+        x0, y0, x1, y1 = (number(v, f"a box of {clean_label(inner)}") for v in w[6:10])
+        out.append([w[0], w[1], str(x0), str(y0), str(x1 - x0), str(y1 - y0), counts, kind])
+    return _Text(inner, out, "KITTI tracking", ("", *names), 0.0, True)
 
 
 def _size(stated: Mapping[str, str]) -> tuple[int, int] | None:
@@ -146,45 +216,60 @@ def _length(stated: Mapping[str, str]) -> int | None:
     return None if length is None else whole(length, "seqLength in seqinfo.ini", 1, MAX_FRAME)
 
 
+def _frame_size(name: str, asked: Asked) -> tuple[int, int]:
+    """(w, h) of the clip's pictures, in which the boxes are."""
+    assert asked.clip is not None
+    if (stored := asked.clip.stored_size) is not None:
+        shown = asked.clip.full_size
+        refuse(
+            name,
+            f"does not say whether its boxes are in pixels as the clip stores them,"
+            f" {stored[0]}×{stored[1]}, or as they are shown, {shown[0]}×{shown[1]}",
+            "Give its seqinfo.ini too, which states imWidth and imHeight",
+        )
+    return asked.clip.full_size
+
+
 def _read(
-    files: Files, inner: str, rows: Sequence[Sequence[str]], stated: Mapping[str, str],
-    passed_over: str, asked: Asked,
-) -> TrackFile:  # fmt: skip
-    name = files.name_of(inner)
-    size = _size(stated) or (asked.clip.full_size if asked.clip is not None else None)
+    files: Files, text: _Text, stated: Mapping[str, str], passed_over: str, asked: Asked
+) -> TrackFile:
+    name = files.name_of(text.inner)
+    size = _size(stated) or (_frame_size(name, asked) if asked.clip is not None else None)
     if size is None:
         refuse(name, "does not state the size of its frames", "Give its seqinfo.ini too")
     width, height = size
-    is_truth = PurePosixPath(inner).name == "gt.txt"
     found = PictureShapes(name)
     ignored = 0
-    for i, words in enumerate(rows, 1):
-        what = f"line {i} of {clean_label(inner)}"
-        at = float(whole(words[0], f"the frame in {what}", 1))
+    for i, words in enumerate(text.rows, 1):
+        what = f"line {i} of {clean_label(text.inner)}"
+        at = float(whole(words[0], f"the frame in {what}"))
         key = whole(words[1], f"the id in {what}", -1, 2**31)
         left, top, w, h = (number(v, f"the box in {what}") for v in words[2:6])
         found.frames.add(at)
-        kind = _class(words, what) if is_truth else ""
-        score: Any = 1.0
+        score = 1.0
         if len(words) > 6:
             score = number(words[6], f"the confidence in {what}")
-            if is_truth and score == 0:
+            if text.is_truth and score == 0:
                 ignored += 1
                 continue
-            score = min(max(score, 0.0), 1.0)
-        corners = (left - 1, top - 1, left - 1 + w, top - 1 + h)
+            score = 1.0 if score == -1 else min(max(score, 0.0), 1.0)  # -1: not given
+        left, top = left - text.corner, top - text.corner
+        corners = (left, top, left + w, top + h)
         shape = Shape(at, box_of(corners, width, height, f"the box in {what}"), place=what)
-        found.add(None if key == -1 else key, kind or "object", score, shape)
+        found.add(None if key == -1 else key, _class(text, words, what) or "object", score, shape)
     notes = []
     if ignored:
         notes.append(f"{name}: {count(ignored, 'row')} to ignore were left out")
     if passed_over:
         notes.append(f"{files.name}: its gt.txt was read, its {passed_over} was not")
+    first = 0.0 if 0.0 in found.frames or not text.corner else 1.0
+    if not first and text.title == TITLE:
+        notes.append(f"{name}: its frames count from 0, as it describes a frame 0")
     rate = stated.get("framerate")
     fps = None if rate is None else number(rate, "frameRate in seqinfo.ini", 0.01, 1000)
     return TrackFile(
-        name, files.sha256, TITLE, np.array(sorted(found.frames), np.float64), found.objects(),
-        fps=_rate(fps, asked), first=1.0, size=size, notes=tuple(notes),
+        name, files.sha256, text.title, np.array(sorted(found.frames), np.float64), found.objects(),
+        fps=_rate(fps, asked), first=first, size=size, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -196,8 +281,11 @@ def _rate(fps: float | None, asked: Asked) -> float | None:
     return None
 
 
-def _class(words: Sequence[str], what: str) -> str:
+def _class(text: _Text, words: Sequence[str], what: str) -> str:
+    """The name of a row's class; "" where none is stated, or a tracker's number has no name."""
     if len(words) < 8 or words[7] in ("", "-1"):
         return ""
+    if not text.is_truth and text.classes is _CLASSES:
+        return ""
     kind = whole(words[7], f"the class in {what}", 0, 1000)
-    return _CLASSES[kind] if 0 < kind < len(_CLASSES) else f"class {kind}"
+    return text.classes[kind] if 0 < kind < len(text.classes) else f"class {kind}"

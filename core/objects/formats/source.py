@@ -35,6 +35,8 @@ class ClipFacts:
     """(w, h) of the frames that are analysed."""
     full_size: tuple[int, int]
     """(w, h) of the file's frames, upright."""
+    stored_size: tuple[int, int] | None
+    """The same as they are stored, where their pixels are not square."""
     count: int | None
     """How many pictures the file holds; None where they were not all listed."""
     fps: float | None
@@ -56,14 +58,15 @@ class ClipFacts:
             "numbers": None if numbers is None else np.array(numbers, np.int64),
             "size": tuple(plain["size"]),
             "full_size": tuple(plain["full_size"]),
+            "stored_size": plain["stored_size"] and tuple(plain["stored_size"]),
         })  # fmt: skip
 
     @classmethod
     def of(cls, clip: Clip) -> ClipFacts:
         """Those of a clip."""
         return cls(
-            clip.name, clip.times, clip.numbers, clip.size, clip.full_size or clip.size, clip.count,
-            clip.fps, clip.is_picture,
+            clip.name, clip.times, clip.numbers, clip.size, clip.full_size or clip.size,
+            clip.stored_size, clip.count, clip.fps, clip.is_picture,
         )  # fmt: skip
 
 

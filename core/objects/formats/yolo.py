@@ -6,6 +6,7 @@ The lines name no columns. What they are is read off all lines of all files toge
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +61,7 @@ def sources(files: Files, asked: Asked) -> list[Source]:
     if not texts:
         return []
     about = _about(files)
+    _refuse_many_in_one(files, texts)
     videos = numbered(files.name, list(texts))
     names = unique_names([video or files.name for video in videos])
     return [
@@ -70,6 +72,23 @@ def sources(files: Files, asked: Asked) -> list[Source]:
         )
         for name, (video, frames) in zip(names, videos.items(), strict=True)
     ]  # fmt: skip
+
+
+def _refuse_many_in_one(files: Files, texts: Mapping[str, str]) -> None:
+    """Refuses one text in which each object is on many rows, as ultralytics writes it where a
+    program of one's own gives it frame by frame."""
+    if len(texts) > 1:
+        return
+    ((inner, text),) = texts.items()
+    last = [line.split()[-1] for line in text.splitlines() if len(line.split()) > 5]
+    counts = Counter(last)
+    if last and all(word.isdecimal() for word in counts) and min(counts.values()) > 2:
+        refuse(
+            files.name if len(files.contents) > 1 else clean_label(inner),
+            f"holds object {last[0][:12]} {counts[last[0]]} times in one text: the rows of many"
+            " frames, without their numbers",
+            "Write a text for each frame, as model.track(VIDEO, save_txt=True) does",
+        )
 
 
 def label_texts(files: Files) -> dict[str, str]:
@@ -165,10 +184,25 @@ def _read(
         label = about.labels.get(row.kind, f"class {row.kind}")
         shape, score, track = shape_of(layout, row)
         found.add(None if track is None else (label, track), label, score, shape)
-    notes = () if layout.usual else (f"{name}: its columns were read as {layout.columns}",)
+    notes: list[str] = []
+    if not layout.usual:
+        notes.append(f"{name}: its columns were read as {layout.columns}")
+    from_one = _of_a_video(texts)
+    if from_one:
+        notes.append(f"{name}: its frames count from 1, as ultralytics counts those of a video")
     return TrackFile(
-        name, files.sha256, TITLE, found.described(), found.objects(), notes=notes, counted="open"
-    )
+        name, files.sha256, TITLE, found.described(), found.objects(), notes=tuple(notes),
+        first=float(from_one), counted="stated" if from_one else "open",
+    )  # fmt: skip
+
+
+def _of_a_video(texts: Mapping[int, tuple[str, str]]) -> bool:
+    """Whether texts are named as ultralytics names those of a video: its name, and the frame from 1
+    without leading zeros."""
+    stems = [(frame, PurePosixPath(inner).stem) for frame, (inner, _) in texts.items()]
+    before = {stem.rpartition("_")[0] for _, stem in stems}
+    plain = all(stem.rpartition("_")[2] == str(frame) for frame, stem in stems)
+    return plain and len(before) == 1 and before != {""} and min(texts) >= 1 and max(texts) > 9
 
 
 def shape_of(layout: Layout, row: Row) -> tuple[Shape, float, int | None]:

@@ -98,5 +98,5 @@ def _read(
     notes = (f"{name}: {count(crowds, 'crowd object')} to ignore were left out",) if crowds else ()
     return TrackFile(
         name, sha256, TITLE, found.described(), found.objects(), size=size, notes=notes,
-        counted="open",
+        counted="open", lists_all=True,
     )  # fmt: skip
