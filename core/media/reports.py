@@ -17,6 +17,14 @@ from macd_studio.core.system.library_notes import note
 PIECE = 2**16
 _LINE = re.compile(r"^\[(?P<part>[\w,. ]{1,40}) @ 0x[0-9a-f]+\] (?P<text>.+)$")
 _WARNING = re.compile(r"^.{1,400}?: (?P<part>\w{0,40}Warning): (?P<text>.+)$")
+DAMAGED = "some of its data is damaged or missing"
+_PLAIN = (
+    ("Packet corrupt", DAMAGED),
+    ("out of order", ""),  # what it leads to is told by `Source.clocks`
+    ("non monotonically increasing dts", ""),
+    ("co located POCs unavailable", ""),  # at the start of a joined part
+)
+"""What FFmpeg says, and what it means; "" where it means nothing for a reader."""
 _pipe: int | None = None
 _notes: list[str] = []
 
@@ -57,7 +65,11 @@ def take(text: str, notes: list[str]) -> None:
     """
     for line in text.splitlines():
         if found := _LINE.match(line):
-            part = found["part"].partition(",")[0]
-            note(notes, f"FFmpeg ({part})", found["text"])
+            part, text = found["part"].partition(",")[0], found["text"]
+            plain = next((means for says, means in _PLAIN if says in text), None)
+            if plain is None:
+                note(notes, f"FFmpeg ({part})", text)
+            elif plain and plain not in notes:
+                notes.append(plain)
         elif found := _WARNING.match(line):
             note(notes, "Pillow", found["text"])

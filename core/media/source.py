@@ -23,6 +23,10 @@ FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
 WITHOUT_SEEKING = ("mpeg", "mpegts")
 """After a seek, times are guessed again in program streams, and transport streams land too late."""
+WITH_ALPHA = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
+"""Codecs of which another decoder reads transparency too."""
+BACK_S = 0.2
+"""A clock that goes back by more, in seconds, was set anew: recordings were joined."""
 WITH_LENGTHS = {"mov", "gif"}
 """Containers that hold how long each picture is shown; elsewhere it is mostly FFmpeg's estimate."""
 
@@ -102,9 +106,10 @@ class Source:
         readable = [s for s in streams if s.codec_context is not None]
         if not readable:
             raise _not_readable("its pictures are coded in a way that is unknown here")
-        self.streams = len(streams)
-        marked = [s for s in readable if s.disposition & Disposition.default]
-        return (marked or readable)[0]
+        moving = [s for s in readable if s.frames != 1]  # of an animated AVIF the first one stands
+        self.streams = len(moving) or len(streams)
+        marked = [s for s in moving or readable if s.disposition & Disposition.default]
+        return (marked or moving or readable)[0]
 
     def _open(self) -> None:
         options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
@@ -115,7 +120,14 @@ class Source:
         self.stream.thread_type = "AUTO"
         self.stream.codec_context.thread_count = self.threads
         # headers inside the stream may announce another size than the container does
-        self.stream.codec_context.options = {"max_pixels": str(MAX_PIXELS * 9 // 8)}
+        options = {"max_pixels": str(MAX_PIXELS * 9 // 8)}
+        self.stream.codec_context.options = options
+        self.decoder = self.stream.codec_context
+        name = WITH_ALPHA.get(self.decoder.name)
+        if name in av.codecs_available and self.stream.metadata.get("alpha_mode") == "1":
+            self.decoder = av.CodecContext.create(name, "r")
+            self.decoder.extradata = self.stream.codec_context.extradata
+            self.decoder.options, self.decoder.thread_count = options, self.threads
 
     def _reopen(self) -> None:
         """The same stream from its start, with a fresh decoder."""
@@ -148,7 +160,8 @@ class Source:
         """
         pts, keys, hidden, step = array("q"), array("q"), set(), 0
         total, last, held = 0, -math.inf, 0
-        for packet in _whole(self.container.demux(self.stream)):
+        self.clocks = 1
+        for packet in self._packets():
             at = _time_of(packet)
             if at is None or packet.size == 0:
                 continue
@@ -185,6 +198,23 @@ class Source:
             held = first + total - last
         self._end = last + (held if held > 0 else self.step)
         self.is_cut = not self.cut_short and is_cut(self.path, self.container.format.name)
+
+    def _packets(self) -> Iterator[av.Packet]:
+        """All packets from here to the end. Where the clock of a stream that counts on goes back,
+        as in joined recordings, times go on from those before; clocks: how many there are."""
+        shift, last, clocks = 0, None, 1
+        for packet in _whole(self.container.demux(self.stream)):
+            if packet.dts is not None and set(WITHOUT_SEEKING) & {*self.kinds}:
+                back = None if last is None else float((last - packet.dts - shift) * self.unit)
+                if back is not None and back > BACK_S:
+                    shift = last - packet.dts + (packet.duration or 1)
+                    clocks += 1
+                packet.dts += shift
+                if packet.pts is not None:
+                    packet.pts += shift
+                last = packet.dts
+            self.clocks = max(self.clocks, clocks)
+            yield packet
 
     @property
     def kinds(self) -> list[str]:
@@ -237,7 +267,10 @@ class Source:
         """From the first picture to the end that the header tells, 0 where it tells none."""
         if self.stream.duration:
             return float(self.stream.duration * self.unit)
-        return max(0.0, (self.container.duration or 0) / 1e6 - self.begins)
+        end, first = (self.container.duration or 0) / 1e6, float(int(self.pts[0]) * self.unit)
+        if "matroska" in self.kinds and end > first:  # its length is the time of its end
+            return end - first
+        return max(0.0, end - self.begins)
 
     def at(self, seconds: float) -> int:
         """The picture on display at a time: the last one that began before or then."""
@@ -271,7 +304,7 @@ class Source:
         here = -2
         frames: Iterator[av.VideoFrame] = iter(())
         shown: av.VideoFrame | None = None
-        jumps = self.container.format.name != "mpeg" and not self._in_order
+        jumps = self.container.format.name != "mpeg" and not self._in_order and self.clocks == 1
         if not jumps:
             self._reopen()
             frames = self._decode()
@@ -279,6 +312,7 @@ class Source:
             waiting = list(wants)
             if jumps and (key > here + 1 or here < 0):
                 self.container.seek(int(self.keys[key]), stream=self.stream, backward=True)
+                self.decoder.flush_buffers()
                 frames = self._decode()
                 shown = next(frames, None)
                 if shown is None or shown.pts > waiting[0]:
@@ -304,7 +338,8 @@ class Source:
 
     def _decode(self) -> Iterator[av.VideoFrame]:
         times: list[int] = []
-        for packet in _whole(self.container.demux(self.stream)):
+        together = self.clocks > 1
+        for packet in self._packets() if together else _whole(self.container.demux(self.stream)):
             self.check()
             if self._in_order and packet.size:
                 heappush(times, packet.pts if packet.pts is not None else packet.dts)
@@ -316,7 +351,7 @@ class Source:
     def _decoded(self, packet: av.Packet | None) -> Iterator[av.VideoFrame]:
         try:
             # None ends the stream for the decoder, which hands out what it still holds
-            for frame in self.stream.codec_context.decode(packet):
+            for frame in self.decoder.decode(packet):
                 if frame.pts is not None:
                     self._check_size(frame.width, frame.height)
                     yield frame
@@ -336,11 +371,11 @@ class Source:
             self.check()
             yield from self._decoded(packet)
             yield from self._decoded(None)
-            self.stream.codec_context.flush_buffers()
+            self.decoder.flush_buffers()
 
     def _reopen_for_keys(self) -> None:
         self._reopen()
-        context = self.stream.codec_context
+        context = self.decoder
         context.thread_type, context.skip_frame = "SLICE", "NONKEY"
 
     def _key_packets(self, timestamps: list[int]) -> Iterator[av.Packet]:
@@ -349,7 +384,7 @@ class Source:
         Where a jump lands too late, the rest is looked for from the start, without jumps.
         """
         missing = sorted(timestamps)
-        if self.container.format.name not in WITHOUT_SEEKING:
+        if self.container.format.name not in WITHOUT_SEEKING and self.clocks == 1:
             near = -2
             while missing:
                 key = int(np.searchsorted(self.keys, missing[0]))
@@ -363,7 +398,7 @@ class Source:
                 missing.pop(0)
                 yield found
         wanted = set(missing)
-        for packet in _whole(self.container.demux(self.stream)) if wanted else ():
+        for packet in self._packets() if wanted else ():
             at = _time_of(packet)
             if at in wanted and packet.is_keyframe:
                 wanted.discard(at)

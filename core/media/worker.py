@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
-from macd_studio.core.media.reports import redirect, reports
+from macd_studio.core.media.reports import DAMAGED, redirect, reports
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp
 from macd_studio.core.media.upright import Turns, on_white, to_rgb
@@ -69,7 +69,7 @@ class Reading:
         self.notes: list[str] = []
         self.full_size: tuple[int, int] | None = None
         self.stored_size: tuple[int, int] | None = None
-        self.hdr = self.deep = self.damaged = self.clear = False
+        self.hdr = self.deep = self.damaged = self.clear = self.woven = False
         self.turns = Turns()
         self.source = Source(job["path"], job["threads"], self._check, self._check_index)
         self._listed = now()
@@ -144,6 +144,11 @@ class Reading:
             self.notes.append(
                 f"the first picture comes {source.begins:.1f} s after the start of the file;"
                 " all times count from the first picture"
+            )
+        if source.clocks > 1:
+            self.notes.append(
+                f"the times of the file begin anew {_times(source.clocks - 1)}, as in recordings"
+                " that were joined or whose clock was set: the parts follow each other here"
             )
         if source.streams > 1:
             self.notes.append(
@@ -261,6 +266,7 @@ class Reading:
         self.hdr |= int(getattr(frame, "color_trc", 0) or 0) in HDR_TRANSFERS  # not before PyAV 16
         self.deep |= frame.format.components[0].bits > 8
         self.damaged |= bool(frame.is_corrupt)
+        self.woven |= bool(frame.interlaced_frame)
         turn = self.turns.of(frame)
         shown, clear = on_white(frame)
         self.clear |= clear
@@ -302,10 +308,18 @@ class Reading:
             notes.append("colours of more than 8 bits were converted to 8 bits")
         if self.turns.slanted:
             notes.append("the file asks for a slanted picture; it was turned by quarters only")
+        if self.woven:
+            notes.append(
+                "pictures are interlaced: what moves has comb-like edges, as each is of two"
+                " moments; ffmpeg -vf bwdif makes them whole"
+            )
         if self.clear:
             notes.append("transparent parts are shown on white")
         if self.damaged:
             notes.append("some pictures are damaged")
+        told = reports()
+        if self.source.clocks > 1:  # a joint looks like damage
+            told = [note for note in told if note != DAMAGED]
         still = self.source.container.format.name == "gif" and len(self.source.pts) == 1
         return {
             "start": self.start,
@@ -316,7 +330,7 @@ class Reading:
             "count": None if self.source.cut_short else len(self.source.pts),
             "full_size": self.full_size,
             "stored_size": self.stored_size,
-            "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source), *reports()])),
+            "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source), *told])),
         }
 
 
@@ -338,6 +352,10 @@ def _rate_notes(source: Source) -> list[str]:
     if fps is not None and fps > 130:
         notes.append(f"{fps:.0f} frames per second; frames were chosen by their timestamps")
     return notes
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
 
 
 def _spoken(seconds: float) -> str:

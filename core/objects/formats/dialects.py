@@ -6,12 +6,12 @@ its pictures is taken to be in the clip's pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import clean_label
 from macd_studio.core.objects.formats.border import (
     MAX_SIDE,
@@ -22,7 +22,7 @@ from macd_studio.core.objects.formats.border import (
     parse_xml,
     whole,
 )
-from macd_studio.core.objects.formats.source import Asked
+from macd_studio.core.objects.formats.source import Asked, clip_size
 
 Documents = Mapping[str, Any]
 """Documents of one dialect by their path."""
@@ -32,9 +32,9 @@ SAV_EVERY = 4
 
 @dataclass
 class Book:
-    """A COCO document that is being written. size: (w, h) of pictures that state none."""
+    """A COCO document that is being written. size: gives (w, h) of pictures that state none."""
 
-    size: tuple[int, int] | None
+    size: Callable[[], tuple[int, int]]
     images: dict[str, dict[str, Any]] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)
@@ -43,11 +43,7 @@ class Book:
         self, name: str, size: tuple[Any, Any] | None = None, frame: Any = None
     ) -> dict[str, Any]:
         """A picture by its name, or by its frame's number."""
-        width, height = size or self.size or (None, None)
-        if width is None:
-            raise TracksError(
-                "the file does not state the size of its pictures", "Give the clip with it"
-            )
+        width, height = size or self.size()
         row = {
             "id": len(self.images),
             "file_name": name,
@@ -60,13 +56,13 @@ class Book:
 
     def add(
         self, picture: Mapping[str, Any], label: Any, track: Any = None,
-        box: Sequence[Any] | None = None, mask: Any = None,
+        box: Any = None, mask: Any = None,
     ) -> None:  # fmt: skip
         """A shape: x y w h in pixels, or polygons or run lengths."""
         kind = self.labels.setdefault(clean_label(label or "object"), len(self.labels) + 1)
         note = {"image_id": picture["id"], "category_id": kind, "segmentation": mask or []}
         if box is not None:
-            note["bbox"] = list(box)
+            note["bbox"] = list(box) if isinstance(box, tuple) else as_list(box, "a box")
         if track is not None:
             note["track_id"] = track if isinstance(track, int | str) else str(track)
         self.notes.append(note)
@@ -99,7 +95,7 @@ class Dialect:
 
 def converted(files: Files, asked: Asked) -> tuple[Dialect, dict[str, Any]] | None:
     """The first dialect that any document is of, and these as one of COCO."""
-    book = Book(None if asked.clip is None else asked.clip.full_size)
+    book = Book(lambda: clip_size(files.name, asked, "Export it as COCO"))
     for dialect in DIALECTS:
         if found := {k: v for k, v in files.documents.items() if dialect.fits(v)}:
             dialect.write(book, found)
@@ -118,6 +114,10 @@ def _rows(value: Any, what: str) -> Iterable[dict[str, Any]]:
     return (as_object(row, f"one of {what}") for row in values)
 
 
+def _part(row: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return as_object(row.get(key) or {}, key)
+
+
 def _flat(points: Any) -> list[Any]:
     return [v for point in as_list(points, "points") for v in as_list(point, "a point")[:2]]
 
@@ -128,7 +128,8 @@ def _labelme(book: Book, documents: Documents) -> None:
         picture = book.picture(name, (data.get("imageWidth"), data.get("imageHeight")))
         together: dict[Any, list[Any]] = {}
         for shape in _rows(data["shapes"], "shapes"):
-            label, group = shape.get("label"), shape.get("group_id")
+            label, group = str(shape.get("label")), shape.get("group_id")
+            group = None if group is None else str(group)
             flat = _flat(shape.get("points"))
             kind = shape.get("shape_type", "polygon")
             if kind == "rectangle" and len(flat) == 4:
@@ -193,19 +194,19 @@ def _bdd(book: Book, documents: Documents) -> None:
 
 def _datumaro(book: Book, documents: Documents) -> None:
     for data in documents.values():
-        said = as_object(data["categories"], "categories").get("label") or {}
+        said = _part(as_object(data["categories"], "categories"), "label")
         names = [row.get("name") for row in _rows(said.get("labels"), "labels")]
         for item in _rows(data["items"], "items"):
-            height, width = ((item.get("image") or {}).get("size") or [None, None])[:2]
+            size = as_list(_part(item, "image").get("size") or [], "a size")
             picture = book.picture(
                 str(item.get("id"))[:1000],
-                None if width is None else (width, height),
-                (item.get("attr") or {}).get("frame"),
+                (size[1], size[0]) if len(size) == 2 else None,
+                _part(item, "attr").get("frame"),
             )
             for note in _rows(item.get("annotations"), "annotations"):
                 i = note.get("label_id")
                 label = names[i] if isinstance(i, int) and 0 <= i < len(names) else None
-                track = (note.get("attributes") or {}).get("track_id")
+                track = _part(note, "attributes").get("track_id")
                 if note.get("type") == "bbox":
                     book.add(picture, label, track, note.get("bbox"))
                 elif note.get("type") == "polygon":
@@ -217,14 +218,14 @@ def _datumaro(book: Book, documents: Documents) -> None:
 def _supervisely(book: Book, documents: Documents) -> None:
     for data in documents.values():
         size = as_object(data["size"], "the size")
-        objects = {row.get("key"): row for row in _rows(data["objects"], "objects")}
+        objects = {str(row.get("key")): row for row in _rows(data["objects"], "objects")}
         for row in _rows(data["frames"], "frames"):
             index = row.get("index")
             picture = book.picture(f"frame {index}", (size.get("width"), size.get("height")), index)
             for figure in _rows(row.get("figures"), "figures"):
-                key = figure.get("objectKey")
+                key = str(figure.get("objectKey"))
                 label = objects.get(key, {}).get("classTitle")
-                points = (figure.get("geometry") or {}).get("points") or {}
+                points = _part(_part(figure, "geometry"), "points")
                 ring = _flat(points.get("exterior") or [])
                 if figure.get("geometryType") == "rectangle" and len(ring) == 4:
                     book.corners(picture, label, key, *ring)
@@ -235,21 +236,21 @@ def _supervisely(book: Book, documents: Documents) -> None:
 def _openlabel(book: Book, documents: Documents) -> None:
     for data in documents.values():
         root = as_object(data.get("openlabel") or data.get("vcd"), "openlabel")
-        about = as_object(root.get("objects") or {}, "objects")
-        for index, frame in as_object(root.get("frames") or {}, "frames").items():
+        about = _part(root, "objects")
+        for index, frame in _part(root, "frames").items():
             picture = book.picture(f"frame {index}", frame=index)
-            for key, one in as_object(frame.get("objects") or {}, "objects").items():
-                said = as_object(about.get(key) or {}, "an object")
-                shapes = as_object(one.get("object_data") or {}, "a frame's object")
-                for box in _rows(shapes.get("bbox"), "boxes"):
-                    x, y, w, h = (number(v, "a box") for v in as_list(box.get("val"), "a box")[:4])
+            for key, one in _part(as_object(frame, "a frame"), "objects").items():
+                said = _part(about, key)
+                shapes = _part(as_object(one, "a frame's object"), "object_data")
+                for box in islice(_rows(shapes.get("bbox"), "boxes"), 1):
+                    values = [number(v, "a box") for v in as_list(box.get("val"), "a box")]
+                    x, y, w, h = (*values, 0, 0, 0, 0)[:4]
                     book.add(picture, said.get("type"), key, (x - w / 2, y - h / 2, w, h))
-                    break  # one of several boxes of it
 
 
 def _sav(book: Book, documents: Documents) -> None:
     for data in documents.values():
-        size = int(data.get("video_width") or 0), int(data.get("video_height") or 0)
+        size = data.get("video_width"), data.get("video_height")
         ids = as_list(data.get("masklet_id") or [], "masklet_id")
         for i, frame in enumerate(as_list(data["masklet"], "masklet")):
             picture = book.picture(f"frame {i}", size, SAV_EVERY * i)

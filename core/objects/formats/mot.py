@@ -30,7 +30,7 @@ from macd_studio.core.objects.formats.border import (
     whole,
 )
 from macd_studio.core.objects.formats.gather import PictureShapes
-from macd_studio.core.objects.formats.source import Asked, Source, unique_names
+from macd_studio.core.objects.formats.source import Asked, Source, clip_size, unique_names
 from macd_studio.core.text.words import count
 
 NAME, TITLE, ENDING = "mot", "MOT", ".txt"
@@ -216,27 +216,11 @@ def _length(stated: Mapping[str, str]) -> int | None:
     return None if length is None else whole(length, "seqLength in seqinfo.ini", 1, MAX_FRAME)
 
 
-def _frame_size(name: str, asked: Asked) -> tuple[int, int]:
-    """(w, h) of the clip's pictures, in which the boxes are."""
-    assert asked.clip is not None
-    if (stored := asked.clip.stored_size) is not None:
-        shown = asked.clip.full_size
-        refuse(
-            name,
-            f"does not say whether its boxes are in pixels as the clip stores them,"
-            f" {stored[0]}×{stored[1]}, or as they are shown, {shown[0]}×{shown[1]}",
-            "Give its seqinfo.ini too, which states imWidth and imHeight",
-        )
-    return asked.clip.full_size
-
-
 def _read(
     files: Files, text: _Text, stated: Mapping[str, str], passed_over: str, asked: Asked
 ) -> TrackFile:
     name = files.name_of(text.inner)
-    size = _size(stated) or (_frame_size(name, asked) if asked.clip is not None else None)
-    if size is None:
-        refuse(name, "does not state the size of its frames", "Give its seqinfo.ini too")
+    size = _size(stated) or clip_size(name, asked, "Give its seqinfo.ini too")
     width, height = size
     found = PictureShapes(name)
     ignored = 0

@@ -37,7 +37,7 @@ def flattened(files: Files, name: str, data: dict[str, Any]) -> dict[str, Any]:
     """
     pictures = {PurePosixPath(inner).name: c for inner, c in files.ending(".png").items()}
     stuff = {
-        row.get("id")
+        str(row.get("id"))
         for row in as_list(data.get("categories", []), "categories")
         if isinstance(row, dict) and row.get("isthing") == 0
     }
@@ -58,7 +58,7 @@ def flattened(files: Files, name: str, data: dict[str, Any]) -> dict[str, Any]:
         for segment in as_list(note.get("segments_info"), f"the segments of {what}"):
             one = as_object(segment, f"a segment of {what}")
             value = whole(one.get("id"), f"the id of a segment of {what}", 0, 2**24 - 1)
-            if one.get("category_id") in stuff:
+            if str(one.get("category_id")) in stuff:
                 left_out += 1
                 continue
             if one.get("bbox") in (None, []):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import SeveralVideos
+from macd_studio.core.errors import SeveralVideos, TracksError
 from macd_studio.core.objects.annotations import TrackFile, clean_label
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.types import Clip
@@ -35,13 +35,13 @@ class ClipFacts:
     """(w, h) of the frames that are analysed."""
     full_size: tuple[int, int]
     """(w, h) of the file's frames, upright."""
-    stored_size: tuple[int, int] | None
-    """The same as they are stored, where their pixels are not square."""
     count: int | None
     """How many pictures the file holds; None where they were not all listed."""
     fps: float | None
     """Frames per second of the file."""
     is_picture: bool = False
+    stored_size: tuple[int, int] | None = None
+    """(w, h) of the file's frames as they are stored, where their pixels are not square."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, of which `from_dict` makes it again."""
@@ -65,8 +65,8 @@ class ClipFacts:
     def of(cls, clip: Clip) -> ClipFacts:
         """Those of a clip."""
         return cls(
-            clip.name, clip.times, clip.numbers, clip.size, clip.full_size or clip.size,
-            clip.stored_size, clip.count, clip.fps, clip.is_picture,
+            clip.name, clip.times, clip.numbers, clip.size, clip.full_size or clip.size, clip.count,
+            clip.fps, clip.is_picture, clip.stored_size,
         )  # fmt: skip
 
 
@@ -99,6 +99,24 @@ class Source:
     def stem(self) -> str:
         """The video's name without folder, ending, and what a tool puts before it."""
         return _stem(self.video or self.name)
+
+
+def clip_size(name: str, asked: Asked, remedy: str) -> tuple[int, int]:
+    """(w, h) of the clip's pictures, in which a file's boxes are that states no size.
+
+    Raises TracksError without a clip, and for one of pixels that are not square: the boxes may be
+    in pixels as they are stored or as they are shown.
+    """
+    if asked.clip is None:
+        raise TracksError(f"{name} does not state the size of its frames", remedy)
+    if (stored := asked.clip.stored_size) is not None:
+        shape = asked.clip.full_size
+        raise TracksError(
+            f"{name} does not say whether its boxes are in pixels as the clip stores them,"
+            f" {stored[0]}×{stored[1]}, or as they are shown, {shape[0]}×{shape[1]}",
+            f"{remedy}: a size that is stated decides",
+        )
+    return asked.clip.full_size
 
 
 def choose(file: str, sources: Sequence[Source], asked: Asked) -> tuple[Source, str]:
