@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -57,15 +59,31 @@ def hashed(root: Path, files: Iterable[Path]) -> list[list[Any]]:
     return rows
 
 
-def read_text(path: Path, remedy: str, largest_mb: int = LARGEST_MB) -> str:
-    """A file's text, UTF-8 with or without a byte order mark. Raises BenchmarkError."""
+def read_text(
+    path: Path, remedy: str, largest_mb: int = LARGEST_MB, spreadsheet: bool = False
+) -> str:
+    """A file's text, UTF-8 with or without a byte order mark. Raises BenchmarkError.
+
+    spreadsheet: UTF-16 with a mark, and Windows' Latin letters, are read as well.
+    """
     try:
         if not path.is_file():
             raise BenchmarkError(f"there is no file {place(path)}", remedy)
         if path.stat().st_size > largest_mb * 2**20:
             raise BenchmarkError(f"{place(path)} is larger than {largest_mb} MB", remedy)
         note_file(path)
-        return path.read_text(encoding="utf-8-sig")
+        if not spreadsheet:
+            return path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return content.decode("utf-16")
+        with suppress(UnicodeDecodeError):
+            return content.decode("utf-8-sig")
+        if re.search(rb"[\x80-\xff]{3}", content):  # of no Latin language: Chinese, Cyrillic …
+            raise BenchmarkError(
+                f"{place(path)} is neither UTF-8 nor UTF-16", "Save it as CSV UTF-8"
+            )
+        return content.decode("cp1252")
     except (UnicodeDecodeError, OSError, ValueError) as error:
         raise BenchmarkError(
             f"{place(path)} cannot be read as text ({type(error).__name__})", remedy
@@ -88,25 +106,15 @@ def read_json(path: Path, remedy: str = "Download it again", largest_mb: int = L
 def read_table(
     path: Path, remedy: str, lines: bool = False, largest_mb: int = LARGEST_MB
 ) -> list[tuple[str, Record]]:
-    """The records of a CSV or JSONL file, or of a JSON list, each with its place for messages.
+    """The records of a CSV, TSV, JSONL or Parquet file, or of a JSON list, each with its place.
 
-    lines: a file whose name ends in .json holds JSON Lines.
+    In CSV the header's own mark separates cells: a comma, semicolon or tab. Rows without any text
+    are passed over. lines: a file whose name ends in .json holds JSON Lines.
     """
-    if path.suffix.lower() == ".csv":
-        rows = csv.DictReader(io.StringIO(read_text(path, remedy, largest_mb)), strict=True)
-        try:
-            numbered = list(enumerate(rows, 2))
-        except csv.Error as error:
-            raise BenchmarkError(
-                f"{place(path)} is not valid CSV (line {rows.line_num}: {error})", remedy
-            ) from None
-        for line, row in numbered:
-            if None in row or None in row.values():
-                raise BenchmarkError(
-                    f"{place(path)}, line {line} has another number of cells than the header",
-                    remedy,
-                )
-        return [(f"line {line}", dict(row)) for line, row in numbered]
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _read_csv(path, remedy, largest_mb)
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path, remedy, largest_mb)
     if path.suffix.lower() == ".json" and not lines:
         value = read_json(path, remedy, largest_mb)
         if not isinstance(value, list):
@@ -125,6 +133,55 @@ def read_table(
             ) from None
         records.append((f"line {line}", _record(path, f"line {line}", value)))
     return records
+
+
+def _read_csv(path: Path, remedy: str, largest_mb: int) -> list[tuple[str, Record]]:
+    text = read_text(path, remedy, largest_mb, spreadsheet=True)
+    header = text.partition("\n")[0]
+    mark = max(",;\t", key=header.count)  # a comma where none is there
+    blanks = f"{mark} " in header and mark != "\t"
+    rows = csv.DictReader(io.StringIO(text), strict=True, delimiter=mark, skipinitialspace=blanks)
+    try:
+        numbered = [(rows.line_num, row) for row in rows]
+    except csv.Error as error:
+        raise BenchmarkError(
+            f"{place(path)} is not valid CSV (line {rows.line_num}: {error})", remedy
+        ) from None
+    records = []
+    for line, row in numbered:
+        if None in row or None in row.values():
+            raise BenchmarkError(
+                f"{place(path)}, line {line} has another number of cells than the header",
+                remedy,
+            )
+        if any(cell.strip() for cell in row.values()):
+            records.append((f"line {line}", {k.strip(): v for k, v in row.items()}))
+    return records
+
+
+def _read_parquet(path: Path, remedy: str, largest_mb: int) -> list[tuple[str, Record]]:
+    try:
+        import pyarrow as arrow  # type: ignore[import-untyped]
+        from pyarrow import parquet
+    except ImportError:
+        raise BenchmarkError(
+            f"{place(path)} is Parquet, which pyarrow reads", "pip install pyarrow"
+        ) from None
+    try:
+        if not path.is_file():
+            raise BenchmarkError(f"there is no file {place(path)}", remedy)
+        with parquet.ParquetFile(path) as file:
+            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            unpacked = sum(group.total_byte_size for group in groups)
+            if max(unpacked, path.stat().st_size) > largest_mb * 2**20:
+                raise BenchmarkError(f"{place(path)} is larger than {largest_mb} MB", remedy)
+            note_file(path)
+            rows = file.read().to_pylist()
+    except (arrow.ArrowException, OSError) as error:
+        raise BenchmarkError(
+            f"{place(path)} cannot be read as Parquet ({type(error).__name__})", remedy
+        ) from None
+    return [(f"row {i}", _record(path, f"row {i}", row)) for i, row in enumerate(rows, 1)]
 
 
 def _record(path: Path, where: str, value: Any) -> Record:

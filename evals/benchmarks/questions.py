@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.text.question import clean_question
@@ -18,6 +22,7 @@ from macd_studio.evals.benchmarks.base import LETTERS, LONG, Item, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table, require_videos
 from macd_studio.evals.benchmarks.truths import (
+    marks_of,
     numbers_are_yes_and_no,
     read_words,
     seconds,
@@ -26,12 +31,17 @@ from macd_studio.evals.benchmarks.truths import (
 )
 
 _LETTERED_ANSWER = re.compile(r"\s*\(?([A-Z])\s*[.):]\s+(.+)")
-NAMES = ("questions.csv", "questions.jsonl")
-REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
+NAMES = ("questions.csv", "questions.jsonl", "questions.tsv", "questions.parquet")
+REMEDY = "Give a CSV, TSV, JSONL or Parquet file, or a folder with questions.csv or questions.jsonl"
+_OPTION = re.compile(r"(?:option|choice)?[ _-]?([A-Z])", re.IGNORECASE)
+ALIASES = {"index": "id", "question_id": "id"}
+"""Columns of other harnesses, where the file has none of the own name."""
 FIELDS = (
     "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "group",
     "start", "end", "regime", "counterpart", "removed", "added",
 )  # fmt: skip
+LONGEST_LIST = 20_000
+"""Characters of a list of options in one cell."""
 AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."
 AFTER_SEVERAL = "Answer with the letters of all right options, such as AC."
 
@@ -48,12 +58,15 @@ class Counterpart:
 class Questions(FileBenchmark):
     """video, question, answer; and, where wanted, options, type, cluster, group, id, start, end.
 
-    Further columns are left alone, but for names that are nearly one of these.
+    Further columns are left alone, but for names that are nearly one of these. Case does not count.
 
-    options: a list in JSONL; in CSV separated by "|". The answer of a question with options is one
-    of them or its letter; answer_by, "text" or "letter", says which where it could be both, as "A"
-    of B|A|C. Several right options are a list in JSONL, separated by "|" in CSV; an answer is then
-    right where it names these and no other. A letter that every option carries is taken away.
+    options: a list in JSONL and Parquet; in CSV separated by "|", or a list as JSON or Python
+    writes it; or columns A, B, C and so on, as VLMEvalKit has them. The answer of a question with
+    options is one of them or its letter; answer_by, "text" or "letter", says which where it could
+    be both, as "A" of B|A|C. Several right options are a list in JSONL, separated by "|" in CSV; an
+    answer is then right where it names these and no other. A letter or number that every option
+    carries is taken
+    away.
     Without options, yes, no, true, false, 1 and 0 in any case make a yes/no question, and words of
     other languages where `words.csv` beside the file gives them; anything else is an open question,
     right by the same words. type: a label to report by, the regime of the question. cluster: what
@@ -75,16 +88,27 @@ class Questions(FileBenchmark):
         if not records:
             raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
         self._words = read_words(file.parent)
-        readers = [Reader(file, where, record) for where, record in records]
-        open_answers = [_answer(r) for r in readers if not r.record.get("options")]
+        readers = [Reader(file, where, _named(record)) for where, record in records]
+        missing = [c for c in ("video", "question", "answer") if c not in readers[0].record]
+        if missing:
+            raise BenchmarkError(
+                f"{place(file)} has no column {' and no '.join(missing)}; it has"
+                f" {', '.join(map(shown, readers[0].record))}",
+                "Name its columns video, question, answer, and where wanted options",
+            )
+        open_answers = [_answer(r) for r in readers if not _written(r)]
         self._numbers = numbers_are_yes_and_no(a for a in open_answers if isinstance(a, str))
         for number, reader in enumerate(readers, 1):
             for column in reader.record:
-                if column not in FIELDS and (
-                    meant := get_close_matches(column.lower(), FIELDS, 1, 0.8)
+                if (
+                    column not in FIELDS
+                    and not _OPTION.fullmatch(column)
+                    and (meant := get_close_matches(column.lower(), FIELDS, 1, 0.8))
                 ):
                     raise reader.fail(f"{column!r} is not a column; is {meant[0]!r} meant?")
-            self._unused |= dict.fromkeys(c for c in reader.record if c not in FIELDS)
+            self._unused |= dict.fromkeys(
+                c for c in reader.record if c not in FIELDS and not _OPTION.fullmatch(c)
+            )
             asked = self._asked(file.parent, reader, number)
             if partner := reader.text("counterpart", default=""):
                 removed, added = _listed(reader, "removed"), _listed(reader, "added")
@@ -214,12 +238,46 @@ def _listed(reader: Reader, name: str) -> tuple[str, ...]:
     return tuple(p for p in parts if p)
 
 
-def _options(reader: Reader) -> tuple[str, ...]:
+def _named(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record whose columns have their names here, whatever their case."""
+    lower = {c.lower(): c for c in record}
+    renamed = {lower[f]: f for f in FIELDS if f in lower and f not in record}
+    renamed |= {lower[a]: f for a, f in ALIASES.items() if a in lower and f not in lower}
+    return {renamed.get(c, c): v for c, v in record.items()}
+
+
+def _written(reader: Reader) -> tuple[str, ...]:
+    """The options as the file writes them; empty where it has none."""
     value = reader.record.get("options")
-    if isinstance(value, str):
-        options = tuple(o.strip() for o in value.split("|")) if value.strip() else ()
-    else:
-        options = reader.texts("options")
+    if isinstance(value, str) and value.strip():
+        if value.strip().startswith("[") and (listed := _as_list(value)) is not None:
+            return tuple(str(o).strip() for o in listed)
+        return tuple(o.strip() for o in value.split("|"))
+    if value not in (None, ""):
+        return reader.texts("options")
+    columns = {m[1].upper(): c for c in reader.record if (m := _OPTION.fullmatch(c))}
+    if not {"A", "B"} <= columns.keys():
+        return ()
+    cells = [reader.text(columns[letter], default="") for letter in sorted(columns)]
+    while cells and not cells[-1]:
+        cells.pop()
+    return tuple(cells)
+
+
+def _as_list(text: str) -> list[Any] | None:
+    """A list as JSON or Python writes it; None for another text."""
+    if len(text) > LONGEST_LIST:
+        return None
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            found = read(text.strip())
+            if isinstance(found, list) and all(isinstance(o, str | int | float) for o in found):
+                return found
+    return None
+
+
+def _options(reader: Reader) -> tuple[str, ...]:
+    options = _written(reader)
     if options and not 2 <= len(options) <= len(LETTERS):
         raise reader.fail(f"there are {len(options)} options; give 2 to {len(LETTERS)}")
     options = without_letters(options)
@@ -234,6 +292,8 @@ def _letter(reader: Reader, options: Sequence[str], answer: str) -> str:
     if by not in ("", "text", "letter"):
         raise reader.fail(f"answer_by is {by!r}; give text or letter")
     by_text, letter = letter_of(options, answer), answer.strip("(). ").upper()
+    if letter.isdecimal() and letter in marks_of(_written(reader)):  # options are numbered
+        letter = LETTERS[int(letter) - 1]
     if by_text is None and (match := _LETTERED_ANSWER.match(answer)):
         # as the file writes its options, with their letter
         carried, text = match.groups()

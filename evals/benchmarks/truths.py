@@ -10,13 +10,15 @@ from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.benchmarks.base import LETTERS
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table
 
-YES, NO = ("yes", "true", "1"), ("no", "false", "0")
+YES, NO = ("yes", "true", "1", "y"), ("no", "false", "0", "n")
 """Words of a truth, in any case. 1 and 0 may be numbers that were asked for, too."""
 NUMBERS = ("1", "0")
 WORDS_FILE = "words.csv"
 MOST_WORDS, LONGEST = 100, 60
 WORDS_REMEDY = "Write the columns yes and no, a word of a language in each, such as oui and non"
-_LETTERED = r"\s*\(?{}\s*[.):]\s+"
+_MARKED = r"\s*[(（]?{}\s*(?:[.):]\s+|[、．）：]\s*)"
+_MARKS = (LETTERS, LETTERS.lower(), "123456789")
+_SENTENCE = re.compile(r"(yes|no)\s*[,;.!:]\s")
 _CLOCK = re.compile(r"(?:(\d+):)?([0-5]?\d):([0-5]?\d(?:\.\d+)?)")
 
 Words = tuple[tuple[str, str], ...]
@@ -62,6 +64,8 @@ def yes_or_no(answer: str, words: Words, numbers: bool) -> tuple[str, tuple[str,
     only = words[0] if len(words) == 1 else ()
     if plain in NUMBERS and not numbers:
         return None
+    if sentence := _SENTENCE.match(plain):  # "Yes, it is."
+        return sentence[1], only
     if plain in YES:
         return "yes", only
     return ("no", only) if plain in NO else None
@@ -78,18 +82,37 @@ def numbers_are_yes_and_no(answers: Iterable[str]) -> bool:
 
 
 def without_letters(options: Sequence[str]) -> tuple[str, ...]:
-    """Options without the letter that each carries; as they are where not all do.
+    """Options without the letter or number that each carries; as they are where not all do.
 
-    >>> without_letters(["A. up", "B. down"]), without_letters(["(A) up", "(B) down"])
+    >>> without_letters(["A. up", "B. down"]), without_letters(["(1) up", "(2) down"])
     (('up', 'down'), ('up', 'down'))
+    >>> without_letters(["A、上", "B、下"]), without_letters(["1.5 m", "2.5 m"])
+    (('上', '下'), ('1.5 m', '2.5 m'))
     >>> without_letters(["A. Milne", "a bear"])
     ('A. Milne', 'a bear')
     """
-    patterns = [re.compile(_LETTERED.format(LETTERS[i])) for i in range(len(options))]
-    found = [p.match(o) for p, o in zip(patterns, options, strict=True)]
-    if not options or not all(found):
+    marks = marks_of(options)
+    if not marks:
         return tuple(options)
-    return tuple(o[m.end() :].strip() for o, m in zip(options, found, strict=True) if m)
+    return tuple(
+        re.sub(f"^{_MARKED.format(mark)}", "", option).strip()
+        for mark, option in zip(marks, options, strict=False)
+    )
+
+
+def marks_of(options: Sequence[str]) -> str:
+    """The letters or digits that all options carry, in order; "" where not all do.
+
+    >>> marks_of(["a) up", "b) down"]), marks_of(["up", "down"])
+    ('ab', '')
+    """
+    for marks in _MARKS:
+        if 0 < len(options) <= len(marks) and all(
+            re.match(_MARKED.format(mark), option)
+            for mark, option in zip(marks, options, strict=False)
+        ):
+            return marks[: len(options)]
+    return ""
 
 
 def seconds(reader: Reader, name: str) -> float | None:
