@@ -20,8 +20,8 @@ def read(folder, content, name="questions.csv"):
 
 
 @pytest.mark.parametrize("options", [
-    "red|blue", '"[""red"", ""blue""]"', "\"['red', 'blue']\"", "A. red|B. blue", "(A) red|(B) blue",
-    "a) red|b) blue", "1. red|2. blue", "A、red|B、blue", "A．red|B．blue", "（A）red|（B）blue",
+    "red|blue", '"[""red"", ""blue""]"', "\"['red', 'blue']\"", "A. red|B. blue",
+    "(A) red|(B) blue", "a) red|b) blue", "1. red|2. blue", "A、red|B、blue", "A．red|B．blue", "（A）red|（B）blue",
 ])  # fmt: skip
 @pytest.mark.parametrize("answer", ["B", "blue"])
 def test_options_are_those_in_any_notation(tmp_path, options, answer):
@@ -54,7 +54,7 @@ def test_letters_are_those_of_the_program_that_saved_it(tmp_path, encoding):
 
 
 def test_other_encodings_are_refused(tmp_path):
-    with pytest.raises(BenchmarkError, match="neither UTF-8 nor UTF-16. Save it as CSV UTF-8"):
+    with pytest.raises(BenchmarkError, match=r"neither UTF-8 nor UTF-16\. Save it as CSV UTF-8"):
         read(tmp_path, f"{HEADER}\n1,clip.mp4,门开着吗？,,yes\n".encode("gbk"))
 
 
