@@ -21,7 +21,8 @@ def read(folder, content, name="questions.csv"):
 
 @pytest.mark.parametrize("options", [
     "red|blue", '"[""red"", ""blue""]"', "\"['red', 'blue']\"", "A. red|B. blue",
-    "(A) red|(B) blue", "a) red|b) blue", "1. red|2. blue", "A、red|B、blue", "A．red|B．blue", "（A）red|（B）blue",
+    "(A) red|(B) blue", "a) red|b) blue", "1. red|2. blue", "A、red|B、blue", "A．red|B．blue",
+    "（A）red|（B）blue",
 ])  # fmt: skip
 @pytest.mark.parametrize("answer", ["B", "blue"])
 def test_options_are_those_in_any_notation(tmp_path, options, answer):
