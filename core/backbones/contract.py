@@ -323,7 +323,8 @@ class _Case:
         own_way = lm.generate_inputs(encoded, self.untouched)
         given = lm.model.generate(
             **own_way, max_new_tokens=TOKENS, do_sample=False,
-            num_beams=1, repetition_penalty=1.0, output_logits=True, return_dict_in_generate=True,
+            num_beams=1, repetition_penalty=1.0, prompt_lookup_num_tokens=None,
+            output_logits=True, return_dict_in_generate=True,
         )  # fmt: skip
         theirs = given.sequences[0, encoded.input_ids.shape[1] :].tolist()
         for i, (mine, its) in enumerate(zip(own, theirs, strict=False)):

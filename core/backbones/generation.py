@@ -95,6 +95,20 @@ def check_generation(folder: str, name: str) -> None:
     repetition_penalty(config, name)
 
 
+def beams_told(folder: str, name: str) -> list[str]:
+    """What is said of a generation config that asks for beams, as they are the run's own choice."""
+    try:
+        beams = GenerationConfig.from_pretrained(folder, local_files_only=True).num_beams or 1
+    except OSError:
+        return []
+    if beams < 2:
+        return []
+    return [
+        f"the generation config of {name} asks for {beams} beams; answers here have one unless"
+        " the run's decoding says otherwise"
+    ]
+
+
 def end_tokens(config: Any, own: int | None) -> frozenset[int]:
     """Ids that end an answer: the generation config's, and the tokenizer's own."""
     ends = config.eos_token_id

@@ -27,13 +27,15 @@ from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.everyday import Yolo11Tower as _Tower  # noqa: F401  (registers itself)
 from macd_studio.core.backbones.foreign import foreign_code
-from macd_studio.core.backbones.generation import check_generation
+from macd_studio.core.backbones.generation import beams_told, check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load_errors import COMPLETE, explained
 from macd_studio.core.backbones.local import LocalLM, device_of
+from macd_studio.core.backbones.misplaced import refuse_file, refuse_folder, refuse_pointers
 from macd_studio.core.backbones.packages import check_packages, named_packages
 from macd_studio.core.backbones.processor_files import read_processor
 from macd_studio.core.backbones.prompt import refuse_controls
+from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.backbones.vocabulary import check_vocabulary
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
@@ -124,10 +126,17 @@ class _Source:
     @classmethod
     def of(cls, name: str) -> _Source:
         """Raises BackboneNotFound for what can be neither a folder nor a hub id."""
+        if is_remote(name):
+            raise BackboneNotFound(
+                f"{shown(name, 200)} is a server, whose weights are not loaded here",
+                "Open it with open_backbone, or name it as the backbone of a run",
+            )
         if name in SHIPPED:
             return cls(name, str(shipped("backbone", name)), "", local=True, online=True)
         source, revision = pinned(name)
         local = Path(source).is_dir()
+        if Path(source).is_file():
+            refuse_file(name)
         if not local and "/" not in source.strip("/."):
             raise BackboneNotFound(
                 f"there is no folder {name!r}", "Give a folder, a hub id, everyday or toyworld"
@@ -154,7 +163,7 @@ class _Source:
         if self.local and not (Path(self.source) / "config.json").is_file():
             if found := find_adapter(self.source, self.name, BackboneCorrupt):
                 check_adapter(found, (), self.name, True, BackboneCorrupt)
-            raise BackboneCorrupt(f"the folder {self.name!r} holds no config.json", COMPLETE)
+            refuse_folder(Path(self.source), self.name)
         try:
             config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
         except ValueError:
@@ -172,6 +181,7 @@ class _Source:
         check_packages(self.name, config, where)
         check_quantised(self.name, config, held, where)
         if self.local:
+            refuse_pointers(Path(self.source), self.name)
             self._check_weight_files(self.source, names_in(self.source))
         gb = None if held.offload else needed_gb(self.source, config, dtype, held.weights)
         check_memory(self.name, gb, where, dtype)
@@ -319,6 +329,7 @@ def load_backbone(
     with collecting(reports), explained(source.name, source.local, source.online):
         files = source.fetch(where, numbers, held, progress, question)
         folder, family, processor = files.folder, files.family, files.processor
+        reports += beams_told(folder, name)
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])

@@ -51,6 +51,12 @@ LARGE = 0.1
 """ε from which on what makes it so large is told: at α = 1 a lead of 0.6 nats is not certified."""
 BESIDE = 8
 """How many others a view is read beside."""
+OTHERS = {
+    "llamacpp": "llama.cpp", "library": "Ollama", "organization_owner": "LM Studio",
+    "sglang": "SGLang", "lmdeploy": "LMDeploy", "tgi": "TGI", "huggingface": "TGI",
+    "tabbyapi": "TabbyAPI", "mlx": "MLX",
+}  # fmt: skip
+"""Who owns a model, as a server lists it, and which server it is."""
 EXACT = "the exact way: token ids and unrounded pixels"
 """What a server lacks that is asked by chat."""
 QUESTION = "What is in the video?"
@@ -180,6 +186,14 @@ def choose_model(answer: Any, wanted: str) -> tuple[str, str, int]:
             "the server does not list its models",
             "Give the address of a vLLM server, without a path of its API",
         )
+    for row in rows:
+        if (other := OTHERS.get(str(row.get("owned_by", "")).lower())) is not None:
+            raise RemoteError(
+                f"the server is {other}, which gives no log-probabilities of chosen tokens and"
+                " prompts and takes no frames as they are: no contrast can be computed with it",
+                "Serve the model with vLLM; or let it answer there, and score its answers with"
+                " python -m evals score",
+            )
     names = [str(row["id"]) for row in rows]
     if wanted not in names if wanted else len(names) != 1:
         listed = ", ".join(shown(name, 80) for name in names[:5]) or "none"
