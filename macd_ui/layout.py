@@ -17,6 +17,7 @@ from macd_studio.core.errors import OptionError, VideoNotFound
 from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui import documents, sentences
 from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
+from macd_studio.macd_ui.confirm import show_tracks
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.files import health_route, routes
 from macd_studio.macd_ui.files_and_bars import FilePanel, download, page_bar, page_foot
@@ -135,7 +136,7 @@ def _limited(name: str) -> dict[str, Any]:
 
 UPDATED_FIRST = (
     "viewer", "plot", "run", "stop", "note", "cost", "save", "export", "answers", "question",
-    "video", "example", "draw", "strip", "sampling", "knows", "real", "tally",
+    "video", "example", "draw", "strip", "sampling", "knows", "real", "tally", "sheet",
 )  # fmt: skip
 
 
@@ -215,6 +216,9 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
     backbone, strengths = fields["backbone"], view.strengths
     # one event for the whole form: choosing an example changes most of it at once
     changed = tuple(field.change for name, field in fields.items() if name != "video")
+    told = tuple(field.change for name, field in fields.items() 
+                 if name == "video" or name.startswith("tracks"))  # fmt: skip
+    source = fields["tracks_source"]
     several = partial(ask_several, runs)
     with_detector = partial(run_with_detector, runs)
     cost = [Event("cost", [(page.load, *changed)], form.cost, (FORM,), ask.cost, LATEST, False)]
@@ -229,6 +233,8 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
               options=strips),
         Event("strip", [ask.strip.submit], form.choose_range, (DATA,), options=strips),
         Event("choose_model", [backbone.change], form.choose_model, (backbone,), options=AT_ONCE),
+        Event("confirm", [told], partial(show_tracks, runs), (FORM,), [ask.sheet, source],
+              strips | {"trigger_mode": "always_last"}),
         Event("words", [(ask.question.change, fields["detector"].change)], form.words,
               (ask.question, fields["detector"], ask.words), ask.words, LATEST),
         Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),

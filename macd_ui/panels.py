@@ -58,6 +58,7 @@ def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
 
 FORM = Path(__file__).parent / "js" / "form.js"
 """The scripts of the form's own parts."""
+TRACK_TYPES = [".json", ".xml", ".zip", ".png", ".txt", ".csv", ".tsv"]
 VIDEO_TYPES = ["video", "image", ".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".mpeg",
                ".ts", ".mts", ".m2ts", ".3gp", ".flv", ".wmv", ".asf", ".ogv", ".gif",
                ".png", ".jpg", ".jpeg", ".webp", ".bmp",
@@ -186,7 +187,8 @@ class AskPanel:
             widgets |= {n: widget(n) for n in names}
             widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
             backbone, detector = _listed(settings) if settings.public else _free(settings)
-            tracks = _file(sentences.TRACKS, [".json", ".xml", ".zip", ".png", ".txt"], "tracks")
+            tracks = _file(sentences.TRACKS, TRACK_TYPES, "tracks")
+            self.sheet = gr.HTML("", elem_id="tracks-sheet")
             with gr.Row():
                 widgets["tracks_fps"] = widget("tracks_fps", sentences.TRACKS_FPS_HELP)
                 widgets["tracks_start"] = widget("tracks_start")

@@ -21,7 +21,7 @@ from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.placing import FoundTracks
-from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, read_tracks
+from macd_studio.core.objects.reading import OWN_MACHINE, PUBLIC_SERVER, TrackLimits, read_tracks
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.text.question import clean_question
@@ -187,7 +187,7 @@ class Runs:
         counterpart = path_of(values)
         methods = [m.name for m in find_methods(values["methods"] or ())]
         job = Job(
-            video=self._video(values),
+            video=self.video_of(values),
             spec=RunSpec(
                 clean_question(values["question"] or ""),
                 run_options(values),
@@ -196,7 +196,7 @@ class Runs:
                 (values["detector"] or AUTO).strip(),
             ),
             truth=self._truth(session, values),
-            tracks=self._tracks(values),
+            tracks=self.tracks_of(values),
             upload=str(values["video"]) if values["video"] else None,
             counterpart=counterpart,
         )
@@ -206,7 +206,8 @@ class Runs:
             check_limits(job.spec.options)
         return job
 
-    def _video(self, values: Mapping[str, Any]) -> str:
+    def video_of(self, values: Mapping[str, Any]) -> str:
+        """The file of the form's clip. Raises VideoNotFound."""
         if video := values["video"]:
             if not Path(video).is_file():
                 raise VideoNotFound("the server no longer has this clip", "Upload it again")
@@ -215,7 +216,8 @@ class Runs:
             return str(self.view.examples[index].video)
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
 
-    def _tracks(self, values: Mapping[str, Any]) -> str | None:
+    def tracks_of(self, values: Mapping[str, Any]) -> str | None:
+        """The form's file of objects, if any. Raises TracksError where it is gone."""
         if (tracks := values.get("tracks")) and not Path(tracks).is_file():
             raise TracksError("the server no longer has the file of objects", "Upload it again")
         return str(tracks) if tracks else None
@@ -373,9 +375,13 @@ class Runs:
         """Reads and places the objects beside this process; its time is charged to the visitor."""
         assert job.tracks is not None
         stopped = session.stop.is_set
-        limits = PUBLIC_SERVER if self.store.settings.shared else OWN_MACHINE
         with self.store.readers.slot(session.visitor, stopped):
-            return read_tracks(job.tracks, clip, job.spec.options.track, stopped, limits)
+            return read_tracks(job.tracks, clip, job.spec.options.track, stopped, self.track_limits)
+
+    @property
+    def track_limits(self) -> TrackLimits:
+        """What reading a visitor's file of objects may take."""
+        return PUBLIC_SERVER if self.store.settings.shared else OWN_MACHINE
 
     def _finished(
         self, session: Session, trace: Trace, turn: DeviceTurn, asked: RunSpec

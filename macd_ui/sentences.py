@@ -68,6 +68,10 @@ PARTNER = "Partner clip: the same scene, with another thing true"
 PARTNER_NAME = "partner clip"
 PARTNER_GONE = "the server no longer has the partner clip", "Upload it again"
 TRACKS = "Objects from a file (COCO, YouTube-VIS, CVAT, Label Studio, MOT, YOLO, PNG masks)"
+TRACKS_WRONG = (
+    "Boxes in the wrong place? Change its frames per second, the time of its frame 0 or the number"
+    " of its first frame."
+)
 TRACKS_SOURCE_HELP = "only for a file of several videos: the one that is the clip"
 READING_TRACKS = "Reading the file of objects"
 TRACKS_FPS_HELP = "0: as the file says, else the clip's own frames"

@@ -1,5 +1,5 @@
-"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`,
-`export`, `plan` or `probe`.
+"""`python -m core` with `trace`, `compare`, `tracks`, `show`, `edit`, `evidence`, `enough`,
+`choices`, `verdict`, `render`, `export`, `plan` or `probe`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
-from macd_studio.core.cli import choices, evidence, render, server
+from macd_studio.core.cli import choices, evidence, render, server, tracks
 from macd_studio.core.cli.edit import EDIT, add_edit, edited
 from macd_studio.core.cli.flags import (
     add_device,
@@ -64,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _plan(args)
         elif args.command == "probe":
             server.probe(args)
+        elif args.command == "tracks":
+            tracks.tracks(args)
         elif args.command == "export":
             _export(args)
         elif args.command == "render":
@@ -141,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (trace, compare):
         _add_run(command)
+    tracks.add_tracks(commands)
     show = commands.add_parser("show", help="print the summary of a saved trace")
     show.add_argument("file", metavar="FILE.macd")
     edit = commands.add_parser(
