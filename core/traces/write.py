@@ -18,6 +18,7 @@ from PIL import Image
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import PICTURE_PIXELS, decode_pictures, encode_picture
 from macd_studio.core.traces.codec import Made, Writer
+from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.traces.format import (
     FORMAT,
     MAX_BYTES,
@@ -31,18 +32,15 @@ from macd_studio.core.traces.format import (
 )
 from macd_studio.core.types import Answer, Pixels, ShownView, StepWeights, TokenStep, Trace
 
+KEPT = (256, 64, 16, 4)
+"""Candidates per token that are tried where a run has more numbers than a file can hold."""
 ROOM = 4 * 2**20
 """Of a file's bytes, what is left for the manifest."""
 
 
 def pack(trace: Trace) -> bytes:
-    """The file's bytes."""
-    arrays, manifest = _flatten(trace)
-    if sum(a.size for a in arrays.values()) > MAX_ITEMS:
-        raise TraceError(
-            "the run keeps more numbers than a trace can hold",
-            "Run it again with fewer tokens, or fewer candidates per token",
-        )
+    """The file's bytes. Of a run of too many numbers fewer candidates are kept, with a note."""
+    arrays, manifest = _fitting(trace)
     members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
     members |= _pack_frames(trace)
     if sum(map(len, members.values())) > MAX_BYTES - ROOM and trace.model_frames is not None:
@@ -61,6 +59,29 @@ def pack(trace: Trace) -> bytes:
             info.compress_type = zipfile.ZIP_DEFLATED
             file.writestr(info, content)
     return out.getvalue()
+
+
+def _fitting(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and manifest of as many candidates per token as a file can hold.
+
+    Raises TraceError where even the fewest are too many.
+    """
+    arrays, manifest = _flatten(trace)
+    for keep in KEPT:
+        if sum(a.size for a in arrays.values()) <= MAX_ITEMS:
+            return arrays, manifest
+        told = (
+            f"the run had more numbers than a file can hold: about {keep} candidates per token were"
+            " saved; choices at every α and β are the same"
+        )
+        fewer = with_fewer_candidates(trace, keep)
+        arrays, manifest = _flatten(replace(fewer, warnings=(*trace.warnings, told)))
+    if sum(a.size for a in arrays.values()) <= MAX_ITEMS:
+        return arrays, manifest
+    raise TraceError(
+        "the run keeps more numbers than a trace can hold",
+        "Run it again with fewer tokens or methods",
+    )
 
 
 def _text(manifest: dict[str, Any]) -> bytes:

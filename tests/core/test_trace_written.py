@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import TraceError
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.traces import write
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.write import stored_frames
+from macd_studio.core.types import Answer, TokenStep
 from tests.core.test_bundle import same
 from tests.core.test_trace_whole import whole_trace
 from tests.small_trace import small_trace, taken_apart, token
@@ -33,7 +35,7 @@ def test_numbers_and_manifest_may_be_as_many_as_the_bounds(monkeypatch, trace):
     numbers = sum(np.lib.format.read_array(io.BytesIO(a)).size for a in arrays)
     monkeypatch.setattr(write, "MAX_ITEMS", numbers)
     content = pack(trace)
-    monkeypatch.setattr(write, "MAX_ITEMS", numbers - 1)
+    monkeypatch.setattr(write, "MAX_ITEMS", 10)
     refused(lambda: pack(trace), "more numbers than a trace can hold")
     monkeypatch.undo()
     monkeypatch.setattr(write, "MAX_MANIFEST", len(write._text(manifest)))
@@ -41,6 +43,32 @@ def test_numbers_and_manifest_may_be_as_many_as_the_bounds(monkeypatch, trace):
     monkeypatch.setattr(write, "MAX_MANIFEST", len(write._text(manifest)) - 1)
     thin, _ = taken_apart(pack(trace))
     assert [t["outlines"] for t in thin["tracks"]] == [[], []]
+
+
+def test_of_a_run_of_too_many_numbers_fewer_candidates_are_saved(monkeypatch):
+    """What is chosen at every α and β is the same, and a note says so."""
+    rng = np.random.default_rng(0)
+    base, other = rng.normal(0, 2, (2, 600)).astype(np.float32)
+    log_z, other_log_z = (float(np.logaddexp.reduce(z.astype(float))) for z in (base, other))
+    step = TokenStep(
+        index=0, token=int(base.argmax()), text="t", candidates=np.arange(600),
+        texts=tuple(map(str, range(600))), base=base, base_log_z=log_z, others=(other,),
+        others_log_z=(other_log_z,),
+    )  # fmt: skip
+    answer = Answer("macd", "t", (step,), True, 1.0, 0.1)
+    plain = replace(answer, method="baseline", tokens=(replace(step, others=(), others_log_z=()),))
+    large = replace(small_trace(), answers={"baseline": plain, "macd": answer}, evidence=())
+    whole = unpack(pack(large))
+    assert len(whole.answers["macd"].tokens[0].candidates) == 600
+    monkeypatch.setattr(write, "MAX_ITEMS", 3000)
+    saved = unpack(pack(large))
+    (kept,) = saved.answers["macd"].tokens
+    assert len(kept.candidates) < 300
+    assert "more numbers than a file can hold" in saved.warnings[-1]
+    for alpha in (0.5, 2.0, 9.0):
+        best = score(base, other, alpha, 0.1, "probability").argmax()
+        found = score(kept.base, kept.others[0], alpha, 0.1, "probability").argmax()
+        assert kept.candidates[found] == best
 
 
 def test_a_trace_without_model_frames_may_be_too_large_for_its_manifest(monkeypatch, trace):
