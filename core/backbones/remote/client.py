@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from macd_studio.core.backbones.remote.bounds import bounded_transport, content_of, read_json
 from macd_studio.core.backbones.remote_address import KEY, Address
 from macd_studio.core.errors import Cancelled, NumericalError, RemoteError
 from macd_studio.core.validation import shown
@@ -32,6 +33,8 @@ PAUSES_S = (0.5, 2.0, 6.0)
 """How often a request is sent at most, and how long before each further time."""
 MOST_BYTES = 2**28
 """The largest answer that is read: a whole row of 150,000 tokens takes 12 MB."""
+MOST_HEADERS = 2**20
+"""Bytes of an answer's head and of the marks between its pieces."""
 LOOK_S = 0.2
 """How often it is asked whether the run was stopped."""
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -79,12 +82,13 @@ class Client:
         self._cancelled: Callable[[], bool] = lambda: False
         self._http = httpx.Client(
             base_url=address.url,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={"Accept-Encoding": "identity"}
+            | ({"Authorization": f"Bearer {key}"} if key else {}),
             timeout=httpx.Timeout(answer_s, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=self.concurrency),
             follow_redirects=False,
             trust_env=False,
-            transport=transport,
+            transport=transport
+            or bounded_transport(self.concurrency, 2 * answer_s, MOST_BYTES + MOST_HEADERS),
         )
         self._places = threading.BoundedSemaphore(self.concurrency)
 
@@ -171,28 +175,23 @@ class Client:
                 "headers": {"Content-Type": "application/json"},
             }
         method = "GET" if asked.body is None else "POST"
+
+        def check() -> None:
+            if time.monotonic() - began > 2 * self._answer_s:
+                raise httpx.ReadTimeout("the answer does not end")
+
         with self._http.stream(method, asked.path, **how) as answer:
-            pieces, size = [], 0
-            for piece in answer.iter_bytes():
-                size += len(piece)
-                if size > MOST_BYTES:
-                    raise RemoteError(
-                        f"the server's answer is larger than {MOST_BYTES // 2**20} MB",
-                        "Ask for fewer log-probabilities, or look at what listens at that address",
-                    )
-                if time.monotonic() - began > 2 * self._answer_s:
-                    raise httpx.ReadTimeout("the answer does not end")
-                pieces.append(piece)
+            content = content_of(answer, MOST_BYTES, check)
         with self._counting:
             self.counted.sent += 1
-        return answer.status_code, b"".join(pieces)
+        return answer.status_code, content
 
     def _read(self, asked: Asked, content: bytes) -> Any:
         try:
-            return json.loads(content, parse_constant=_no_number)
+            return read_json(content, _no_number)
         except NumericalError:
             raise
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise RemoteError(
                 f"what {self.address.url}{asked.path} answers is not JSON",
                 "Give the address of a vLLM server, without a path of its API",

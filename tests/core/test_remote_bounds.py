@@ -1,0 +1,176 @@
+"""Servers that drip, flood or code their answers: every exchange ends, and takes bounded memory."""
+
+import gzip
+import json
+import socket
+import threading
+import time
+import tracemalloc
+import zlib
+from contextlib import contextmanager
+
+import pytest
+
+from macd_studio.core.backbones.remote import bounds
+from macd_studio.core.backbones.remote import client as client_module
+from macd_studio.core.backbones.remote.client import Client
+from macd_studio.core.backbones.remote_address import read_address
+from macd_studio.core.errors import RemoteError
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+WHOLE_S = 0.8
+
+
+@contextmanager
+def answering(pieces, pause=0.0):
+    """A server that answers every request with these pieces, until it is left."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.settimeout(0.1)
+    over = threading.Event()
+
+    def talk(peer):
+        with peer:
+            try:
+                peer.recv(65536)
+                for piece in pieces():
+                    if over.is_set():
+                        return
+                    peer.sendall(piece)
+                    time.sleep(pause)
+            except OSError:
+                return  # the client has gone
+
+    def serve():
+        while not over.is_set():
+            try:
+                peer, _ = listening.accept()
+            except TimeoutError:
+                continue
+            threading.Thread(target=talk, args=(peer,), daemon=True).start()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield read_address(f"vllm:http://127.0.0.1:{listening.getsockname()[1]}")
+    finally:
+        over.set()
+        thread.join()
+        listening.close()
+
+
+def dripping_headers():
+    yield OK
+    while True:
+        yield b"X-A: b\r\n"
+
+
+def informational():
+    while True:
+        yield b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+
+
+def empty_blocks():
+    yield OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    packer = zlib.compressobj(wbits=31)
+    piece = packer.compress(b" ") + packer.flush(zlib.Z_SYNC_FLUSH)
+    while True:
+        yield b"%x\r\n%s\r\n" % (len(piece), piece)
+        piece = packer.flush(zlib.Z_FULL_FLUSH) or b"\0\0\0\xff\xff"
+
+
+def dripping_body():
+    yield OK + b"Content-Length: 1000000\r\n\r\n"
+    while True:
+        yield b" "
+
+
+@pytest.mark.parametrize("pieces", [dripping_headers, informational, empty_blocks, dripping_body])
+def test_an_exchange_ends_whatever_arrives(pieces):
+    began = time.monotonic()
+    with answering(pieces, pause=0.005) as address:
+        client = Client(address, pauses_s=(0.0,), answer_s=WHOLE_S / 2)
+        with pytest.raises(RemoteError, match=r"did not answer within|broke off"):
+            client.get("/version")
+    assert WHOLE_S <= time.monotonic() - began < 4 * 10 * WHOLE_S
+
+
+def test_a_flood_ends_by_its_bytes(monkeypatch):
+    monkeypatch.setattr(client_module, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(client_module, "MOST_HEADERS", 1000)
+
+    def flood():
+        while True:
+            yield b"HTTP/1.1 103 Early Hints\r\nLink: </aaaaaaaaaaaaaaaa>\r\n\r\n" * 50
+
+    with answering(flood) as address:
+        client = Client(address, pauses_s=(0.0,), answer_s=60)
+        with pytest.raises(RemoteError, match="broke off its answer"):
+            client.get("/version")
+
+
+def coded(body, coding):
+    def pieces():
+        head = OK + b"Content-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (coding, len(body))
+        yield head + body
+
+    return pieces
+
+
+def test_what_a_coding_unpacks_to_is_bounded_before_it_is_unpacked(monkeypatch):
+    monkeypatch.setattr(client_module, "MOST_BYTES", 2**20)
+    bomb = gzip.compress(bytes(200 * 2**20), 1)
+    with answering(coded(bomb, b"gzip")) as address:
+        tracemalloc.start()
+        with pytest.raises(RemoteError, match="larger than 1 MB"):
+            Client(address, pauses_s=(0.0,)).get("/version")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 20 * 2**20
+
+
+def test_one_coding_is_read_and_two_are_refused():
+    body = json.dumps({"version": "0.11"}).encode()
+    with answering(coded(gzip.compress(body), b"gzip")) as address:
+        assert Client(address).get("/version") == {"version": "0.11"}
+    with answering(coded(gzip.compress(gzip.compress(body)), b"gzip, gzip")) as address:
+        with pytest.raises(RemoteError, match="codes its answer as 'gzip, gzip'"):
+            Client(address).get("/version")
+    with answering(coded(b"not packed", b"gzip")) as address:
+        with pytest.raises(RemoteError, match="broke off its answer 4 times"):
+            Client(address, pauses_s=(0.0,)).get("/version")
+
+
+def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_PARSED", 4 * 2**20)
+    content = b"[" + b"[]," * 100_000 + b"[]]"
+    tracemalloc.start()
+    with pytest.raises(RemoteError, match="more values than 4 MB have room for"):
+        bounds.read_json(content, float)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
+    with pytest.raises(ValueError, match="nested"):
+        bounds.read_json(b"[" * 40_000, float)
+
+
+ROWS = [
+    b"[" + b"[]," * 50_000 + b"[]]",
+    json.dumps([{str(i): [i, 0.5]} for i in range(20_000)]).encode(),
+    json.dumps(
+        {str(i): {"logprob": -i / 7, "rank": i, "decoded_token": f"t{i}"} for i in range(20_000)}
+    ).encode(),
+    json.dumps(list(range(100_000))).encode(),
+]
+
+
+@pytest.mark.parametrize("content", ROWS)
+def test_the_estimate_of_json_holds(content):
+    """What Python really takes is no more than was estimated."""
+    each = {b"{": bounds.OBJECT, b"[": bounds.LIST, b",": bounds.VALUE}
+    most = sum(size * content.count(mark) for mark, size in each.items())
+    tracemalloc.start()
+    kept = bounds.read_json(content, float)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept
+    assert taken <= most + 2 * len(content)
