@@ -157,12 +157,13 @@ weights: $(VENV)/.ready
 
 # writes over assets/everyday; goes on where it was stopped
 everyday: $(VENV)/.ready
-	$(BIN)/python -m everyday.train --out runs/everyday/first --steps 560 --rate 1.6e-3 --seed 7
-	$(BIN)/python -m everyday.train --out runs/everyday --steps 600 --rate 1.3e-3 --seed 8 \
-	  --continue-from runs/everyday/first/checkpoint.pt
-	$(BIN)/python -m everyday.export runs/everyday/checkpoint.pt
+	$(BIN)/python -m everyday.train --out runs/everyday/first --steps 1500 --rate 2e-3 --seed 7 --clips 24 \
+	  --until 672
+	$(BIN)/python -m everyday.train --out runs/everyday/second --steps 520 --rate 1.6e-3 --warm 10 --seed 8 \
+	  --clips 24 --renew --continue-from runs/everyday/first/checkpoint.pt
+	$(BIN)/python -m everyday.export runs/everyday/second/checkpoint.pt
 	$(BIN)/python -m everyday.examples
-	cat runs/everyday/first/log.jsonl runs/everyday/log.jsonl > docs/training/everyday.jsonl
+	cat runs/everyday/first/log.jsonl runs/everyday/second/log.jsonl > docs/training/everyday.jsonl
 
 # SEEDS="124" for one
 SEEDS ?= 123 124 125

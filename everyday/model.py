@@ -338,3 +338,64 @@ def answer_logits(model: nn.Module, packer: Packer, batch: Batch) -> Tensor:
     index = torch.where(starts, first - 1, index)
     picked = states.gather(1, index[..., None].expand(-1, -1, states.shape[-1]))
     return model.lm_head(picked)
+
+
+LAYER, MATCHED = 1, 2
+"""Where heads that compare late with early frames are renewed, and the head whose matching of words
+with cells they take over."""
+TIMED, WRITES = 0.8, 1.0
+"""How large the part is that tells time, beside a head's own, and how strongly both write."""
+
+
+@torch.no_grad()
+def renew_timed_heads(model: Any, packer: Packer, batch: Batch) -> None:
+    """Gives two heads of a trained layer another beginning: what is seen late less what is seen
+    early, in the words for places, of the cells that a matching head finds.
+
+    Which direction tells peaks from empty cells, and nouns from other words, is measured.
+    """
+    text = model.model.language_model
+    layer = text.layers[LAYER]
+    attention, size = layer.self_attn, layer.self_attn.head_dim
+    taken: list[Tensor] = []
+    hook = layer.input_layernorm.register_forward_hook(lambda *z: taken.append(z[2]))
+    answer_logits(model, packer, batch)
+    hook.remove()
+    (x,) = taken
+    n, first = len(packer.before), len(packer.before) + batch.kept.shape[1]
+    logits = batch.logits.flatten(0, 1).amax(-1)
+    cells = CELLS // POOL
+    middle = ((batch.boxes[..., :2] + batch.boxes[..., 2:]) / 2 * cells).long().clamp(0, cells - 1)
+    place = (middle[..., 1] * cells + middle[..., 0]).flatten(0, 1)
+    full = torch.zeros(len(logits), EACH, dtype=torch.bool)
+    full.scatter_(1, place, logits > -2)
+    full = full.reshape(len(x), -1).gather(1, batch.kept)
+    video, words = x[:, n:first], x[:, first:]
+    known = {packer.tokenizer.convert_tokens_to_ids(w) for c in CLASSES for z in nouns(c)
+             for w in (z.singular, z.plural)}  # fmt: skip
+    is_noun = torch.isin(batch.ids, torch.tensor(sorted(known))) & batch.question
+    empty = F.normalize(video[~full].mean(0), dim=0)
+    seen = video[full].mean(0)
+    seen = F.normalize(seen - (seen @ empty) * empty, dim=0)  # an empty cell has none of it
+    noun = F.normalize(words[is_noun].mean(0) - words[~is_noun & batch.question].mean(0), dim=0)
+    own = slice(MATCHED * size, (MATCHED + 1) * size)
+    key, query = attention.k_proj.weight[own], attention.q_proj.weight[own]
+    lengths = [
+        (states @ weight.T).norm(dim=-1).mean()
+        for states, weight in ((video[full], key), (words[is_noun], query))
+    ]
+    marks = (video[full] @ seen).mean(), (words[is_noun] @ noun).mean()
+    ids = [packer.tokenizer.convert_tokens_to_ids(word) for word in PLACE_WORDS]
+    said = F.normalize(text.embed_tokens.weight[ids], dim=-1)
+    values = torch.zeros(size, said.shape[1])
+    values[: len(said)] = said
+    pair = [TURN, TURN + size // 2]
+    for sign, head in ((1, 1), (-1, 3)):
+        rows = slice(head * size, (head + 1) * size)
+        for weight, source in ((attention.k_proj.weight, key), (attention.q_proj.weight, query)):
+            weight[rows] = source
+            weight[[rows.start + p for p in pair]] = 0
+        attention.k_proj.weight[rows.start + TURN] = TIMED * lengths[0] / marks[0] * seen
+        attention.q_proj.weight[rows.start + TURN] = sign * TIMED * lengths[1] / marks[1] * noun
+        attention.v_proj.weight[rows] = values
+        attention.o_proj.weight[:, rows] = sign * WRITES * values.T

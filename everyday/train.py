@@ -23,7 +23,15 @@ from torch import nn
 
 from macd_studio.commands import parser as command_line
 from macd_studio.everyday.looks import look
-from macd_studio.everyday.model import CELLS, FRAMES, Batch, Packer, answer_logits, build
+from macd_studio.everyday.model import (
+    CELLS,
+    FRAMES,
+    Batch,
+    Packer,
+    answer_logits,
+    build,
+    renew_timed_heads,
+)
 from macd_studio.everyday.questions import SHARES, ask
 from macd_studio.everyday.scenes import draw_scene
 from macd_studio.toyworld.model import use_fused_norms
@@ -173,8 +181,15 @@ def optimisers_of(model: nn.Module) -> list[torch.optim.Optimizer]:
     ]
 
 
-def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> None:
-    """Trains, or goes on. continue_from: a checkpoint whose weights a new training begins with."""
+def train(
+    schedule: Schedule, out: Path, continue_from: Path | None = None, renew: bool = False,
+    until: int | None = None,
+) -> None:  # fmt: skip
+    """Trains, or goes on. continue_from: a checkpoint whose weights a new training begins with.
+
+    renew: see `model.renew_timed_heads`; movement is not learned without. until: the step after
+    which it ends before its schedule does.
+    """
     out.mkdir(parents=True, exist_ok=True)
     file, packer = out / "checkpoint.pt", Packer()
     torch.manual_seed(schedule.seed)
@@ -182,6 +197,9 @@ def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> N
     use_fused_norms(model.model.language_model)
     if continue_from is not None:
         model.load_state_dict(torch.load(continue_from, weights_only=True)["model"], strict=False)
+        if renew:
+            rng = np.random.default_rng((schedule.seed, 10**9, 9))
+            renew_timed_heads(model, packer, draw_batch(rng, packer, 16, FRAMES, 12, 24))
     trained = [p for p in model.parameters() if p.requires_grad]
     optimisers = optimisers_of(model)
     start = 0
@@ -236,9 +254,12 @@ def train(schedule: Schedule, out: Path, continue_from: Path | None = None) -> N
                 model.train()
             with (out / "log.jsonl").open("a") as log:
                 print(json.dumps(row), file=log)
-        if time.monotonic() - saved_at > SAVE_EVERY or step + 1 == schedule.steps:
+        ends = step + 1 in (until, schedule.steps)
+        if time.monotonic() - saved_at > SAVE_EVERY or ends:
             save(step + 1)
             saved_at = time.monotonic()
+        if ends:
+            return
 
 
 def main() -> None:
@@ -246,11 +267,13 @@ def main() -> None:
     parser = command_line("everyday.train", __doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/everyday"))
     parser.add_argument("--continue-from", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--renew", action="store_true", help="begin with new heads that tell time")
+    parser.add_argument("--until", type=int, metavar="STEP", help="end there, before its schedule")
     for name, value in asdict(Schedule()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     args: argparse.Namespace = parser.parse_args()
     schedule = Schedule(**{name: getattr(args, name) for name in asdict(Schedule())})
-    train(schedule, args.out, args.continue_from)
+    train(schedule, args.out, args.continue_from, args.renew, args.until)
 
 
 if __name__ == "__main__":
