@@ -100,6 +100,7 @@ class Uploads:
         self.folder = folder.resolve()
         self.settle_s, self.unclaimed_s = min(grace_s, 5.0), UNCLAIMED * grace_s
         self._held: dict[Path, set[str]] = {}
+        self._brought: dict[Path, set[str]] = {}
         self._released: set[Path] = set()
         self._lock = threading.Lock()
 
@@ -110,6 +111,24 @@ class Uploads:
             with self._lock:
                 self._held.setdefault(path, set()).add(session)
                 self._released.discard(path)
+
+    def bring(self, file: str | Path, who: str) -> None:
+        """Somebody uploaded the file; who: what tells visitors apart."""
+        path = Path(file).resolve()
+        if path.is_relative_to(self.folder):
+            with self._lock:
+                self._brought.setdefault(path, set()).add(who)
+
+    def may_read(self, file: str | Path, who: str) -> bool:
+        """Whether a file of the folder is that of a visitor: brought by them, or made here."""
+        try:
+            path = Path(file).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            return False
+        if not path.is_relative_to(self.folder) or not path.is_file():
+            return False
+        with self._lock:
+            return who in self._brought.get(path, {who})
 
     def release(self, session: str, file: str | Path | None = None) -> None:
         """The session no longer needs the file, or any file at all."""
@@ -138,5 +157,6 @@ class Uploads:
                     if age > limit:
                         path.unlink()
                         self._released.discard(path)
+                        self._brought.pop(path, None)
             except OSError:  # not empty, or gone already
                 continue

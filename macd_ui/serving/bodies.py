@@ -329,17 +329,21 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 
 def checked(
-    content: dict[str, Any], cookie: str | None, uploads: Path, is_call: bool = True
+    content: dict[str, Any],
+    cookie: str | None,
+    may_read: Callable[[str], bool],
+    is_call: bool = True,
 ) -> bytes:
     """The body as the app is given it: sessions under their keys, files that were uploaded here.
 
-    is_call: NaN in a call is told by whoever is called; elsewhere the framework would repeat it in
+    may_read: whether the file at a path is one that the visitor may have. is_call: NaN in a call is
+    told by whoever is called; elsewhere the framework would repeat it in
     an error that cannot be written. Raises Refusal.
     """
     try:
         if (given := content.get("session_hash")) is not None:
             content["session_hash"] = session_key(session_hash(given), cookie)
-        clean = _Cleaning(uploads).value
+        clean = _Cleaning(may_read).value
         cleaned = {k: clean(v) for k, v in content.items() if k not in NOT_OURS}
         # as the answer will be written, in which Gradio repeats what it was given
         return json.dumps(cleaned, ensure_ascii=False, allow_nan=is_call).encode("utf-8")
@@ -354,10 +358,10 @@ def checked(
 
 
 class _Cleaning:
-    """Replaces each file that was not uploaded here by None, and counts the values."""
+    """Replaces each file that the visitor did not upload here by None, and counts the values."""
 
-    def __init__(self, uploads: Path) -> None:
-        self.uploads, self.count = uploads, 0
+    def __init__(self, may_read: Callable[[str], bool]) -> None:
+        self.may_read, self.count = may_read, 0
 
     def value(self, value: Any) -> Any:
         """The same, cleaned. Raises Refusal for too many values."""
@@ -372,19 +376,10 @@ class _Cleaning:
             return value
         if "path" in value or "meta" in value:
             path = value.get("path")
-            if not isinstance(path, str) or not is_upload(path, self.uploads):
+            if not isinstance(path, str) or not self.may_read(path):
                 return None
             value = {k: v for k, v in value.items() if k != "url"}
         return {k: self.value(v) for k, v in value.items()}
-
-
-def is_upload(path: str, uploads: Path) -> bool:
-    """Whether a path is that of a file in the folder of uploads, links followed."""
-    try:
-        resolved = Path(path).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):
-        return False
-    return resolved.is_relative_to(uploads) and resolved.is_file()
 
 
 def bounded_upload(

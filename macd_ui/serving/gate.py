@@ -16,10 +16,12 @@ browser made up. Here
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -48,7 +50,6 @@ from macd_studio.macd_ui.serving.bodies import (
     check_type,
     checked,
     in_pieces,
-    is_upload,
     parsed,
     read,
     replayed,
@@ -58,6 +59,7 @@ from macd_studio.macd_ui.serving.claims import Scope, believed, host_name, peer_
 from macd_studio.macd_ui.serving.connections import request_of
 from macd_studio.macd_ui.serving.identity import (
     address,
+    browser_key,
     is_proxy,
     new_cookie,
     read_cookie,
@@ -245,6 +247,8 @@ class Gate:
         # only the gate may set it
         _set_header(scope, VISITOR.encode(), sender.encode("latin-1", "replace"))
         visitor = scope[Framework.VISITOR] = user or sender
+        # people behind one address have a browser each; a program may have none
+        who = user or (cookie and browser_key(cookie)) or sender
         path, quota = scope["path"], self.store.quota
         whose = self.settings.whose
         too_many = f"Too many requests {whose.words}. {whose.remedy('Wait a few seconds')}."
@@ -273,23 +277,25 @@ class Gate:
                 take = stack.enter_context(self._bodies.share(visitor))
                 body = await read(receive, door, take)
                 if door.body == JSON and not MCP.fullmatch(path) and not is_study_path(path):
-                    body = self._checked(path, body, cookie, visitor)
+                    body = self._checked(path, body, cookie, visitor, partial(self._may_read, who))
                     _set_header(scope, b"content-type", b"application/json")
                 _set_header(scope, b"content-length", str(len(body)).encode())
                 receive = replayed(body, receive)
             if door.stream:
-                await self._answer(scope, receive, send, cookie)
+                await self._answer(scope, receive, send, cookie, who)
                 return
             take_answer = stack.enter_context(self._answers.share(visitor))
             send = in_pieces(send, take_answer)
             if door.packed:
                 send = self._compressor.compressed(send, headers, take_answer)
             if scope["method"] != "POST" or MCP.fullmatch(path):  # which tells how far a call is
-                await self._answer(scope, receive, send, cookie)
+                await self._answer(scope, receive, send, cookie, who)
                 return
             # an error inside is answered with 500 before it gets here; only then is it explained
             held: list[Message] = []
-            await self._answer(scope, receive, _into(held), cookie)
+            await self._answer(scope, receive, _into(held), cookie, who)
+            if door.body == UPLOAD:
+                self._keep_upload(held, who)
             if held and held[0].get("status") == 422:  # which says nothing to a person
                 raise Refusal(422, WRONG_FIELDS)
             if held:
@@ -297,7 +303,22 @@ class Gate:
             for message in held:
                 await send(message)
 
-    def _checked(self, path: str, body: bytes, cookie: str | None, visitor: str) -> bytes:
+    def _may_read(self, who: str, path: str) -> bool:
+        return self.store.uploads.may_read(path, who)
+
+    def _keep_upload(self, held: list[Message], who: str) -> None:
+        """Notes whose the files are that an upload's answer names."""
+        if held and held[0].get("status") == 200:
+            content = b"".join(message.get("body", b"") for message in held)
+            with suppress(ValueError):
+                named = json.loads(content)
+                for path in named if isinstance(named, list) else ():
+                    self.store.uploads.bring(str(path), who)
+
+    def _checked(
+        self, path: str, body: bytes, cookie: str | None, visitor: str,
+        may_read: Callable[[str], bool],
+    ) -> bytes:  # fmt: skip
         """The body of an event as Gradio may have it. Raises Refusal."""
         content = parsed(body)
         index, given = (
@@ -305,11 +326,16 @@ class Gate:
             {k: v for k, v in content.items() if k not in NOT_OURS},
         )
         is_call = not path.endswith(("/cancel", "/reset"))
-        body = checked(content, cookie, self.store.uploads.folder, is_call)
+        body = checked(content, cookie, may_read, is_call)
         called = FUNCTION.fullmatch(path)
         if called and self.framework is not None:
             kind, name = ("", "") if called[1] == "queue" else called.groups()
-            if not self.framework.knows_function(name, None if kind == "call/v2" else index):
+            known = (
+                self.framework.lists_function(name)
+                if kind == "call/v2"
+                else self.framework.knows_function(name, index)
+            )
+            if not known:
                 raise Refusal(404, "There is no such function here. /gradio_api/info lists them.")
             if wrong := self.framework.wrong_inputs(kind, name, index, given):
                 raise Refusal(400, wrong)
@@ -333,11 +359,13 @@ class Gate:
                 waits = "wait already" if what == "calls" else "wait to be read"
                 raise Refusal(429, f"{most} {what} {whose.words} {waits}. {whose.remedy(own)}.")
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, cookie: str | None) -> None:
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, cookie: str | None, who: str
+    ) -> None:
         path, framework = scope["path"], self.framework
         key = _rekey(scope, cookie)
-        if path.startswith(FILE) and not is_upload(path[len(FILE) :], self.store.uploads.folder):
-            raise Refusal(403, "Only files that were uploaded here, or made here, can be had.")
+        if path.startswith(FILE) and not self._may_read(who, path[len(FILE) :]):
+            raise Refusal(403, "Only files that you uploaded here, or made here, can be had.")
         if path.rstrip("/") == PROGRESS:
             _check_upload_id(scope, needed=True)
         call = CALL.fullmatch(path) if scope["method"] != "POST" else None

@@ -300,6 +300,10 @@ class Framework:
             return type(index) is int and index in functions
         return any(fn.api_name == name for fn in functions.values())
 
+    def lists_function(self, name: str) -> bool:
+        """Whether /gradio_api/info lists the function: those alone can be called by name in v2."""
+        return name in self._inputs
+
     def wrong_inputs(self, kind: str, name: str, index: Any, content: Mapping[str, Any]) -> str:
         """What is wrong with the inputs of a call, as a sentence; empty where there are as many as
         the function takes.

@@ -12,6 +12,7 @@ from macd_studio.macd_ui.serving.gate import Gate
 from macd_studio.macd_ui.serving.identity import COOKIE
 from macd_studio.macd_ui.serving.passwords import SENDER
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.storage import Uploads
 
 MINE = "c" * 43
 PEER = "9.9.9.9"
@@ -124,7 +125,7 @@ class Asked:
         self.uploads = tmp_path / "uploads"
         store = SimpleNamespace(
             settings=ServerSettings(**settings), site=site, quota=self.quota, sessions=sessions,
-            uploads=SimpleNamespace(folder=self.uploads),
+            uploads=Uploads(self.uploads, 3600.0),
         )  # fmt: skip
         self.gate = Gate(self.app, store, users)
 

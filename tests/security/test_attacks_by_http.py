@@ -7,6 +7,7 @@ the speed of the machine: status codes, bytes, files, records of the log, counts
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
@@ -269,6 +270,33 @@ def form(*parts: tuple[str, str, str]) -> bytes:
         for field, name, content in parts
     )
     return (text + "--b--\r\n").encode()
+
+
+def test_an_upload_is_had_by_whoever_brought_it_and_by_nobody_else(
+    public: Any, attacker: Visitor
+) -> None:
+    """Not even by one who knows its whole path, behind the same address."""
+    owner = Visitor(public.url)
+    given = owner.file("private.mp4", b"private" * 99)
+    assert owner.http.get(f"{API}/file={given['path']}").content == b"private" * 99
+    for thief in (attacker, Visitor(public.url, cookies=False)):
+        answer = thief.http.get(f"{API}/file={given['path']}")
+        assert answer.status_code == 403
+        assert b"private" not in answer.content
+    messages = attacker.send("upload", video=given)
+    assert "private.mp4" not in json.dumps(messages)
+    same = attacker.file("private.mp4", b"private" * 99)  # who has the same file has it
+    assert attacker.http.get(f"{API}/file={same['path']}").status_code == 200
+
+
+def test_a_function_that_is_not_listed_is_not_there(attacker: Visitor) -> None:
+    names = {d["api_name"] for d in attacker.config["dependencies"] if d["api_name"]}
+    listed = set(attacker.http.get(f"{API}/info").json()["named_endpoints"])
+    hidden = sorted(n for n in names if f"/{n}" not in listed)
+    assert hidden
+    for name in hidden:
+        answer = attacker.http.post(f"{API}/call/v2/{name}", json={})
+        assert answer.status_code == 404, (name, answer.text)
 
 
 @pytest.mark.parametrize(
