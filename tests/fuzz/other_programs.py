@@ -139,6 +139,43 @@ def voc(truth, rng, folder):
     return drawn.zipped(folder, files), {}
 
 
+def labelme_xml(truth, rng, folder):
+    """LabelMe's own, of MIT: polygons."""
+    files = {}
+    for n in range(truth.count):
+        objects = "".join(
+            f"<object><name>{label}</name><deleted>0</deleted><id>{key}</id><polygon>"
+            + "".join(f"<pt><x>{a:.2f}</x><y>{b:.2f}</y></pt>"
+                      for a, b in ((x, y), (x + w, y), (x + w, y + h), (x, y + h)))
+            + "</polygon></object>"
+            for key, label, x, y, w, h in boxes_of(truth, n)
+        )  # fmt: skip
+        files[f"default/clip_{n:05d}.xml"] = (
+            f"<annotation><filename>clip_{n:05d}.jpg</filename><folder>default</folder><imagesize>"
+            f"<nrows>{truth.size[1]}</nrows><ncols>{truth.size[0]}</ncols></imagesize>{objects}"
+            "</annotation>"
+        )
+    return drawn.zipped(folder, files), {}
+
+
+def table(truth, rng, folder):
+    """A table with two corners a box, its columns in any order."""
+    columns = ["frame_id", "track_id", "xmin", "ymin", "xmax", "ymax", "score", "note"]
+    rng.shuffle(columns)
+    rows = [",".join(columns)]
+    for n in range(truth.count):
+        for key, _, x, y, w, h in boxes_of(truth, n):
+            cells = dict(
+                zip(
+                    ("frame_id", "track_id", "xmin", "ymin", "xmax", "ymax", "score", "note"),
+                    (n, key, x, y, x + w, y + h, 0.5, "a"),
+                    strict=True,
+                )
+            )
+            rows.append(",".join(str(cells[c]) for c in columns))
+    return drawn.write(folder, "tracks.csv", "\n".join(rows)), {}
+
+
 def panoptic(truth, rng, folder):
     kinds = sorted(set(truth.labels))
     ids = rng.sample(range(1, 2**24), len(truth.labels))
@@ -211,9 +248,10 @@ WRITERS = {
     "labelme": labelme, "VIA": via, "BDD100K": bdd, "Datumaro": datumaro,
     "Supervisely": supervisely, "OpenLABEL": openlabel, "Pascal VOC": voc,
     "COCO panoptic": panoptic, "COCO results": results_with_their_pictures,
-    "KITTI tracking": kitti, "VisDrone": visdrone, "MOT": mot,
+    "KITTI tracking": kitti, "VisDrone": visdrone, "MOT": mot, "LabelMe": labelme_xml,
+    "table": table,
 }  # fmt: skip
-NAMELESS = ("KITTI tracking", "VisDrone", "MOT")
+NAMELESS = ("KITTI tracking", "VisDrone", "MOT", "table")
 """Those whose names of classes are not the drawn ones."""
-WITHOUT_NUMBERS = ("Pascal VOC",)
+WITHOUT_NUMBERS = ("Pascal VOC", "LabelMe")
 """Those that do not say which boxes are of one object."""

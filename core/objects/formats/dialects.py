@@ -180,6 +180,14 @@ def _is_bdd(data: Any) -> bool:
     )
 
 
+def _is_supervision(data: Any) -> bool:
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(isinstance(row, dict) and {"x_min", "frame_number"} <= row.keys() for row in data)
+    )
+
+
 def _bdd(book: Book, documents: Documents) -> None:
     for data in documents.values():
         for row in data:
@@ -259,36 +267,57 @@ def _sav(book: Book, documents: Documents) -> None:
                     book.add(picture, "object", ids[j] if j < len(ids) else j, None, mask)
 
 
+def _supervision(book: Book, documents: Documents) -> None:
+    for data in documents.values():
+        for row in data:
+            frame = row["frame_number"]
+            picture = book.picture(f"frame {frame}", frame=frame)
+            label = row.get("class_name") or f"class {row.get('class_id', '')}"
+            track = row.get("tracker_id")
+            ends = [row.get(k) for k in ("x_min", "y_min", "x_max", "y_max")]
+            book.corners(picture, label, None if track in (None, "", -1) else track, *ends)
+
+
 def _voc(book: Book, name: str, inner: str, content: bytes) -> None:
-    """An `<annotation>` of Pascal VOC: a picture with boxes, pixels from 1."""
+    """An `<annotation>` of Pascal VOC: a picture with boxes, pixels from 1; or of LabelMe, which
+    has polygons."""
     path: list[str] = []
     said: dict[str, str] = {}
     boxes: list[dict[str, str]] = []
+    rings: list[list[float]] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         path.append(tag)
         if path == ["annotation", "object"]:
             boxes.append({})
+            rings.append([])
 
     def end(tag: str, text: str) -> None:
         place = path.copy()
         path.pop()
         if place[:2] == ["annotation", "object"] and boxes:
-            if place[2:] == ["name"] or place[2:3] == ["bndbox"]:
+            if place[2:] in (["name"], ["deleted"]) or place[2:3] == ["bndbox"]:
                 boxes[-1][tag] = text.strip()
+            elif place[2:4] == ["polygon", "pt"] and tag in "xy":
+                rings[-1].append(number(text, f"a polygon of {name}"))
         elif place[0] == "annotation":
             said[tag] = text.strip()
 
     parse_xml(name, content, start, end)
-    if "filename" not in said or "width" not in said:
+    size = said.get("width", said.get("ncols")), said.get("height", said.get("nrows"))
+    if "filename" not in said or size[0] is None:
         return
-    picture = book.picture(PurePosixPath(inner).stem, (said["width"], said.get("height")))
-    for box in boxes:
+    picture = book.picture(PurePosixPath(inner).stem, size)
+    for box, ring in zip(boxes, rings, strict=True):
+        if ring or box.get("deleted") == "1":
+            if box.get("deleted") != "1":
+                book.add(picture, box.get("name"), None, None, [ring])
+            continue
         ends = [number(box.get(k), "a box") - 1 for k in ("xmin", "ymin", "xmax", "ymax")]
         book.corners(picture, box.get("name"), None, *ends)
 
 
-VOC = Dialect("Pascal VOC", lambda data: False, lambda book, documents: None)
+VOC = Dialect("Pascal VOC or LabelMe", lambda data: False, lambda book, documents: None)
 DIALECTS = (
     Dialect("labelme", _has("shapes", "imagePath"), _labelme),
     Dialect("VIA", _is_via, _via, lists_all=True),
@@ -297,5 +326,6 @@ DIALECTS = (
     Dialect("Supervisely", _has("size", "objects", "frames"), _supervisely),
     Dialect("OpenLABEL", lambda d: _has("openlabel")(d) or _has("vcd")(d), _openlabel),
     Dialect("SA-V", _has("masklet", "video_id"), _sav),
+    Dialect("supervision", _is_supervision, _supervision),
 )
 """By structure. What is read of them: boxes, polygons and masks, with the object where they say."""

@@ -78,7 +78,7 @@ def sources(files: Files, asked: Asked) -> list[Source]:
         by_name = {PurePosixPath(n).name: n for n in classes}
         numbers = _one_video(files.name, list(by_name))
         naming = replace(naming, kinds={f: classes[by_name[n]] for n, f in numbers.items()})
-    pictures = objects or classes or pictures
+    pictures = objects or classes or _instances(pictures)
     folders: dict[str, dict[str, bytes]] = {}
     for inner, content in pictures.items():
         path = PurePosixPath(inner)
@@ -87,6 +87,19 @@ def sources(files: Files, asked: Asked) -> list[Source]:
         place, group = next(iter(folders.items()))
         return _flat(files, place, group, naming)
     return _of_folders(files, folders, naming, asked)
+
+
+def _instances(pictures: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Of KITTI's and Cityscapes' segmentation the pictures of instances, not those of classes."""
+    for marked in (
+        {n: c for n, c in pictures.items() if n.lower().endswith("_instanceids.png")},
+        {n: c for n, c in pictures.items() if PurePosixPath(n).parent.name == "instance"},
+    ):
+        others = {PurePosixPath(n).parent.name for n in pictures.keys() - marked.keys()}
+        beside = {"semantic", "semantic_rgb"} & others
+        if marked and (beside or any("_labelids" in n.lower() for n in pictures)):
+            return marked
+    return pictures
 
 
 def _flat(files: Files, place: str, group: Mapping[str, bytes], naming: _Naming) -> list[Source]:
@@ -244,7 +257,8 @@ class _Look:
                     read = partial(read_values, pictures[int(at)], inner)
                     seen.append((place, at, read, read().without_pixels()))
         values = {v for _, _, _, picture in seen for v in picture.present.tolist()}
-        is_mots = not self.is_object and _is_mots(values)
+        coloured = any(picture.is_colour for *_, picture in seen)
+        is_mots = not self.is_object and not coloured and _is_mots(values)
         ignored = {MOTS_IGNORED} & values if is_mots else self._void(values, seen)
         found: dict[tuple[str, int | None], tuple[str, list[Shape]]] = {}
         for place, at, read, picture in seen:

@@ -121,7 +121,9 @@ def _about(files: Files) -> dict[str, dict[str, str]]:
 
 def _text(inner: str, name: str, text: str, beside: Mapping[str, str]) -> _Text | None:
     """What a text is, and its rows; None of a text of another kind. beside: all texts."""
-    rows = _rows(name, text)
+    header, rows = _rows(name, text)
+    if header:
+        return _by_header(inner, header, rows)
     if kitti := _of_kitti(inner, rows):
         return kitti
     if not rows or not _is_mot(rows, "," in text or ";" in text):
@@ -136,14 +138,16 @@ def _text(inner: str, name: str, text: str, beside: Mapping[str, str]) -> _Text 
     return _Text(inner, rows, classes=classes, is_truth=path.name == "gt.txt")
 
 
-def _rows(name: str, text: str) -> list[list[str]]:
-    """The words of each line; a first line without numbers names columns, and is passed over."""
+def _rows(name: str, text: str) -> tuple[list[str], list[list[str]]]:
+    """The names of columns, where a first line has any, and the words of each line."""
+    header: list[str] = []
     rows: list[list[str]] = []
     values = 0
     lines = [line.strip() for line in text.splitlines()]
     for i, line in enumerate(filter(None, lines)):
         words = _BETWEEN.split(line)
-        if i == 0 and not any(map(_NUMBER.fullmatch, words)):
+        if i == 0 and len(words) > 5 and not any(map(_NUMBER.fullmatch, words)):
+            header = [word.strip('"').lower() for word in words]
             continue
         values += len(words)
         if values > MAX_VALUES:
@@ -152,10 +156,52 @@ def _rows(name: str, text: str) -> list[list[str]]:
             )
         rows.append(words)
         if i < 2 and len(words) > 20:
-            return []
-    return rows
+            return [], []
+    return header, rows
 
 
+def _by_header(inner: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> _Text | None:
+    """Rows whose columns have names, in MOT's order; None where they are not those of boxes.
+
+    Where a box has two corners its pixels count from 0, as supervision writes them.
+    """
+    at = {
+        field: next((header.index(name) for name in names if name in header), -1)
+        for field, names in _COLUMNS.items()
+    }
+    ends = at["right"] >= 0 and at["bottom"] >= 0
+    if min(at["frame"], at["left"], at["top"]) < 0 or not (
+        ends or min(at["width"], at["height"]) >= 0
+    ):
+        return None
+    out = []
+    for i, words in enumerate(rows, 2):
+        if len(words) != len(header):
+            raise TracksError(
+                f"line {i} of {clean_label(inner)} has {len(words)} cells, and its header"
+                f" {len(header)}",
+                "Export it again",
+            )
+        cell = {field: words[place] if place >= 0 else "" for field, place in at.items()}
+        x, y = (number(cell[k], f"the box in line {i}") for k in ("left", "top"))
+        far = ("right", "bottom") if ends else ("width", "height")
+        w, h = (number(cell[k], f"the box in line {i}") for k in far)
+        box = (x, y, w - x, h - y) if ends else (x, y, w, h)
+        out.append([cell["frame"], cell["id"] or "-1", *map(str, box), cell["conf"] or "-1"])
+    return _Text(inner, out, corner=0.0 if ends else 1.0)
+
+
+_COLUMNS = {
+    "frame": ("frame", "frame_number", "frame_id", "frame_index", "frameid", "framenumber"),
+    "id": ("id", "tracker_id", "track_id", "trackid", "object_id", "identity", "obj_id"),
+    "left": ("bb_left", "left", "x_min", "xmin", "x1", "bbox_left", "bb_x", "x"),
+    "top": ("bb_top", "top", "y_min", "ymin", "y1", "bbox_top", "bb_y", "y"),
+    "width": ("bb_width", "width", "w", "bbox_width", "bbox_w"),
+    "height": ("bb_height", "height", "h", "bbox_height", "bbox_h"),
+    "right": ("x_max", "xmax", "x2", "right"), "bottom": ("y_max", "ymax", "y2", "bottom"),
+    "conf": ("conf", "confidence", "score"),
+}  # fmt: skip
+"""What a header may call a column; the first name that is there counts."""
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]+\.")
 
 
@@ -247,7 +293,7 @@ def _read(
     if passed_over:
         notes.append(f"{files.name}: its gt.txt was read, its {passed_over} was not")
     first = 0.0 if 0.0 in found.frames or not text.corner else 1.0
-    if not first and text.title == TITLE:
+    if not first and text.corner and text.title == TITLE:
         notes.append(f"{name}: its frames count from 0, as it describes a frame 0")
     rate = stated.get("framerate")
     fps = None if rate is None else number(rate, "frameRate in seqinfo.ini", 0.01, 1000)

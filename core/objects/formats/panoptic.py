@@ -36,11 +36,10 @@ def flattened(files: Files, name: str, data: dict[str, Any]) -> dict[str, Any]:
     picture each, and objects are linked by overlap. Raises TracksError where a picture is missing.
     """
     pictures = {PurePosixPath(inner).name: c for inner, c in files.ending(".png").items()}
-    stuff = {
-        str(row.get("id"))
-        for row in as_list(data.get("categories", []), "categories")
-        if isinstance(row, dict) and row.get("isthing") == 0
-    }
+    kinds = [r for r in as_list(data.get("categories", []), "categories") if isinstance(r, dict)]
+    stuff = {str(row.get("id")) for row in kinds if row.get("isthing") == 0}
+    if len(stuff) == len(kinds):  # Datumaro calls all of it so
+        stuff = set()
     rows: list[dict[str, Any]] = []
     seen: dict[int, int] = defaultdict(int)
     left_out = 0
