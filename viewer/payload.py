@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.certificate import errors_in, least_beta
 from macd_studio.core.description import as_row, plain
-from macd_studio.core.embedded import DRAWN
+from macd_studio.core.embedded import DRAWN, EMBEDDED, EVERYDAY
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
@@ -211,6 +211,13 @@ def _pictures(frames: Pixels, check: Check) -> list[str]:
     return [picture_uri(frame) for frame in _checked(frames, check)]
 
 
+KNOWS = {
+    EVERYDAY: "it can be asked about 80 everyday things: animals, vehicles, food, furniture …",
+    EMBEDDED: "it can be asked about 16 drawn things",
+}
+"""Embedded backbone → what it can be asked, beside words that it does not know."""
+
+
 def _badge(trace: Trace) -> str:
     """What must be seen before anything is believed; empty where there is nothing of the kind."""
     only = "masks only, no answer" if trace.options.masks_only else ""
@@ -222,7 +229,10 @@ def _unknown(trace: Trace) -> str:
     notes = (w.removeprefix(UNKNOWN_WORDS) for w in trace.warnings if w.startswith(UNKNOWN_WORDS))
     words = next(notes, "").split(", ")
     shown = [f"“{word[:MOST_OF_A_WORD]}”" for word in words[:MOST_WORDS] if word]
-    return f"the model does not know {', '.join(shown)}" if shown else ""
+    if not shown:
+        return ""
+    knows = KNOWS.get(trace.backbone.name, "")
+    return f"the model does not know {', '.join(shown)}" + (f"; {knows}" if knows else "")
 
 
 def _constant(trace: Trace, answer: Answer) -> str:

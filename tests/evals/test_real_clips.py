@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from macd_studio.core.backbones.everyday import CLASSES
 from macd_studio.evals.studies.real_clips import balanced, constant_of, is_correct, table_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,6 +20,12 @@ def test_the_document_holds_the_table_of_the_rows():
     told = (DOCS / "everyday.md").read_text(encoding="utf-8")
     table = told.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
     assert table == table_of(committed())
+
+
+def test_the_document_lists_what_can_be_asked_about():
+    told = (DOCS / "everyday.md").read_text(encoding="utf-8")
+    listed = " ".join(line[2:] for line in told.splitlines() if line.startswith("> "))
+    assert listed == f"{', '.join(CLASSES)}."
 
 
 def test_every_clip_has_its_source():

@@ -240,4 +240,7 @@ def test_words_that_the_model_does_not_know_stand_beside_the_question():
         assert payload(trace)["trace"]["badge"] == badge
         demo = replace(trace, backbone=replace(trace.backbone, domain="drawn clips"))
         assert payload(demo)["trace"]["badge"] == OUTSIDE
+        own = replace(trace, backbone=replace(trace.backbone, name="everyday"))
+        told = payload(own)["trace"]["badge"]
+        assert told.startswith(f"{badge}; it can be asked about 80 everyday things")
     assert payload(replace(trace, warnings=("something else",)))["trace"]["badge"] == ""
