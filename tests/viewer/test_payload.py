@@ -237,7 +237,9 @@ def test_words_that_the_model_does_not_know_stand_beside_the_question():
     ):
         trace = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}{words}",))
         assert not trace.outside_domain
-        assert payload(trace)["trace"]["badge"] == badge
+        foreign = replace(trace, backbone=replace(trace.backbone, name="org/model"))
+        assert payload(foreign)["trace"]["badge"] == badge
+        assert payload(trace)["trace"]["badge"] == f"{badge}; it can be asked about 16 drawn things"
         demo = replace(trace, backbone=replace(trace.backbone, domain="drawn clips"))
         assert payload(demo)["trace"]["badge"] == OUTSIDE
         own = replace(trace, backbone=replace(trace.backbone, name="everyday"))
