@@ -47,9 +47,9 @@ EMBEDDED_MODELS = {
     "toyworld": "toyworld · embedded",
 }
 KNOWS = {
-    "everyday": "The embedded model knows 80 everyday things, how many there are and their colour;"
-    " place and movement it often gets wrong. 6 million weights. It sees through the network that"
-    " finds the objects: what that misses, neither knows.",
+    "everyday": "The embedded model knows 80 everyday things, how many there are, their colour and"
+    " where they are; how they move it mostly gets wrong. 6 million weights. It sees through the"
+    " network that finds the objects: what that misses, neither knows.",
 }
 """Embedded backbone → what it knows, beside a clip of the visitor's own."""
 KNOWS_DRAWINGS_ONLY = (

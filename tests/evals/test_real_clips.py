@@ -16,10 +16,19 @@ def committed():
     return [json.loads(line) for line in lines]
 
 
-def test_the_document_holds_the_table_of_the_rows():
+def sources():
+    return json.loads((DOCS / "everyday-results" / "clips.json").read_text(encoding="utf-8"))
+
+
+def test_the_document_holds_the_tables_of_the_rows():
     told = (DOCS / "everyday.md").read_text(encoding="utf-8")
-    table = told.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
-    assert table == table_of(committed())
+    fresh = {clip["name"] for clip in sources() if not clip["looked_at"]}
+    for name, rows in (
+        ("table", committed()),
+        ("fresh", [row for row in committed() if row["clip"] in fresh]),
+    ):
+        table = told.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
+        assert table == table_of(rows)
 
 
 def test_the_document_lists_what_can_be_asked_about():
@@ -29,7 +38,7 @@ def test_the_document_lists_what_can_be_asked_about():
 
 
 def test_every_clip_has_its_source():
-    clips = json.loads((DOCS / "everyday-results" / "clips.json").read_text(encoding="utf-8"))
+    clips = sources()
     assert {row["clip"] for row in committed()} == {clip["name"] for clip in clips}
     assert all(len(clip["sha256"]) == 64 and clip["source"] for clip in clips)
 
