@@ -33,7 +33,7 @@ def lines_of(found: FoundTracks, clip: Clip) -> list[str]:
     record, tracks = found.record, found.tracks
     names = Counter(track.label for track in tracks)
     named = [f"{n} × {shown(z, 60)}" if n > 1 else shown(z, 60) for z, n in names.items()]
-    seen = np.array([[s != LOST for s in track.state] for track in tracks]).any(0)
+    seen = np.asarray(np.any([track.state != LOST for track in tracks], 0))
     at = clip.times[seen]
     lines = [
         f"{record.name}: {record.format}",

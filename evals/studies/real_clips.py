@@ -152,7 +152,7 @@ class Masked:
 
         others = Counter(t.label for t in self.tracks if t.label != label)
         wanted = {"own": label, "other": others.most_common(1)[0][0] if others else ""}
-        out = {}
+        out: Row = {}
         for name, masked in wanted.items():
             levels = np.array([float(t.label == masked) for t in self.tracks])
             if not levels.any():
@@ -170,7 +170,8 @@ class Masked:
 
         from macd_studio.core.backbones.everyday import CLASSES
 
-        tower = self.lm.model.model.vision_tower
+        model: Any = self.lm
+        tower = model.model.model.vision_tower
         frames = view.reshape(-1, *view.shape[-3:]).float() + tower.config.mean
         with torch.no_grad():
             logits, _ = tower.network(frames)

@@ -89,7 +89,7 @@ def sources(files: Files, asked: Asked) -> list[Source]:
     return _of_folders(files, folders, naming, asked)
 
 
-def _instances(pictures: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def _instances(pictures: dict[str, bytes]) -> dict[str, bytes]:
     """Of KITTI's and Cityscapes' segmentation the pictures of instances, not those of classes."""
     for marked in (
         {n: c for n, c in pictures.items() if n.lower().endswith("_instanceids.png")},
