@@ -128,6 +128,7 @@ WITHOUT_TORCH = {
     "traces.bundle",
     "traces.codec",
     "traces.container",
+    "traces.fewer",
     "traces.format",
     "traces.read",
     "traces.write",

@@ -31,7 +31,12 @@ from macd_studio.core.backbones.generation import beams_told, check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load_errors import COMPLETE, explained
 from macd_studio.core.backbones.local import LocalLM, device_of
-from macd_studio.core.backbones.misplaced import refuse_file, refuse_folder, refuse_pointers
+from macd_studio.core.backbones.misplaced import (
+    refuse_file,
+    refuse_folder,
+    refuse_pointers,
+    refuse_without_tokenizer,
+)
 from macd_studio.core.backbones.packages import check_packages, named_packages
 from macd_studio.core.backbones.processor_files import read_processor
 from macd_studio.core.backbones.prompt import refuse_controls
@@ -237,7 +242,12 @@ class _Source:
     def _look_over(self, folder: str, question: str) -> Any:
         """The processor of a folder, which needs no weights. Raises what `load_backbone` does."""
         check_generation(folder, self.name)
-        processor = read_processor(folder, self.name)
+        try:
+            processor = read_processor(folder, self.name)
+        except UnsupportedBackbone as error:
+            if "chat template" in error.cause:  # as without a tokenizer there is none
+                refuse_without_tokenizer(Path(folder), self.name)
+            raise
         if question:
             refuse_controls(processor, question)
         return processor

@@ -52,13 +52,17 @@ def refuse_folder(folder: Path, name: str) -> NoReturn:
 
 
 def refuse_pointers(folder: Path, name: str) -> None:
-    """Raises BackboneCorrupt for weights that Git LFS has not fetched, and without a tokenizer."""
+    """Raises BackboneCorrupt for weights that Git LFS has not fetched."""
     for file in sorted(folder.glob("*.safetensors")):
         if file.stat().st_size < 1024 and file.read_bytes().startswith(POINTER):
             raise BackboneCorrupt(
                 f"{file.name} of {name!r} is a pointer of Git LFS in place of the weights",
                 "Run git lfs pull in its folder, or download the model with hf download",
             )
+
+
+def refuse_without_tokenizer(folder: Path, name: str) -> None:
+    """Raises BackboneCorrupt where a folder has no tokenizer."""
     if not any((folder / file).exists() for file in TOKENIZERS):
         raise BackboneCorrupt(
             f"the folder {name!r} holds no tokenizer ({TOKENIZERS[0]} or another)",

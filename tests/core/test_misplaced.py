@@ -57,7 +57,7 @@ def test_pointers_of_git_lfs_are_named(model):
 def test_a_missing_tokenizer_is_named(model):
     for name in (*TOKENIZERS, "merges.txt"):
         (model / name).unlink(missing_ok=True)
-    with pytest.raises(errors.BackboneCorrupt, match="holds no tokenizer"):
+    with pytest.raises(errors.MacdError, match="no tokenizer"):
         load_backbone(str(model))
 
 

@@ -18,14 +18,14 @@ from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import RemoteError
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-WHOLE_S = 0.8
+WHOLE_S, LOOK_S = 0.8, 0.1
 
 
 @contextmanager
 def answering(pieces, pause=0.0):
     """A server that answers every request with these pieces, until it is left."""
     listening = socket.create_server(("127.0.0.1", 0))
-    listening.settimeout(0.1)
+    listening.settimeout(LOOK_S)
     over = threading.Event()
 
     def talk(peer):

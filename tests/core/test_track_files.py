@@ -1,7 +1,6 @@
 """Files of tracks: round trips, what lies between frames, and files that other programs wrote."""
 
 import json
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -496,13 +495,3 @@ def test_packed_runs_are_those_of_pycocotools():
     notes = json.loads((DATA / "pycocotools.json").read_text())["annotations"]
     packed = notes[0]["segmentation"]["counts"]
     assert read_packed_runs(packed) == runs_of(drawn(0)["dog"])
-
-
-def test_a_zip_holds_what_a_folder_holds(trace, tmp_path):
-    packed = export_tracks(trace, tmp_path / "m.zip", "png")
-    with zipfile.ZipFile(packed) as archive:
-        archive.extractall(tmp_path / "m")
-    one, two = (place_tracks(read_track_file(p), clip_of()).tracks
-                for p in (packed, tmp_path / "m"))  # fmt: skip
-    assert [t.label for t in one] == [t.label for t in two]
-    np.testing.assert_array_equal(one[0].boxes, two[0].boxes)

@@ -68,6 +68,9 @@ class Users:
     def knows_function(self, name, index):
         return (name, index) in self.known
 
+    def lists_function(self, name):
+        return (name, None) in self.known
+
     def wrong_inputs(self, kind, name, index, content):
         return content.get("wrong", "")
 
