@@ -58,6 +58,16 @@ def answering(pieces, pause=0.0):
         listening.close()
 
 
+@contextmanager
+def asking(address, **how):
+    """A client whose connections are closed in the end."""
+    client = Client(address, **how)
+    try:
+        yield client
+    finally:
+        client._http.close()
+
+
 def dripping_headers():
     yield OK
     while True:
@@ -88,8 +98,10 @@ def dripping_body():
 def test_an_exchange_ends_whatever_arrives(pieces):
     began = time.monotonic()
     with answering(pieces, pause=0.005) as address:
-        client = Client(address, pauses_s=(0.0,), answer_s=WHOLE_S / 2)
-        with pytest.raises(RemoteError, match=r"did not answer within|broke off"):
+        with (
+            asking(address, pauses_s=(0.0,), answer_s=WHOLE_S / 2) as client,
+            pytest.raises(RemoteError, match=r"did not answer within|broke off"),
+        ):
             client.get("/version")
     assert WHOLE_S <= time.monotonic() - began < 4 * 10 * WHOLE_S
 
@@ -103,8 +115,10 @@ def test_a_flood_ends_by_its_bytes(monkeypatch):
             yield b"HTTP/1.1 103 Early Hints\r\nLink: </aaaaaaaaaaaaaaaa>\r\n\r\n" * 50
 
     with answering(flood) as address:
-        client = Client(address, pauses_s=(0.0,), answer_s=60)
-        with pytest.raises(RemoteError, match="broke off its answer"):
+        with (
+            asking(address, pauses_s=(0.0,), answer_s=60) as client,
+            pytest.raises(RemoteError, match="broke off its answer"),
+        ):
             client.get("/version")
 
 
@@ -121,8 +135,11 @@ def test_what_a_coding_unpacks_to_is_bounded_before_it_is_unpacked(monkeypatch):
     bomb = gzip.compress(bytes(200 * 2**20), 1)
     with answering(coded(bomb, b"gzip")) as address:
         tracemalloc.start()
-        with pytest.raises(RemoteError, match="larger than 1 MB"):
-            Client(address, pauses_s=(0.0,)).get("/version")
+        with (
+            asking(address, pauses_s=(0.0,)) as client,
+            pytest.raises(RemoteError, match="larger than 1 MB"),
+        ):
+            client.get("/version")
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 20 * 2**20
@@ -130,14 +147,18 @@ def test_what_a_coding_unpacks_to_is_bounded_before_it_is_unpacked(monkeypatch):
 
 def test_one_coding_is_read_and_two_are_refused():
     body = json.dumps({"version": "0.11"}).encode()
-    with answering(coded(gzip.compress(body), b"gzip")) as address:
-        assert Client(address).get("/version") == {"version": "0.11"}
-    with answering(coded(gzip.compress(gzip.compress(body)), b"gzip, gzip")) as address:
-        with pytest.raises(RemoteError, match="codes its answer as 'gzip, gzip'"):
-            Client(address).get("/version")
-    with answering(coded(b"not packed", b"gzip")) as address:
-        with pytest.raises(RemoteError, match="broke off its answer 4 times"):
-            Client(address, pauses_s=(0.0,)).get("/version")
+    with answering(coded(gzip.compress(body), b"gzip")) as address, asking(address) as client:
+        assert client.get("/version") == {"version": "0.11"}
+    for content, coding, says in (
+        (gzip.compress(gzip.compress(body)), b"gzip, gzip", "codes its answer as 'gzip, gzip'"),
+        (b"not packed", b"gzip", "broke off its answer 4 times"),
+    ):
+        with (
+            answering(coded(content, coding)) as address,
+            asking(address, pauses_s=(0.0,)) as client,
+            pytest.raises(RemoteError, match=says),
+        ):
+            client.get("/version")
 
 
 def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
