@@ -31,13 +31,13 @@ def show_tracks(runs: Runs, values: Mapping[str, Any], key: str) -> Updates:
         assert tracks is not None
         store.uploads.hold(tracks, key)
 
-        def awake() -> bool:
-            return False
+        def stopped() -> bool:
+            return False  # it is short and bounded, and Stop is for runs
 
-        slot = store.readers.slot(session.visitor, awake)
-        clip = read_beside(video, options.video, awake, slot, store.read_limits)
-        with store.readers.slot(session.visitor, awake):
-            found = read_tracks(tracks, clip, options.track, awake, runs.track_limits)
+        slot = store.readers.slot(session.visitor, stopped)
+        clip = read_beside(video, options.video, stopped, slot, store.read_limits)
+        with store.readers.slot(session.visitor, stopped):
+            found = read_tracks(tracks, clip, options.track, stopped, runs.track_limits)
     except SeveralVideos as error:
         chosen = gr.update(choices=list(error.names))
         return {"sheet": _said(sentences.of_error(error)), "tracks_source": chosen}

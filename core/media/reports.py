@@ -18,10 +18,11 @@ PIECE = 2**16
 _LINE = re.compile(r"^\[(?P<part>[\w,. ]{1,40}) @ 0x[0-9a-f]+\] (?P<text>.+)$")
 _WARNING = re.compile(r"^.{1,400}?: (?P<part>\w{0,40}Warning): (?P<text>.+)$")
 DAMAGED = "some of its data is damaged or missing"
+BACK = "some of its times go back a little"
 _PLAIN = (
     ("Packet corrupt", DAMAGED),
-    ("out of order", ""),  # what it leads to is told by `Source.clocks`
-    ("non monotonically increasing dts", ""),
+    ("out of order", BACK),
+    ("non monotonically increasing dts", BACK),
     ("co located POCs unavailable", ""),  # at the start of a joined part
 )
 """What FFmpeg says, and what it means; "" where it means nothing for a reader."""

@@ -203,8 +203,9 @@ class Source:
         """All packets from here to the end. Where the clock of a stream that counts on goes back,
         as in joined recordings, times go on from those before; clocks: how many there are."""
         shift, last, clocks = 0, None, 1
+        counts_on = bool(set(WITHOUT_SEEKING) & {*self.kinds})
         for packet in _whole(self.container.demux(self.stream)):
-            if packet.dts is not None and set(WITHOUT_SEEKING) & {*self.kinds}:
+            if packet.dts is not None and counts_on:
                 back = None if last is None else float((last - packet.dts - shift) * self.unit)
                 if back is not None and back > BACK_S:
                     shift = last - packet.dts + (packet.duration or 1)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.media.picture import facts_of, open_picture, scaled
-from macd_studio.core.media.reports import DAMAGED, redirect, reports
+from macd_studio.core.media.reports import BACK, DAMAGED, redirect, reports
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp
 from macd_studio.core.media.upright import Turns, on_white, to_rgb
@@ -318,8 +318,8 @@ class Reading:
         if self.damaged:
             notes.append("some pictures are damaged")
         told = reports()
-        if self.source.clocks > 1:  # a joint looks like damage
-            told = [note for note in told if note != DAMAGED]
+        if self.source.clocks > 1:  # a joint looks like damage, and is told already
+            told = [note for note in told if note not in (DAMAGED, BACK)]
         still = self.source.container.format.name == "gif" and len(self.source.pts) == 1
         return {
             "start": self.start,

@@ -59,7 +59,7 @@ def _is_fiftyone(data: Any) -> bool:
 
 
 def _is_kitti_detection(words: list[str]) -> bool:
-    return len(words) >= 15 and words[0].isalpha() and not words[0].isdecimal()
+    return len(words) >= 15 and words[0].replace("_", "").isalpha()  # as Person_sitting
 
 
 def _is_mots(words: list[str]) -> bool:
