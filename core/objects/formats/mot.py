@@ -47,7 +47,6 @@ _VISDRONE = (
     "ignored region", "pedestrian", "people", "bicycle", "car", "van", "truck", "tricycle",
     "awning-tricycle", "bus", "motor", "others",
 )  # fmt: skip
-_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +143,9 @@ def _rows(name: str, text: str) -> tuple[list[str], list[list[str]]]:
     rows: list[list[str]] = []
     values = 0
     lines = [line.strip() for line in text.splitlines()]
+    mark = next((m for m in ",;\t" if m in next(filter(None, lines), "")), None)
     for i, line in enumerate(filter(None, lines)):
-        words = _BETWEEN.split(line)
+        words = [word.strip() for word in line.split(mark)]
         if i == 0 and len(words) > 5 and not any(map(_NUMBER.fullmatch, words)):
             header = [word.strip('"').lower() for word in words]
             continue
@@ -154,9 +154,9 @@ def _rows(name: str, text: str) -> tuple[list[str], list[list[str]]]:
             refuse(
                 name, f"holds more than {MAX_VALUES} values", "Give the frames of this clip only"
             )
+        if not header and not (len(words) >= 15 or _is_row(words)):
+            return [], []  # a text of another kind is not read to its end
         rows.append(words)
-        if i < 2 and len(words) > 20:
-            return [], []
     return header, rows
 
 
@@ -174,7 +174,7 @@ def _by_header(inner: str, header: Sequence[str], rows: Sequence[Sequence[str]])
         ends or min(at["width"], at["height"]) >= 0
     ):
         return None
-    out = []
+    out, labels = [], {"": 0}
     for i, words in enumerate(rows, 2):
         if len(words) != len(header):
             raise TracksError(
@@ -187,8 +187,10 @@ def _by_header(inner: str, header: Sequence[str], rows: Sequence[Sequence[str]])
         far = ("right", "bottom") if ends else ("width", "height")
         w, h = (number(cell[k], f"the box in line {i}") for k in far)
         box = (x, y, w - x, h - y) if ends else (x, y, w, h)
-        out.append([cell["frame"], cell["id"] or "-1", *map(str, box), cell["conf"] or "-1"])
-    return _Text(inner, out, corner=0.0 if ends else 1.0)
+        kind = labels.setdefault(cell["label"].strip('"'), len(labels)) if cell["label"] else -1
+        row = [cell["frame"], cell["id"] or "-1", *map(str, box), cell["conf"] or "-1", str(kind)]
+        out.append(row)
+    return _Text(inner, out, classes=tuple(labels), corner=0.0 if ends else 1.0)
 
 
 _COLUMNS = {
@@ -199,7 +201,7 @@ _COLUMNS = {
     "width": ("bb_width", "width", "w", "bbox_width", "bbox_w"),
     "height": ("bb_height", "height", "h", "bbox_height", "bbox_h"),
     "right": ("x_max", "xmax", "x2", "right"), "bottom": ("y_max", "ymax", "y2", "bottom"),
-    "conf": ("conf", "confidence", "score"),
+    "conf": ("conf", "confidence", "score"), "label": ("class_name", "label"),
 }  # fmt: skip
 """What a header may call a column; the first name that is there counts."""
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]+\.")
@@ -211,15 +213,18 @@ def _is_mot(rows: Sequence[Sequence[str]], separated: bool) -> bool:
     Between blanks they may be YOLO's as well, whose numbers are shares of the frame: sides longer
     than a pixel tell them apart.
     """
-    for words in rows:
-        if not 6 <= len(words) <= 10 or not all(map(_NUMBER.fullmatch, filter(None, words))):
-            return False
-        if not words[0].replace(".", "", 1).replace("e+", "", 1).isdecimal():
-            return False
+    if not all(map(_is_row, rows)):
+        return False
     if separated:
         return True
     whole_ones = all(float(w).is_integer() for words in rows for w in words[:2] if w)
     return whole_ones and any(max(map(_float, words[4:6])) > 1.5 for words in rows)
+
+
+def _is_row(words: Sequence[str]) -> bool:
+    if not 6 <= len(words) <= 10 or not all(map(_NUMBER.fullmatch, filter(None, words))):
+        return False
+    return words[0].replace(".", "", 1).replace("e+", "", 1).isdecimal()
 
 
 def _float(word: str) -> float:
