@@ -159,19 +159,24 @@ def labelme_xml(truth, rng, folder):
 
 
 def table(truth, rng, folder):
-    """A table with two corners a box, its columns in any order."""
-    columns = ["frame_id", "track_id", "xmin", "ymin", "xmax", "ymax", "score", "note"]
+    """A table with two corners a box, its columns in any order, one of them text with blanks."""
+    columns = [
+        "frame_id",
+        "track_id",
+        "xmin",
+        "ymin",
+        "xmax",
+        "ymax",
+        "score",
+        "note",
+        "class_name",
+    ]
     rng.shuffle(columns)
     rows = [",".join(columns)]
     for n in range(truth.count):
-        for key, _, x, y, w, h in boxes_of(truth, n):
-            cells = dict(
-                zip(
-                    ("frame_id", "track_id", "xmin", "ymin", "xmax", "ymax", "score", "note"),
-                    (n, key, x, y, x + w, y + h, 0.5, "a"),
-                    strict=True,
-                )
-            )
+        for key, label, x, y, w, h in boxes_of(truth, n):
+            cells = {"frame_id": n, "track_id": key, "xmin": x, "ymin": y, "xmax": x + w,
+                     "ymax": y + h, "score": 0.5, "note": "a b", "class_name": label}  # fmt: skip
             rows.append(",".join(str(cells[c]) for c in columns))
     return drawn.write(folder, "tracks.csv", "\n".join(rows)), {}
 
@@ -251,7 +256,7 @@ WRITERS = {
     "KITTI tracking": kitti, "VisDrone": visdrone, "MOT": mot, "LabelMe": labelme_xml,
     "table": table,
 }  # fmt: skip
-NAMELESS = ("KITTI tracking", "VisDrone", "MOT", "table")
+NAMELESS = ("KITTI tracking", "VisDrone", "MOT")
 """Those whose names of classes are not the drawn ones."""
 WITHOUT_NUMBERS = ("Pascal VOC", "LabelMe")
 """Those that do not say which boxes are of one object."""
