@@ -23,7 +23,7 @@ from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.rows import Row
-from macd_studio.core.types import Clip, ModelFrames, Pixels
+from macd_studio.core.types import Clip, ModelFrames, Pixels, Progress
 
 
 @dataclass(frozen=True)
@@ -223,10 +223,13 @@ class Reader(ABC):
         """What reads such clips: another way for pictures where the model has one, else itself."""
         return self
 
-    def stopping_when(self, cancelled: Callable[[], bool]) -> Reader:
+    def stopping_when(
+        self, cancelled: Callable[[], bool], waiting: Progress | None = None
+    ) -> Reader:
         """What reads the same, and raises Cancelled soon after `cancelled` gives True.
 
-        Itself where nothing that it does is waited for long.
+        waiting: says whom it waits for, as long as that one is silent. Itself where nothing that
+        it does is waited for long.
         """
         return self
 

@@ -51,7 +51,7 @@ from macd_studio.core.run.order import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.run.state import Event, RunState, loaded_beside
+from macd_studio.core.run.state import Event, RunState, heard_of, loaded_beside
 from macd_studio.core.system.cache import StageCache
 from macd_studio.core.system.library_notes import collecting, collecting_from
 from macd_studio.core.text.phrases import unfound
@@ -126,19 +126,10 @@ def run(
             frames = model.preprocess(other, options.video.fit)
             context.partner = Partner(other.name, other.sha256, frames)
         context.between_reads = partial(state.raise_if_cancelled, "ascent")
-        if not options.masks_only:
-            yield from _think(state, context)
-        if not options.masks_only and not context.ascends:
-            answers, compared = (), _without_gradient(state, model, compared)
-        elif not macd_waits(context):
-            yield from objects.look()
-        if context.ascends:
-            yield from _analyse(state, context, objects, answers)
-        if cache.keep_prefill:
-            cache.put_prefill(model, context.encoded, context.base)
-        yield from _compare(state, context, compared, objects)
-        if not context.ascends and not options.masks_only:
-            state.update_trace(counterfactual=measured_counterfactual(context))
+        events = _answer(state, context, cache, objects, compared, answers)
+        if model.info.server:
+            events = heard_of(state, events, Event("load", 1.0, model.info.name))
+        yield from events
     except Cancelled:
         state.end_early()
     except RemoteError as error:
@@ -152,6 +143,31 @@ def run(
             "Choose less memory for more time, fewer frames, a smaller backbone, or the CPU",
         ) from error
     yield Event("done", 1.0, state.trace.status, state.trace)
+
+
+def _answer(
+    run: RunState,
+    context: MethodContext,
+    cache: StageCache,
+    objects: _Objects,
+    compared: list[Method],
+    answers: Sequence[str],
+) -> Generator[Event, None, None]:
+    """All that the model is asked for."""
+    masks_only = context.options.masks_only
+    if not masks_only:
+        yield from _think(run, context)
+    if not masks_only and not context.ascends:
+        answers, compared = (), _without_gradient(run, context.lm, compared)
+    elif not macd_waits(context):
+        yield from objects.look()
+    if context.ascends:
+        yield from _analyse(run, context, objects, answers)
+    if cache.keep_prefill:
+        cache.put_prefill(context.lm, context.encoded, context.base)
+    yield from _compare(run, context, compared, objects)
+    if not context.ascends and not masks_only:
+        run.update_trace(counterfactual=measured_counterfactual(context))
 
 
 def _without_gradient(run: RunState, model: Reader, compared: list[Method]) -> list[Method]:
@@ -368,7 +384,7 @@ def _load(
     run.timed("load", began)
     began = time.monotonic()
     reports = list(model.notes)
-    model = model.reading(clip.is_picture).stopping_when(run.cancelled)
+    model = model.reading(clip.is_picture).stopping_when(run.is_over, run.waiting)
     with collecting(reports):
         encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     run.warnings += [*encoded.notes, *reports]

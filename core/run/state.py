@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import wait
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from macd_studio.core.errors import Cancelled
@@ -50,6 +52,12 @@ class RunState:
     trace: Trace
     cancelled: Callable[[], bool]
     warnings: list[str] = field(default_factory=list)
+    waiting: Progress = field(default_factory=Progress)
+    """Where a model says whom it waits for."""
+
+    def is_over(self) -> bool:
+        """Whether nobody needs what is being computed."""
+        return self.waiting.stopped or self.cancelled()
 
     def update_trace(self, **changes: Any) -> Trace:
         """The trace with these fields, and the warnings so far."""
@@ -91,3 +99,31 @@ def loaded_beside(
         wait([loaded], STOPPING_S)
         raise
     return loaded.result()
+
+
+def heard_of(
+    run: RunState, events: Generator[Event, None, None], first: Event
+) -> Generator[Event, None, None]:
+    """The events of a model that may be waited for long, and what it says meanwhile.
+
+    They are made beside this thread. first: the event before them, whose place the words take.
+    """
+    last, context = first, copy_context()
+    try:
+        while True:
+            step = run_in_thread(partial(context.run, next, events, None))
+            told = ""
+            while not wait([step], PATIENCE_S).done:
+                if run.waiting.message != told:
+                    told = run.waiting.message
+                    yield replace(last, message=told or last.message, trace=run.trace)
+            event = step.result()
+            if event is None:
+                return
+            last = event
+            yield event
+    finally:  # stopped, or the tab was closed
+        run.waiting.stopped = True
+        wait([step], STOPPING_S)
+        if step.done():
+            events.close()

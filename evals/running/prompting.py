@@ -13,7 +13,7 @@ from macd_studio.core.backbones.base import Encoded, Prune, Reader
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.options import Fit
 from macd_studio.core.run.order import DecodingViews
-from macd_studio.core.types import Clip, ModelFrames
+from macd_studio.core.types import Clip, ModelFrames, Progress
 
 
 class PromptedLM:
@@ -32,9 +32,11 @@ class PromptedLM:
         """See `LocalLM.reading`; the prompt stays."""
         return PromptedLM(self._lm.reading(picture), self._before, self._after)
 
-    def stopping_when(self, cancelled: Callable[[], bool]) -> PromptedLM:
+    def stopping_when(
+        self, cancelled: Callable[[], bool], waiting: Progress | None = None
+    ) -> PromptedLM:
         """See `Reader.stopping_when`; the prompt stays."""
-        return PromptedLM(self._lm.stopping_when(cancelled), self._before, self._after)
+        return PromptedLM(self._lm.stopping_when(cancelled, waiting), self._before, self._after)
 
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""

@@ -16,6 +16,10 @@ from macd_studio.core.backbones.remote import client as client_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import RemoteError
+from macd_studio.core.options import read_options
+from macd_studio.core.run import pipeline
+from tests.fakes import BoxDetector, clip
+from tests.vllm_server import FakeVLLM, opened
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE_S, LOOK_S = 0.8, 0.1
@@ -195,3 +199,27 @@ def test_the_estimate_of_json_holds(content):
     tracemalloc.stop()
     assert kept
     assert taken <= most + 2 * len(content)
+
+
+def test_a_run_says_which_silent_server_it_waits_for_and_ends_on_stop(toyworld, monkeypatch):
+    monkeypatch.setattr(client_module, "SILENT_S", 0.3)
+    release, stop = threading.Event(), threading.Event()
+    server = FakeVLLM(toyworld)
+    lm = opened(server)
+    server.before = lambda number, path: release.wait(60)
+    options = read_options(
+        None, {"ascent": {"gradient": "difference"}, "mask": {"frame_mask": "off"}}
+    )
+    detector = BoxDetector((("dog", 0.9, (0.1, 0.1, 0.4, 0.5)),))
+    question = "Which animal is in the video?"
+    told = []
+    for event in pipeline.run(
+        lambda: clip(2, 64), question, lambda: lm, lambda: detector, options, cancelled=stop.is_set
+    ):
+        told.append(event.message)
+        if "vllm.test:8000 has sent nothing for" in event.message:
+            stop.set()
+    assert not release.is_set()
+    assert any("has sent nothing" in message for message in told), told
+    assert event.trace.status.startswith("stopped")
+    release.set()

@@ -29,11 +29,14 @@ MOST_PARSED = 768 * 2**20
 class Exchange(httpcore.NetworkStream):
     """A connection on which each exchange has `seconds` from its first byte on, and `most` bytes.
 
-    An exchange begins with the first byte that is written after something was read.
+    An exchange begins with the first byte that is written after something was read. heard:
+    called with each piece that arrives.
     """
 
-    def __init__(self, stream: httpcore.NetworkStream, seconds: float, most: int) -> None:
-        self._stream, self._seconds, self._most = stream, seconds, most
+    def __init__(
+        self, stream: httpcore.NetworkStream, seconds: float, most: int, heard: Callable[[], None]
+    ) -> None:
+        self._stream, self._seconds, self._most, self._heard = stream, seconds, most, heard
         self._began, self._taken, self._answering = time.monotonic(), 0, False
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -44,6 +47,7 @@ class Exchange(httpcore.NetworkStream):
             raise httpcore.ReadTimeout("the answer does not end")
         piece = self._stream.read(max_bytes, left if timeout is None else min(timeout, left))
         self._taken += len(piece)
+        self._heard()
         if self._taken > self._most:
             raise httpcore.ReadError("the answer has too many bytes")
         return piece
@@ -65,9 +69,8 @@ class Exchange(httpcore.NetworkStream):
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         """See httpcore."""
-        return Exchange(
-            self._stream.start_tls(ssl_context, server_hostname, timeout), self._seconds, self._most
-        )
+        stream = self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return Exchange(stream, self._seconds, self._most, self._heard)
 
     def get_extra_info(self, info: str) -> Any:
         """See httpcore."""
@@ -75,8 +78,8 @@ class Exchange(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.SyncBackend):
-    def __init__(self, seconds: float, most: int) -> None:
-        self._seconds, self._most = seconds, most
+    def __init__(self, seconds: float, most: int, heard: Callable[[], None]) -> None:
+        self._bounds = seconds, most, heard
 
     def connect_tcp(
         self,
@@ -87,16 +90,21 @@ class _Backend(httpcore.SyncBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         stream = super().connect_tcp(host, port, timeout, local_address, socket_options)
-        return Exchange(stream, self._seconds, self._most)
+        return Exchange(stream, *self._bounds)
 
 
-def bounded_transport(connections: int, seconds: float, most: int) -> httpx.BaseTransport:
-    """httpx's own transport over connections whose exchanges are bounded."""
+def bounded_transport(
+    connections: int, seconds: float, most: int, heard: Callable[[], None] = lambda: None
+) -> httpx.BaseTransport:
+    """httpx's own transport over connections whose exchanges are bounded.
+
+    heard: called with each piece that arrives.
+    """
     transport = httpx.HTTPTransport(trust_env=False)
     transport._pool = httpcore.ConnectionPool(
         ssl_context=httpx.create_ssl_context(trust_env=False),
         max_connections=connections,
-        network_backend=_Backend(seconds, most),
+        network_backend=_Backend(seconds, most, heard),
     )
     return transport
 

@@ -21,6 +21,7 @@ import httpx
 from macd_studio.core.backbones.remote.bounds import bounded_transport, content_of, read_json
 from macd_studio.core.backbones.remote_address import KEY, Address
 from macd_studio.core.errors import Cancelled, NumericalError, RemoteError
+from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
 
 CONCURRENCY = 16
@@ -37,6 +38,8 @@ MOST_HEADERS = 2**20
 """Bytes of an answer's head and of the marks between its pieces."""
 LOOK_S = 0.2
 """How often it is asked whether the run was stopped."""
+SILENT_S = 10.0
+"""Without a byte of the server after which it is said that it is waited for."""
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which a request is sent again."""
 LOST = "Look at the server's log; the run can be started again once it answers"
@@ -57,10 +60,18 @@ class Asked:
 
 @dataclass
 class Counted:
-    """Of all clients of a server: requests that were answered, and connections that broke."""
+    """Of all clients of a server: requests that were answered, and connections that broke.
+
+    heard: when it was last heard of, on the clock of `time.monotonic`.
+    """
 
     sent: int = 0
     broken: int = 0
+    heard: float = 0.0
+
+    def hear(self) -> None:
+        """Something came of the server."""
+        self.heard = time.monotonic()
 
 
 class Client:
@@ -80,6 +91,7 @@ class Client:
         self.counted = Counted()
         self._counting = threading.Lock()
         self._cancelled: Callable[[], bool] = lambda: False
+        self._waiting: Progress | None = None
         self._http = httpx.Client(
             base_url=address.url,
             headers={"Accept-Encoding": "identity"}
@@ -88,14 +100,21 @@ class Client:
             follow_redirects=False,
             trust_env=False,
             transport=transport
-            or bounded_transport(self.concurrency, 2 * answer_s, MOST_BYTES + MOST_HEADERS),
+            or bounded_transport(
+                self.concurrency, 2 * answer_s, MOST_BYTES + MOST_HEADERS, self.counted.hear
+            ),
         )
         self._places = threading.BoundedSemaphore(self.concurrency)
 
-    def stopping_when(self, cancelled: Callable[[], bool]) -> Client:
-        """The same connections; waiting ends with Cancelled once `cancelled` gives True."""
+    def stopping_when(
+        self, cancelled: Callable[[], bool], waiting: Progress | None = None
+    ) -> Client:
+        """The same connections; waiting ends with Cancelled once `cancelled` gives True.
+
+        waiting: names the server after SILENT_S without a byte of it.
+        """
         other = copy(self)
-        other._cancelled = cancelled
+        other._cancelled, other._waiting = cancelled, waiting
         return other
 
     def get(self, path: str) -> Any:
@@ -137,12 +156,19 @@ class Client:
 
     def _results(self, futures: Sequence[Future[Any]]) -> list[Any]:
         left: set[Future[Any]] = set(futures)
+        began, before = time.monotonic(), self._waiting and self._waiting.message
         while left:
             if self._cancelled():
                 raise Cancelled("stopped while the server was asked", "What was computed is kept")
+            if self._waiting is not None:
+                silent = time.monotonic() - max(began, self.counted.heard)
+                told = f"{self.address.url} has sent nothing for {silent:.0f} s"
+                self._waiting.message = told if silent >= SILENT_S else before or ""
             done, left = wait(left, LOOK_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
+        if self._waiting is not None:
+            self._waiting.message = before or ""
         return [future.result() for future in futures]
 
     def _one(self, asked: Asked, stopped: threading.Event) -> Any:

@@ -34,7 +34,7 @@ def open_server(
     progress, address = progress or Progress(), read_address(name)
     progress.begin(f"Asking {address.url}")
     client = connect(address) if connect else Client(address, key(), concurrency)
-    client = client.stopping_when(lambda: progress.stopped)
+    client = client.stopping_when(lambda: progress.stopped, progress)
     model, origin, length = choose_model(client.get("/v1/models"), address.model)
     lm = load_files(files() or origin, name)
     if question:

@@ -25,7 +25,7 @@ from macd_studio.core.backbones.remote.wire import Said, unusable
 from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.options import Fit
 from macd_studio.core.rows import Row
-from macd_studio.core.types import Clip, ModelFrames
+from macd_studio.core.types import Clip, ModelFrames, Progress
 
 TOP = 128
 """Log-probabilities a token that are asked for, where the server gives as many."""
@@ -110,10 +110,12 @@ class RemoteReader(Reader):
             )
         return tuple(found)
 
-    def stopping_when(self, cancelled: Callable[[], bool]) -> RemoteReader:
+    def stopping_when(
+        self, cancelled: Callable[[], bool], waiting: Progress | None = None
+    ) -> RemoteReader:
         """See `Reader.stopping_when`: also while an answer of the server is waited for."""
         other = copy(self)
-        other._way = self._way.over(self._way.client.stopping_when(cancelled))
+        other._way = self._way.over(self._way.client.stopping_when(cancelled, waiting))
         return other
 
     # what needs no weights
