@@ -22,7 +22,7 @@ from macd_studio.viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
-"""Real clips and weights that are not part of the project; without them, old figures are kept."""
+"""Real clips that are not part of the project; without them, old figures are kept."""
 HEAT_KINDS = ("gradient", "attention")
 MOVES = 121
 TRACED = ["toplevel", "blink.user_timing", "disabled-by-default-devtools.timeline"]
@@ -164,15 +164,12 @@ def main_thread_ms(
 
 
 def _real(page: Page) -> dict[str, float]:
-    """A real clip of 12 s with YOLO11n: from the click to the first boxes, and to the trace."""
+    """A real clip of 12 s with what ships: from the click to the first boxes, and to the trace."""
     with tempfile.TemporaryDirectory() as folder:
         video = cut(REAL / "clips" / "bottle.mp4", Path(folder) / "bottle12.mp4", seconds=12)
         page.reload()
         page.wait_for_selector(".mv-token")
         open_form(page)
-        page.click("#settings button >> nth=0")
-        detector = page.locator("#detector input, #detector textarea")
-        detector.fill(str(REAL / "detector" / "yolo11n_fused.pt"))
         page.set_input_files("#video input[type=file]", video)
         page.get_by_text(".mp4").first.wait_for()
         page.fill("#question textarea", QUESTION)

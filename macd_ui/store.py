@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from macd_studio.core.embedded import AUTO, DRAWN, backbone_for, detector_for
 from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_studio.core.system.process import return_free_memory
@@ -253,11 +254,13 @@ class Store:
 
         def load() -> None:
             try:
-                lm, detector = self.models.backbone("toyworld"), self.models.detector("toyworld")
-                with self.device_queue.enter(is_run=False) as ticket:
-                    while not ticket.wait(1.0):
-                        pass
-                    try_out(cast("LocalLM", lm), detector)
+                for title in (DRAWN, ""):
+                    lm = self.models.backbone(backbone_for(AUTO, title))
+                    detector = self.models.detector(detector_for(AUTO, title))
+                    with self.device_queue.enter(is_run=False) as ticket:
+                        while not ticket.wait(1.0):
+                            pass
+                        try_out(cast("LocalLM", lm), detector)
                 # else each collection would walk all that the libraries hold, which any request
                 # with many values can bring about; it stays as long as the process does
                 gc.collect()
