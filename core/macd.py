@@ -17,7 +17,7 @@ Importing this module imports no torch: a saved trace is scored without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -39,6 +39,8 @@ Logits = NDArray[Any]
 Float64Array = NDArray[np.float64]
 Head = Literal["probability", "raw"]
 Values = TypeVar("Values", "Tensor", Float64Array)
+AT_ONCE = 2**25
+"""Values of objects' masks that are joined together; more are joined frames by frames."""
 
 
 # Masks → the counterfactual
@@ -78,9 +80,29 @@ class MaskCompositor:
         """
         import torch
 
-        dtype = self.objects.dtype
         if self.options.strength_twice:
             strength, frame_strength = strength**2, frame_strength**2
+        together = max(1, AT_ONCE // max(1, self.objects[:, 0].numel()))
+        if together >= len(self.fill):
+            return self._joined(strength, frame_strength)
+        pieces = (self._of(slice(at, at + together)) for at in range(0, len(self.fill), together))
+        return torch.cat([one._joined(strength, frame_strength) for one in pieces])
+
+    def _of(self, frames: slice) -> MaskCompositor:
+        """The part of it for some frames."""
+        outside = None if self.outside is None else self.outside[frames]
+        return replace(
+            self,
+            objects=self.objects[:, frames],
+            outside=outside,
+            group_of=self.group_of[frames],
+            fill=self.fill[frames],
+        )
+
+    def _joined(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
+        import torch
+
+        dtype = self.objects.dtype
         if self.outside is not None:
             frames = frame_strength.to(dtype)[self.group_of][:, None, None] * self.outside
         if self.options.fusion == "or":

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -64,6 +65,8 @@ CANDIDATES = 96
 """Anchors that may be peaks, the surest."""
 SAME_CLASS, ANY_CLASS = 0.5, 0.8
 """A box that overlaps a surer one by this IoU is no peak: of the same class, or of any."""
+TOGETHER = 8
+"""Pictures that go through the network together: 0.2 GB each, where a gradient is taken."""
 SAMPLES = 7
 """Colours are sampled on so many rows and columns in the middle of a box."""
 
@@ -279,8 +282,22 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
         super()._init_weights(module)
 
     def see(self, pixel_values: Tensor) -> Peaks:
-        """The peaks of pictures (B, 3, S, S) as the processor gives them."""
-        return see(self.network, pixel_values + self.config.mean, self.config.mean)
+        """The peaks of pictures (B, 3, S, S) as the processor gives them.
+
+        TOGETHER at a time; of more, what the network computes is computed again for a gradient.
+        """
+        pieces = pixel_values.split(TOGETHER)
+        again = len(pieces) > 1 and torch.is_grad_enabled() and pixel_values.requires_grad
+        seen = [
+            checkpoint(self._see, piece, use_reentrant=False) if again else self._see(piece)
+            for piece in pieces
+        ]
+        return Peaks(*(torch.cat(parts) for parts in zip(*seen, strict=True)))
+
+    def _see(self, pixel_values: Tensor) -> tuple[Tensor, ...]:
+        mean = self.config.mean
+        peaks = see(self.network, pixel_values + mean, mean)
+        return peaks.evidence, peaks.boxes, peaks.places, peaks.colours, peaks.logits
 
     def forward(self, pixel_values: Tensor, **_: Any) -> BaseModelOutputWithPooling:
         """(B, 3, S, S), less the mean colour → hidden states, the last one (B, cells², width)."""

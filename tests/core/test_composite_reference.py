@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core import macd
 from macd_studio.core.masking.ascent import slopes_at_zero
 from macd_studio.core.masking.composite import fill_for, mask_compositor, noising
 from macd_studio.core.masking.masks import combine_masks
@@ -77,6 +78,24 @@ def test_masks_are_the_numpy_reference_s(fusion, twice, frame_mask, count):
         made = view.mask(*tensors(level, frame_level))
         assert made.dtype == torch.float64
         np.testing.assert_allclose(made, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("frame_mask", ["outside", "off"])
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_many_masks_are_joined_frames_by_frames_alike(fusion, frame_mask, monkeypatch):
+    view = compositor(fusion=fusion, frame_mask=frame_mask)
+    strengths = [z.requires_grad_() for z in tensors((0.8, 0.3, 0.6), (0.5, 0.9, 0.2))]
+    moved = strengths if frame_mask == "outside" else strengths[:1]
+
+    def made():
+        mask = view.mask(*strengths)
+        weight = torch.arange(mask.numel(), dtype=mask.dtype).reshape(mask.shape)
+        return mask.detach(), *torch.autograd.grad((mask * weight).sum(), moved)
+
+    whole = made()
+    monkeypatch.setattr(macd, "AT_ONCE", 4 * 3 * HEIGHT * WIDTH)  # four frames, then two
+    for one, other in zip(whole, made(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)

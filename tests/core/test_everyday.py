@@ -23,7 +23,8 @@ from macd_studio.core.backbones.everyday import (
     lab_of,
     places_in,
 )
-from macd_studio.core.embedded import EVERYDAY, NETWORK
+from macd_studio.core.embedded import DRAWN, EVERYDAY, NETWORK
+from macd_studio.core.macd import query_loss
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import DetectOptions, RunOptions, VideoOptions
@@ -198,6 +199,49 @@ def test_the_gradient_of_a_strength_is_its_slope(lm, clip):
     for k, slope in enumerate(trace.steps[0].gradient[: len(trace.tracks)][:2]):
         measured = (loss(k, 0.004) - loss(k, -0.004)) / 0.008
         assert measured == pytest.approx(float(slope), rel=0.15, abs=2e-3)
+
+
+def test_frames_that_are_seen_in_pieces_have_the_same_gradient(lm, clip, monkeypatch):
+    encoded = lm.encode(clip, "Is there a person in the video?")
+
+    def slope():
+        video = encoded.video.clone().requires_grad_()
+        return torch.autograd.grad(query_loss(lm, encoded, video), video)[0]
+
+    together = slope()
+    monkeypatch.setattr(everyday, "TOGETHER", 3)
+    apart = slope()
+    assert float(together.abs().max()) > 0
+    np.testing.assert_allclose(apart, together, atol=1e-4 * float(together.abs().max()))
+
+
+@pytest.mark.parametrize(("name", "kind", "told"), [
+    ("everyday", "black", "no objects were found"),
+    ("everyday", "picture", ""),
+    ("everyday", "drawn", "toyworld knows them"),
+    ("toyworld", "camera", "knows only the drawn toy world"),
+])  # fmt: skip
+def test_a_clip_that_a_model_was_not_made_for_gets_an_answer_and_a_sentence(
+    name, kind, told, lm, clip, toyworld
+):
+    black, one = np.zeros_like(clip.frames), clip.frames[:1]
+    shown = {
+        "black": replace(clip, frames=black, dense_frames=np.zeros_like(clip.dense_frames)),
+        "picture": replace(
+            clip, frames=one, times=np.zeros(1), duration=0.0,
+            dense_frames=one, dense_times=np.zeros(1),
+        ),
+        "drawn": replace(clip, title=DRAWN),
+        "camera": clip,
+    }[kind]  # fmt: skip
+    model = {"everyday": lm, "toyworld": toyworld}[name]
+    *_, last = run(
+        lambda: shown, "Is there a person in the video?", lambda: model,
+        lambda: load_detector("yolo11n"),
+    )  # fmt: skip
+    assert last.trace.status == "complete"
+    assert last.trace.answers["macd"].text in ("yes", "no")
+    assert told in " ".join(last.trace.warnings)
 
 
 def test_both_views_of_a_run_are_read_as_a_slow_reference_reads_them(lm, clip):
