@@ -24,6 +24,8 @@ def show_tracks(runs: Runs, values: Mapping[str, Any], key: str) -> Updates:
     """What the form's file of objects says of the form's clip, as `sheet`; "" without a file."""
     if not values.get("tracks"):
         return {"sheet": ""}
+    from macd_studio.core.figures.tracks import lines_of, sheet
+
     session, store = runs.store.sessions.open(key), runs.store
     try:
         options = run_options(values)
@@ -38,14 +40,13 @@ def show_tracks(runs: Runs, values: Mapping[str, Any], key: str) -> Updates:
         clip = read_beside(video, options.video, stopped, slot, store.read_limits)
         with store.readers.slot(session.visitor, stopped):
             found = read_tracks(tracks, clip, options.track, stopped, runs.track_limits)
+            drawn = sheet(found, clip, narrow=True)
     except SeveralVideos as error:
         chosen = gr.update(choices=list(error.names))
         return {"sheet": _said(sentences.of_error(error)), "tracks_source": chosen}
     except MacdError as error:
         return {"sheet": _said(sentences.of_error(error))}
-    from macd_studio.core.figures.tracks import lines_of, sheet
-
-    picture = base64.b64encode(sheet(found, clip, narrow=True)).decode()
+    picture = base64.b64encode(drawn).decode()
     lines = lines_of(found, clip)
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return {

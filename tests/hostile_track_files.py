@@ -118,6 +118,50 @@ def many_frames(count):
     return coco([0, 0, 9, 0, 9, 9], frames=range(count))
 
 
+def dump(data):
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def labelme(shapes):
+    return dump({"shapes": shapes, "imagePath": "6.jpg", "imageWidth": W, "imageHeight": H})
+
+
+def via(regions):
+    return dump({"6.jpg1": {"filename": "6.jpg", "size": 1, "regions": regions}})
+
+
+def datumaro(annotations, items=1):
+    rows = [
+        {"id": f"f_{i:06d}", "image": {"size": [H, W]}, "annotations": annotations}
+        for i in range(items)
+    ]
+    return dump({"categories": {"label": {"labels": [{"name": "a"}]}}, "items": rows})
+
+
+def voc(inside):
+    return (
+        f"<annotation><filename>6.jpg</filename><size><width>{W}</width><height>{H}</height></size>"
+        f"{inside}</annotation>"
+    ).encode()
+
+
+def panoptic(segments, pixels):
+    notes = [{"image_id": 6, "file_name": "6.png", "segments_info": [
+        {"id": i, "category_id": 1, "bbox": [1, 1, 9, 9]}
+        for i in range(1, segments + 1)]}]  # fmt: skip
+    images = [{"id": 6, "width": W, "height": H, "file_name": "6.jpg"}]
+    kinds = [{"id": 1, "name": "a", "isthing": 1}]
+    told = dump({"images": images, "annotations": notes, "categories": kinds})
+    return zipped({"panoptic.json": told, "panoptic/6.png": png(pixels)})
+
+
+BOX = {"type": "bbox", "bbox": [1, 1, 9, 9], "label_id": 0}
+RECTANGLE = {"label": "a", "points": [[1, 1], [9, 9]], "shape_type": "rectangle"}
+REGION = {"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 9, "height": 9},
+          "region_attributes": {"name": "a"}}  # fmt: skip
+ROW = {"x_min": 1, "y_min": 1, "x_max": 9, "y_max": 9, "class_name": "a", "tracker_id": 1}
+
+
 FILES = {
     "921,600 colours": ("m_6.png", lambda: png(colours(921_600, (1280, 720)))),
     "257 colours": ("m_6.png", lambda: png(colours(257))),
@@ -206,6 +250,42 @@ FILES = {
         "gt.txt", lambda: b"".join(b"%d,1,1,1,9,9,1,1,1\n" % (i + 1) for i in range(200_000))),
     "4,000 objects on each frame of MOT": (
         "gt.txt", lambda: b"".join(b"1,%d,1,1,9,9,1,1,1\n" % i for i in range(4_001))),
+    "a table with a header of 200,000 rows": (
+        "a.csv", lambda: b"frame,id,x,y,w,h,label\n" + b"".join(
+            b"%d,1,1,1,9,9,a\n" % i for i in range(200_000))),
+    "labelme of 100,000 boxes": ("6.json", lambda: labelme([RECTANGLE] * 100_000)),
+    "labelme with a polygon of 400,000 points": (
+        "6.json", lambda: labelme([{"label": "a", "points": [[1, 2]] * 400_000}])),
+    "VIA of 60,000 regions": ("a.json", lambda: via([REGION] * 60_000)),
+    "BDD100K of 50,000 pictures": (
+        "a.json", lambda: dump([
+            {"name": f"f-{i:06d}.jpg", "frameIndex": i, "labels": [
+                {"id": 1, "category": "a", "box2d": {"x1": 1, "y1": 1, "x2": 9, "y2": 9}}]}
+            for i in range(50_000)])),
+    "Datumaro of 60,000 boxes": (
+        "a.json", lambda: datumaro([BOX] * 60_000)),
+    "Datumaro of 60,000 pictures": (
+        "a.json", lambda: datumaro([BOX], 60_000)),
+    "OpenLABEL of 50,000 frames": (
+        "a.json", lambda: dump({"openlabel": {"objects": {"0": {"type": "a"}}, "frames": {
+            str(i): {"objects": {"0": {"object_data": {"bbox": [{"val": [5, 5, 9, 9]}]}}}}
+            for i in range(50_000)}}})),
+    "SA-V of packed run lengths without end": (
+        "a.json", lambda: dump({"video_id": "a", "video_width": W, "video_height": H,
+            "masklet_id": [0], "masklet": [[{"size": [H, W], "counts": "o" * 1_000_000}]]})),
+    "supervision of 80,000 rows": (
+        "a.json", lambda: dump([ROW | {"frame_number": i} for i in range(80_000)])),
+    "Pascal VOC of a million elements": ("6.xml", lambda: voc("<b/>" * 999_000)),
+    "Pascal VOC of 60,000 boxes": (
+        "6.xml", lambda: voc(
+            "<object><name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax>"
+            "</bndbox></object>" * 60_000)),
+    "COCO panoptic of 100,000 segments": (
+        "m.zip", lambda: panoptic(100_000, colours(100_000))),
+    "two boxes of one object a billion frames apart": (
+        "gt.txt", lambda: b"1,1,1,1,9,9,1,1,1\n1000000000,1,1,1,9,9,1,1,1\n"),
+    "no known format, of 80,000 keys": (
+        "a.json", lambda: dump({f"key{i}": i for i in range(80_000)})),
     "a MOT frame of 400 digits": ("gt.txt", lambda: b"9" * 400 + b",1,1,1,9,9,1,1,1\n"),
 }  # fmt: skip
 """What it is → the file's name, and its content."""
