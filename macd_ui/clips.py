@@ -158,14 +158,15 @@ def read_filmstrip(
     stopped: Callable[[], bool],
     readers: AbstractContextManager[None],
     limits: ReadLimits = OWN_MACHINE,
+    frame_rate: float = FILMSTRIP.frame_rate,
 ) -> Clip:
     """PICTURES frames of the range `start` to `end` in `chosen`, of the whole clip without it.
 
-    readers: a turn to read. Raises Cancelled as soon as `stopped`, OptionError, and the VideoErrors
-    of `read_clip`.
+    readers: a turn to read. frame_rate: see `VideoOptions`. Raises Cancelled as soon as `stopped`,
+    OptionError, and the VideoErrors of `read_clip`.
     """
     bounds = {name: chosen[name] for name in ("start", "end") if chosen.get(name) is not None}
-    options = video_options(FILMSTRIP, bounds)
+    options = replace(video_options(FILMSTRIP, bounds), frame_rate=frame_rate)
     soon = replace(limits, hurry_seconds=HURRY_S)
     return read_beside(video, options, stopped, readers, soon)
 

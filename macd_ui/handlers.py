@@ -273,6 +273,14 @@ class FormEvents:
         if session.form.video is not None and isinstance(chosen, Mapping):
             yield from self._show_filmstrip(session, session.form.video, chosen)
 
+    def set_rate(self, rate: Any, key: str) -> Iterator[Updates]:
+        """The strip anew, with other times, where the clip is an archive of pictures."""
+        session = self.store.sessions.open(key)
+        session.form.values["frame_rate"] = rate
+        video = session.form.video
+        if video is not None and video.lower().endswith(".zip"):
+            yield from self._show_filmstrip(session, video, {})
+
     def _show_filmstrip(
         self, session: Session, video: str, chosen: Mapping[str, Any]
     ) -> Iterator[Updates]:
@@ -284,7 +292,9 @@ class FormEvents:
 
         try:
             slot = store.readers.slot(session.visitor, stopped)
-            clip = read_filmstrip(video, chosen, stopped, slot, store.read_limits)
+            setting = SETTINGS["frame_rate"]
+            rate = setting.read(session.form.values.get("frame_rate", setting.default))
+            clip = read_filmstrip(video, chosen, stopped, slot, store.read_limits, rate)
         except Cancelled:
             return
         except MacdError as error:

@@ -232,6 +232,8 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("upload", [ask.video.upload], form.upload, (ask.video, fields["detector"]),
               options=strips),
         Event("strip", [ask.strip.submit], form.choose_range, (DATA,), options=strips),
+        Event("rate", [fields["frame_rate"].change], form.set_rate, (fields["frame_rate"],),
+              options=strips),
         Event("choose_model", [backbone.change], form.choose_model, (backbone,), options=AT_ONCE),
         Event("confirm", [told], partial(show_tracks, runs), (FORM,), [ask.sheet, source],
               strips | {"trigger_mode": "always_last"}),

@@ -62,7 +62,7 @@ TRACK_TYPES = [".json", ".xml", ".zip", ".png", ".txt", ".csv", ".tsv"]
 VIDEO_TYPES = ["video", "image", ".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".mpeg",
                ".ts", ".mts", ".m2ts", ".3gp", ".flv", ".wmv", ".asf", ".ogv", ".gif",
                ".png", ".jpg", ".jpeg", ".webp", ".bmp",
-               ".tif", ".tiff", ".heic", ".heif", ".avif"]  # fmt: skip
+               ".tif", ".tiff", ".heic", ".heif", ".avif", ".zip"]  # fmt: skip
 """Of the file chooser. What of these is not read is told beside the field, with what to do."""
 
 
@@ -181,6 +181,7 @@ class AskPanel:
                 with gr.Row():
                     widgets |= {n: widget(n, _paper(n)) for n in row}
             widgets["frames"].elem_id = "frames"
+            widgets["frame_rate"] = widget("frame_rate")
             widgets |= {n: widget(n) for n in ("fill", "frame_mask")}
             widgets["shape"] = widget("shape", sentences.SHAPE_HELP)
             names = ("fusion", "levels", "strengths", "swept", "low_memory")

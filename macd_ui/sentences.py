@@ -7,6 +7,7 @@ js/strings.js.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -97,10 +98,30 @@ MOST_NAMED = 4
 """Differing settings that a sentence names."""
 
 
+FLAGS = {
+    "--frames": "frames",
+    "--frame-rate": "frames per second of a zip of pictures",
+    "--tracks-fps": "its frames per second",
+    "--tracks-start": "time of its frame 0",
+    "--first-frame": "number of its first frame",
+    "--columns": "columns of its texts",
+    "--track-source": "which of its videos",
+    "--gradient": "gradient",
+}
+"""Flags of the command line that errors name, and what the page calls them."""
+_FLAG = re.compile(rf"(?:with |by )?({'|'.join(FLAGS)})(?![a-z-])")
+_RANGE = " with --start and --end, in seconds"
+
+
 def of_error(error: BaseException) -> str | None:
-    """Cause and remedy of an error for a visitor; None for an unexpected one."""
+    """Cause and remedy of an error for a visitor; None for an unexpected one.
+
+    >>> of_error(MacdError("it is long", "State its rate with --tracks-fps"))
+    'It is long. State its rate under “its frames per second” in the settings.'
+    """
     if isinstance(error, MacdError):
-        text = str(error)
+        text = _FLAG.sub(lambda m: f"under “{FLAGS[m[1]]}” in the settings", str(error))
+        text = text.replace(_RANGE, " by the handles of the strip")
         named = not text.partition(" ")[0].isalpha()  # it begins with the name of a file
         return text if named else text[:1].upper() + text[1:]
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

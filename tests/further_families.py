@@ -239,6 +239,33 @@ PICTURES: dict[str, Family] = {
             chat_template=template,
         ),
     ),
+    "idefics2": Family(
+        "pictures only, as PIL pictures",
+        ("<fake_token_around_image>", "<image>", "<end_of_utterance>"),
+        "<image>",
+        lambda ids: {
+            "text_config": TEXT | {"model_type": "mistral"},
+            "vision_config": VISION | {"image_size": 56, "patch_size": 14},
+            "perceiver_config": {
+                "resampler_n_latents": 4,
+                "resampler_depth": 1,
+                "resampler_n_heads": 2,
+                "resampler_head_dim": 8,
+                "num_key_value_heads": 1,
+                "hidden_size": HIDDEN,
+                "rms_norm_eps": 1e-6,
+            },
+            "image_token_id": ids["<image>"],
+        },
+        lambda words, template: tf.Idefics2Processor(
+            image_processor=tf.Idefics2ImageProcessor(
+                size={"longest_edge": 56, "shortest_edge": 28}, do_image_splitting=False
+            ),
+            tokenizer=words,
+            image_seq_len=4,
+            chat_template=template,
+        ),
+    ),
     "lfm2_vl": Family(
         "pictures only, tiles, convolutions",
         ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"),

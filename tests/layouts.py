@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torchvision.transforms.functional import to_pil_image
 from transformers.video_utils import VideoMetadata
 
 from macd_studio.core.backbones.base import BackboneInfo
@@ -22,6 +23,8 @@ from tests.families import tiny
 from tests.universal_models import FAMILIES, PICTURES, parts
 
 SIZES = ((112, 112), (480, 270), (270, 480), (1000, 200), (896, 672))
+PIL_ONLY = {"idefics2"}
+"""Families whose processors take pictures no other way."""
 UNTRIED = {"perception_lm"}
 """A family whose package is not among those that tests are run with."""
 WHOLE = {
@@ -91,7 +94,9 @@ def own_answer(name: str, size: tuple[int, int]) -> Answer:
     if "mm_token_type_ids" in inspect.signature(model.forward).parameters:
         asked["return_mm_token_type_ids"] = True
     if pictured(name):
-        media = [{"type": "image", "image": frame} for frame in rgb]
+        media = [
+            {"type": "image", "image": to_pil_image(f) if name in PIL_ONLY else f} for f in rgb
+        ]
     else:
         media = [{"type": "video", "video": rgb}]
         about = VideoMetadata(

@@ -286,7 +286,7 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
 
         TOGETHER at a time; of more, what the network computes is computed again for a gradient.
         """
-        pieces = pixel_values.split(TOGETHER)
+        pieces = torch.split(pixel_values, TOGETHER)
         again = len(pieces) > 1 and torch.is_grad_enabled() and pixel_values.requires_grad
         seen = [
             checkpoint(self._see, piece, use_reentrant=False) if again else self._see(piece)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torchvision.transforms.functional import to_pil_image
 from transformers.processing_utils import ProcessingKwargs, TextKwargs, VideosKwargs
 from transformers.video_utils import VideoMetadata
 
@@ -51,6 +52,8 @@ class ProcessorLM(TokenizerLM):
     """Frames go through `processor`, as a video where it reads video; `model` says the rest."""
 
     model: Any
+    _pil_only = False
+    """Whether the processor was found to refuse pictures as tensors, as that of Idefics 2."""
 
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
         """The clip's frames as `resized` gives them, whatever `fit` is."""
@@ -112,7 +115,7 @@ class ProcessorLM(TokenizerLM):
         What a user of transformers hands over to `generate`, and what everything here must equal.
         """
         rgb = torch.from_numpy(np.array(frames.pixels)).permute(0, 3, 1, 2)
-        media: list[dict[str, Any]] = [{"type": "image", "image": frame} for frame in rgb]
+        media = [{"type": "image", "image": frame} for frame in self._pictures(rgb)]
         how: dict[str, Any] = dict(self._asked_for)
         if self._reads_video(len(rgb)):
             rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
@@ -139,16 +142,29 @@ class ProcessorLM(TokenizerLM):
         Called as transformers' `apply_chat_template` calls it, so that what a family sets for its
         processor holds.
         """
-        how = {"images": [list(rgb)]} | more
+        if self._pil_only and rgb.is_floating_point():  # its part for pictures takes tensors
+            return dict(self.processor.image_processor([list(rgb)], return_tensors="pt", **more))
+        how = {"images": [self._pictures(rgb)]} | more
         if about is not None:
             rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
             how = {"videos": [[rgb]], "video_metadata": self._told(about)} | self._as_read | more
         words = self.tokenizer
         if words.bos_token and prompt.startswith(words.bos_token):
             how["add_special_tokens"] = False
-        out = dict(self.processor(text=prompt, return_tensors="pt", **how, **self._asked_for))
+        ask = partial(self.processor, text=prompt, return_tensors="pt", **self._asked_for)
+        try:
+            out = dict(ask(**how))
+        except TypeError:
+            if about is not None or self._pil_only:
+                raise
+            self._pil_only = True
+            out = dict(ask(**how | {"images": [self._pictures(rgb)]}))
         out.pop("video_metadata", None)
         return out
+
+    def _pictures(self, rgb: Tensor) -> list[Any]:
+        """Frames (T, 3, H, W) as the processor takes pictures."""
+        return [to_pil_image(frame) for frame in rgb] if self._pil_only else list(rgb)
 
     @cached_property
     def _accepts(self) -> frozenset[str]:

@@ -230,18 +230,18 @@ def query_at(
     prompt, from the text on or from one of the words before it, is tokenized by itself and must
     equal the end of `ids`. Raises UnsupportedBackbone where none does.
     """
-    cuts = [len(head)]
+    befores = ["", " "]  # processors that put a blank between a picture's marks and a word
     for i in range(len(head) - 1, max(-1, len(head) - MOST_BEFORE), -1):
         if head[i] in "<\n >|[":
-            cuts.append(i)
-    for cut in cuts:
-        tail = head[cut:] + rest
+            befores.append(head[i:])
+    for words in befores:
+        tail = words + rest
         encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
         tail_ids: list[int] = encoded["input_ids"]
         offset = len(ids) - len(tail_ids)
         if offset < 0 or ids[offset:] != tail_ids:
             continue
-        start = len(head) - cut + len(before)
+        start = len(words) + len(before)
         end = start + len(question)
         spans: list[tuple[int, int]] = encoded["offset_mapping"]
         return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-from itertools import islice
 from pathlib import Path
 
 from macd_studio.core import errors
-from macd_studio.core.text.words import visible
 from macd_studio.core.validation import shown
 
 _ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+:")
@@ -23,7 +20,7 @@ _NOT_VIDEO = {
     b"<html": "a web page",
     b"<svg": "a drawing",
     b"<?xml": "an XML document",
-    b"pk\x03\x04": "a zip archive",
+    b"pk\x03\x04": "a zip archive without numbered pictures",
 }
 _PICTURES = (b"\x89png\r\n\x1a\n", b"\xff\xd8\xff", b"bm")
 _OTHER_PICTURES = {
@@ -32,9 +29,6 @@ _OTHER_PICTURES = {
     b"8bps": "a Photoshop picture",
     b"%pdf": "a PDF document",
 }
-_FRAME = re.compile(r"(.{0,100}?)([0-9]{1,12})(\.(?:png|jpe?g|bmp|webp))", re.IGNORECASE)
-MOST_NAMES = 20_000
-"""Files of a folder or archive whose names are looked at."""
 _BRANDS = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"msf1": "HEIC", b"avif": "AVIF"}
 
 
@@ -54,8 +48,9 @@ def check_file(path: str | Path, most_mb: float, remedy: str) -> tuple[Path, boo
     file = Path(text).absolute()
     try:
         if file.is_dir():
-            raise _of_frames(file) or errors.VideoNotFound(
-                f"{shown(file.name, 100)} is a folder", "Choose a video in it"
+            raise errors.VideoNotFound(
+                f"{shown(file.name, 100)} is a folder without numbered pictures",
+                "Choose a video in it",
             )
         if not file.is_file():
             raise errors.VideoNotFound(
@@ -74,8 +69,6 @@ def check_file(path: str | Path, most_mb: float, remedy: str) -> tuple[Path, boo
         raise errors.VideoTooLarge(
             f"{file.name!r} has {size / 1e6:.0f} MB, more than {most_mb:g} MB", remedy
         )
-    if start.startswith(b"pk\x03\x04") and (frames := _of_frames(file)):
-        raise frames
     for magic, kind in _NOT_VIDEO.items():
         if start.startswith(magic):
             raise errors.NotAVideo(
@@ -90,30 +83,3 @@ def check_file(path: str | Path, most_mb: float, remedy: str) -> tuple[Path, boo
         )
     is_webp = start.startswith(b"riff") and start[8:12] == b"webp"
     return file, is_webp or start.startswith(_PICTURES)
-
-
-def _of_frames(path: Path) -> errors.VideoError | None:
-    """The refusal of a folder or archive of numbered pictures: how to make a video of them."""
-    try:
-        if path.is_dir():
-            names = sorted(file.name for file in islice(path.iterdir(), MOST_NAMES))
-        else:
-            with zipfile.ZipFile(path) as archive:
-                names = sorted(archive.namelist()[:MOST_NAMES])
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return None
-    numbered = [m for name in names if (m := _FRAME.fullmatch(name))]
-    if len(numbered) < 2:
-        return None
-    first, numbers = numbered[0], sorted(int(m[2]) for m in numbered)
-    inside = path.name if path.is_dir() else "frames"
-    pictures = f"-start_number {numbers[0]} -i {inside}/{first[1]}%0{len(first[2])}d{first[3]}"
-    if numbers[-1] - numbers[0] != len(numbers) - 1:
-        pictures = f"-pattern_type glob -i '{inside}/{first[1]}*{first[3]}'"
-    unpack = "" if path.is_dir() else "unpack it to frames, then "
-    return errors.NotAVideo(
-        f"{shown(path.name, 100)} holds {len(numbered)} numbered pictures, and how many are shown a"
-        " second is not known",
-        f"Make a video of them: {unpack}ffmpeg -framerate 25"
-        f" {visible(pictures)} clip.mp4, with your own rate",
-    )

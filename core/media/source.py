@@ -62,6 +62,7 @@ class Source:
     check: called for each packet that is decoded; raises TimeIsUp to end the decoding.
     check_index: likewise while packets are listed; `cut_short` is then true, and pictures after
     those listed are unknown.
+    pipe: FFmpeg's name of a format of pictures without a container, and how many are a second.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class Source:
         threads: int = 1,
         check: Callable[[], None] = lambda: None,
         check_index: Callable[[], None] = lambda: None,
+        pipe: tuple[str, float] | None = None,
     ) -> None:
-        self.path, self.threads, self.check = path, threads, check
+        self.path, self.threads, self.check, self._pipe = path, threads, check, pipe
         self._former: list[Any] = []
         try:
             self._open()
@@ -113,7 +115,12 @@ class Source:
 
     def _open(self) -> None:
         options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
-        self.container = av.open(self.path, options=options)
+        if self._pipe is None:
+            self.container = av.open(self.path, options=options)
+            return
+        name, rate = self._pipe
+        options |= {"format_whitelist": name, "framerate": f"{rate:g}"}
+        self.container = av.open(self.path, format=name, options=options)
 
     def _use(self, index: int) -> None:
         self.stream = self.container.streams[index]
@@ -227,6 +234,11 @@ class Source:
         """Whether pictures get their times by their order: avi has none where it has B-frames."""
         return self.container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
 
+    @property
+    def _seeks(self) -> bool:
+        """Whether times are of one clock, and of a container."""
+        return self._pipe is None and self.clocks == 1
+
     def seconds(self, pts: int) -> float:
         """Time of a picture from the first one."""
         return float((pts - int(self.pts[0])) * self.unit)
@@ -305,7 +317,7 @@ class Source:
         here = -2
         frames: Iterator[av.VideoFrame] = iter(())
         shown: av.VideoFrame | None = None
-        jumps = self.container.format.name != "mpeg" and not self._in_order and self.clocks == 1
+        jumps = self._seeks and self.container.format.name != "mpeg" and not self._in_order
         if not jumps:
             self._reopen()
             frames = self._decode()
@@ -385,7 +397,7 @@ class Source:
         Where a jump lands too late, the rest is looked for from the start, without jumps.
         """
         missing = sorted(timestamps)
-        if self.container.format.name not in WITHOUT_SEEKING and self.clocks == 1:
+        if self._seeks and self.container.format.name not in WITHOUT_SEEKING:
             near = -2
             while missing:
                 key = int(np.searchsorted(self.keys, missing[0]))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core import errors
+from macd_studio.core.media.frames import frames_of, joined
 from macd_studio.core.media.kinds import check_file
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.system.bounded import Watch, end_process, start_process
@@ -88,11 +89,19 @@ def read_clip(
     """
     options = options or VideoOptions()
     most_mb = options.max_megabytes if limits.megabytes is None else limits.megabytes
-    file, is_picture = check_file(path, most_mb, SMALLER)
-    reader = _Reader(file, options, cancelled, limits, opened, is_picture)
-    result = reader.read()
+    if pictures := frames_of(Path(path)):
+        pipe = f"{pictures.kind}_pipe", options.frame_rate
+        with joined(pictures, most_mb, SMALLER) as file:
+            reader = _Reader(file, options, cancelled, limits, opened, pipe=pipe)
+            file = file if pictures.path.is_dir() else pictures.path
+            result = reader.read(file)
+        file, told = pictures.path, pictures.notes(options.frame_rate, result.facts["count"])
+    else:
+        file, is_picture = check_file(path, most_mb, SMALLER)
+        reader = _Reader(file, options, cancelled, limits, opened, is_picture)
+        result, told = reader.read(file), []
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
-    facts, notes = result.facts, list(result.facts["notes"])
+    facts, notes = result.facts, [*told, *result.facts["notes"]]
     if len(frames.times) < options.wanted and facts["duration"]:
         only, whole = words.count(len(frames.times), "different picture"), facts["count"]
         pauses = whole is not None and whole > len(frames.times)  # some last longer than the others
@@ -135,27 +144,28 @@ class _Reader:
         limits: ReadLimits,
         opened: Callable[[], None],
         is_picture: bool = False,
+        pipe: tuple[str, float] | None = None,
     ) -> None:
         self._file, self._options, self._opened = file, options, opened
-        self._is_picture = is_picture
+        self._is_picture, self._pipe = is_picture, pipe
         self._cancelled, self._limits = cancelled, limits
         self._enough = max(1, math.ceil(LEAST_SHARE * options.wanted))
         self._began = time.monotonic()
         self.sha256 = ""
-        self._digest = threading.Thread(target=self._hash, name="hash clip", daemon=True)
 
-    def _hash(self) -> None:
-        with suppress(OSError), self._file.open("rb") as content:
+    def _hash(self, file: Path) -> None:
+        with suppress(OSError), file.open("rb") as content:
             self.sha256 = hashlib.file_digest(content, "sha256").hexdigest()
 
-    def read(self) -> _Result:
+    def read(self, hashed: Path) -> _Result:
         """The pictures, with all of `facts` set, and `sha256`. Raises VideoError and Cancelled.
 
-        The file is hashed while it is decoded.
+        hashed: the file that `sha256` is of; it is hashed while the pictures are decoded.
         """
-        self._digest.start()
+        digest = threading.Thread(target=self._hash, args=(hashed,), name="hash clip", daemon=True)
+        digest.start()
         result = self._read()
-        self._digest.join()
+        digest.join()
         return result
 
     def _read(self) -> _Result:
@@ -226,6 +236,7 @@ class _Reader:
             "least_key_frames": self._enough,
             "key_frames": key_frames,
             "picture": self._is_picture,
+            "pipe": self._pipe,
         }
         worker = _take_worker()
         watch = Watch(worker, self._cancelled, hard_s)

@@ -71,7 +71,9 @@ class Reading:
         self.stored_size: tuple[int, int] | None = None
         self.hdr = self.deep = self.damaged = self.clear = self.woven = False
         self.turns = Turns()
-        self.source = Source(job["path"], job["threads"], self._check, self._check_index)
+        self.source = Source(
+            job["path"], job["threads"], self._check, self._check_index, job["pipe"]
+        )
         self._listed = now()
         self._choose_range()
 

@@ -49,6 +49,7 @@ class VideoOptions(Checked):
     end: float | None = number(None, 0, 1e6, "end of the range, likewise; or the clip's", "seconds")
     dense_fps: float = number(10.0, 0, 60, "frames per second for the tracker, 0 for none")
     dense_limit: int = whole(200, 1, 2000, "most frames for the tracker")
+    frame_rate: float = number(25.0, 0.1, 240, "frames per second of a folder or zip of pictures")
     max_megabytes: float = number(4000.0, 0.001, 100_000, "largest file that is read", "MB")
     max_seconds: float = number(600.0, 1, 36_000, "longest range that is read", "seconds")
     fit: Fit = choice(

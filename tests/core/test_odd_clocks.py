@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from macd_studio.core import errors
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import VideoOptions
 
@@ -122,28 +121,3 @@ def test_an_animated_avif_is_a_video(tmp_path):
     assert clip.duration == pytest.approx(0.8, abs=0.05)
     assert [number_of(f) for f in clip.frames] == clip.numbers.tolist()
     assert clip.notes == ()
-
-
-@pytest.mark.parametrize("numbers", [range(1, 9), range(0, 40, 5)])
-def test_frames_are_refused_with_a_command_that_makes_a_clip(tmp_path, numbers):
-    """The command's input is opened as FFmpeg would."""
-    folder = tmp_path / "frames"
-    folder.mkdir()
-    for n in numbers:
-        Image.fromarray(picture(n)).save(folder / f"shot_{n:05d}.png")
-    with pytest.raises(errors.NotAVideo, match="8 numbered pictures") as caught:
-        read_clip(folder)
-    words = caught.value.remedy.replace("'", "").split()
-    given = {words[i][1:]: words[i + 1] for i in range(len(words)) if words[i][0] == "-"}
-    pattern = str(tmp_path / given.pop("i"))
-    with av.open(pattern, format="image2", options=given) as file:
-        shown = [number_of(f.to_ndarray(format="rgb24")) for f in file.decode(video=0)]
-    assert shown == list(numbers)
-    packed = tmp_path / "frames.zip"
-    import zipfile
-
-    with zipfile.ZipFile(packed, "w") as archive:
-        for file in folder.iterdir():
-            archive.write(file, file.name)
-    with pytest.raises(errors.NotAVideo, match="8 numbered pictures"):
-        read_clip(packed)

@@ -1,0 +1,142 @@
+"""A folder or zip archive of numbered pictures, as one stream that is read as a clip.
+
+Pictures are only copied here, one behind the other; the bounded process decodes them.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from macd_studio.core import errors
+from macd_studio.core.text import words
+from macd_studio.core.validation import shown
+
+MOST_NAMES = 20_000
+"""Files of a folder or archive whose names are looked at."""
+KINDS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".bmp": "bmp", ".webp": "webp"}
+"""FFmpeg's names for pictures, by the ending of a file."""
+_NUMBERED = re.compile(r"(.{0,200}?)([0-9]{1,12})(\.[a-z]{3,4})", re.IGNORECASE)
+_PIECE = 2**20
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Numbered pictures of one kind in their order. kind: FFmpeg's name of it. gaps: whether
+    numbers are missing between the first and the last."""
+
+    path: Path
+    names: tuple[str, ...]
+    kind: str
+    gaps: bool
+
+    def notes(self, rate: float, read: int | None) -> list[str]:
+        """What is to be said of them. rate: pictures a second. read: how many could be read."""
+        notes = [f"{len(self.names)} numbered pictures were read as {rate:g} a second"]
+        if self.gaps:
+            notes.append("numbers of pictures are missing: those after a gap are shown earlier")
+        if read is not None and read < len(self.names):
+            notes.append(
+                f"{words.count(len(self.names) - read, 'picture')} could not be read: those after"
+                " are shown earlier"
+            )
+        return notes
+
+
+def frames_of(path: Path) -> Frames | None:
+    """The numbered pictures of a folder or archive; None where there are fewer than two.
+
+    Raises NotAVideo for several sequences, or for pictures of several kinds.
+    """
+    try:
+        path = path.absolute()
+        if path.is_dir():
+            names = [file.name for file in islice(path.iterdir(), MOST_NAMES + 1)]
+        else:
+            with path.open("rb") as file:
+                if file.read(4) != b"PK\3\4":
+                    return None
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()[: MOST_NAMES + 1]
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return None
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name in names:
+        parts = PurePosixPath(name).parts
+        if any(part.startswith((".", "__MACOSX")) for part in parts):
+            continue
+        match = _NUMBERED.fullmatch(name)
+        if match and (kind := KINDS.get(match[3].lower())):
+            found.setdefault((match[1], kind), []).append((int(match[2]), name))
+    sequences = {key: sorted(files) for key, files in found.items() if len(files) > 1}
+    if not sequences:
+        return None
+    if len(sequences) > 1:
+        beginnings = ", ".join(shown(f"{start}…", 40) for start, _ in islice(sequences, 4))
+        raise errors.NotAVideo(
+            f"{shown(path.name, 100)} holds {len(sequences)} sequences of numbered pictures:"
+            f" {beginnings}",
+            "Give a folder or zip of one of them",
+        )
+    if len(names) > MOST_NAMES:
+        raise errors.VideoTooLarge(
+            f"{shown(path.name, 100)} holds more than {MOST_NAMES} files", "Give fewer pictures"
+        )
+    ((_, kind), files), *_ = sequences.items()
+    gaps = files[-1][0] - files[0][0] != len(files) - 1
+    return Frames(path, tuple(name for _, name in files), kind, gaps)
+
+
+@contextmanager
+def joined(frames: Frames, most_mb: float, remedy: str) -> Iterator[Path]:
+    """A file of all pictures, one behind the other, as long as it is needed.
+
+    most_mb: megabytes of all pictures. Raises VideoTooLarge, NotAVideo for an archive that is
+    damaged or encrypted, VideoNotFound for what cannot be read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / f"frames.{frames.kind}"
+        try:
+            with target.open("wb") as out:
+                for piece in _pieces(frames):
+                    out.write(piece)
+                    if out.tell() > most_mb * 1e6:
+                        raise errors.VideoTooLarge(
+                            f"the pictures of {shown(frames.path.name, 100)} have more than"
+                            f" {most_mb:g} MB",
+                            remedy,
+                        )
+        except OSError as error:
+            raise errors.VideoNotFound(
+                f"{shown(frames.path.name, 100)} cannot be read ({error.strerror})",
+                "Check the files and their rights",
+            ) from None
+        except (zipfile.BadZipFile, RuntimeError, ValueError, NotImplementedError, EOFError):
+            raise errors.NotAVideo(
+                f"{shown(frames.path.name, 100)} is damaged or encrypted", "Pack the pictures again"
+            ) from None
+        yield target
+
+
+def _pieces(frames: Frames) -> Iterator[bytes]:
+    if frames.path.is_dir():
+        for name in frames.names:
+            with (frames.path / name).open("rb") as file:
+                yield from _read(file)
+        return
+    with zipfile.ZipFile(frames.path) as archive:
+        for name in frames.names:
+            with archive.open(name) as member:
+                yield from _read(member)
+
+
+def _read(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(_PIECE):
+        yield piece
