@@ -27,7 +27,7 @@ from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.changes import Changes
-from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
+from macd_studio.macd_ui.clips import FILMSTRIP, digest, filmstrip_value, read_filmstrip
 from macd_studio.macd_ui.estimate import STAGES, work_of_spec
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import SETTINGS, form_values, run_options
@@ -277,8 +277,7 @@ class FormEvents:
         """The strip anew, with other times, where the clip is an archive of pictures."""
         session = self.store.sessions.open(key)
         session.form.values["frame_rate"] = rate
-        video = session.form.video
-        if video is not None and video.lower().endswith(".zip"):
+        if (video := session.form.video or "").lower().endswith(".zip"):
             yield from self._show_filmstrip(session, video, {})
 
     def _show_filmstrip(
@@ -292,8 +291,8 @@ class FormEvents:
 
         try:
             slot = store.readers.slot(session.visitor, stopped)
-            setting = SETTINGS["frame_rate"]
-            rate = setting.read(session.form.values.get("frame_rate", setting.default))
+            rate = session.form.values.get("frame_rate", FILMSTRIP.frame_rate)
+            rate = SETTINGS["frame_rate"].read(rate)
             clip = read_filmstrip(video, chosen, stopped, slot, store.read_limits, rate)
         except Cancelled:
             return

@@ -94,6 +94,7 @@ WITHOUT_TORCH = {
     "recording.answers",
     "recording.arrays",
     "recording.build",
+    "media.frames",
     "media.kinds",
     "pages",
     "pages.blocks",

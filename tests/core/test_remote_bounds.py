@@ -2,15 +2,16 @@
 
 import gzip
 import json
-import socket
 import threading
 import time
 import tracemalloc
-import zlib
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from bench.hostile_servers import MEMORY_MB, SLACK, markdown, measure
+from bench.hostile_servers import answering as serving
 from macd_studio.core.backbones.remote import bounds
 from macd_studio.core.backbones.remote import client as client_module
 from macd_studio.core.backbones.remote.client import Client
@@ -19,47 +20,19 @@ from macd_studio.core.errors import RemoteError
 from macd_studio.core.options import read_options
 from macd_studio.core.run import pipeline
 from tests.fakes import BoxDetector, clip
+from tests.hostile_servers import DRIPPING, FLOODING, TEXTS, coded
 from tests.vllm_server import FakeVLLM, opened
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-WHOLE_S, LOOK_S = 0.8, 0.1
+WHOLE_S = 0.8
+SAMPLE = ("headers that drip", "early hints without end", "gzip of empty blocks", "nothing")
 
 
 @contextmanager
 def answering(pieces, pause=0.0):
-    """A server that answers every request with these pieces, until it is left."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.settimeout(LOOK_S)
-    over = threading.Event()
-
-    def talk(peer):
-        with peer:
-            try:
-                peer.recv(65536)
-                for piece in pieces():
-                    if over.is_set():
-                        return
-                    peer.sendall(piece)
-                    time.sleep(pause)
-            except OSError:
-                return  # the client has gone
-
-    def serve():
-        while not over.is_set():
-            try:
-                peer, _ = listening.accept()
-            except TimeoutError:
-                continue
-            threading.Thread(target=talk, args=(peer,), daemon=True).start()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield read_address(f"vllm:http://127.0.0.1:{listening.getsockname()[1]}")
-    finally:
-        over.set()
-        thread.join()
-        listening.close()
+    """The address of a server that answers every request with these pieces."""
+    with serving(pieces, pause) as port:
+        yield read_address(f"vllm:http://127.0.0.1:{port}")
 
 
 @contextmanager
@@ -72,36 +45,13 @@ def asking(address, **how):
         client._http.close()
 
 
-def dripping_headers():
-    yield OK
-    while True:
-        yield b"X-A: b\r\n"
-
-
-def informational():
-    while True:
-        yield b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
-
-
-def empty_blocks():
-    yield OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
-    packer = zlib.compressobj(wbits=31)
-    piece = packer.compress(b" ") + packer.flush(zlib.Z_SYNC_FLUSH)
-    while True:
-        yield b"%x\r\n%s\r\n" % (len(piece), piece)
-        piece = packer.flush(zlib.Z_FULL_FLUSH) or b"\0\0\0\xff\xff"
-
-
-def dripping_body():
-    yield OK + b"Content-Length: 1000000\r\n\r\n"
-    while True:
-        yield b" "
-
-
-@pytest.mark.parametrize("pieces", [dripping_headers, informational, empty_blocks, dripping_body])
-def test_an_exchange_ends_whatever_arrives(pieces):
+@pytest.mark.parametrize(
+    "what", [w if w in SAMPLE else pytest.param(w, marks=pytest.mark.long) for w in DRIPPING]
+)
+def test_an_exchange_ends_whatever_arrives(what, monkeypatch):
+    monkeypatch.setattr(client_module, "TRIES", 2)
     began = time.monotonic()
-    with answering(pieces, pause=0.005) as address:
+    with answering(DRIPPING[what], pause=0.005) as address:
         with (
             asking(address, pauses_s=(0.0,), answer_s=WHOLE_S / 2) as client,
             pytest.raises(RemoteError, match=r"did not answer within|broke off"),
@@ -124,14 +74,6 @@ def test_a_flood_ends_by_its_bytes(monkeypatch):
             pytest.raises(RemoteError, match="broke off its answer"),
         ):
             client.get("/version")
-
-
-def coded(body, coding):
-    def pieces():
-        head = OK + b"Content-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (coding, len(body))
-        yield head + body
-
-    return pieces
 
 
 def test_what_a_coding_unpacks_to_is_bounded_before_it_is_unpacked(monkeypatch):
@@ -223,3 +165,22 @@ def test_a_run_says_which_silent_server_it_waits_for_and_ends_on_stop(toyworld, 
     assert any("has sent nothing" in message for message in told), told
     assert event.trace.status.startswith("stopped")
     release.set()
+
+
+def test_the_table_of_hostile_servers_is_of_the_committed_run_and_keeps_the_bounds():
+    root = Path(__file__).parents[2]
+    report = json.loads((root / "bench/results/hostile-servers.json").read_text())
+    rows = report["rows"]
+    assert list(rows) == [*DRIPPING, *FLOODING, *TEXTS]
+    assert len(rows) >= 40
+    assert max(row["seconds"] for row in rows.values()) < SLACK * report["scaled_s"]
+    assert max(row["mb"] for row in rows.values()) < MEMORY_MB
+    assert markdown(rows) in (root / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", [*FLOODING, *TEXTS])
+def test_a_flood_takes_no_more_than_its_bounds(what):
+    row = measure((FLOODING | TEXTS)[what])
+    assert row["mb"] < MEMORY_MB
+    assert row["answer"]
