@@ -292,7 +292,6 @@ class FormEvents:
         try:
             slot = store.readers.slot(session.visitor, stopped)
             rate = session.form.values.get("frame_rate", FILMSTRIP.frame_rate)
-            rate = SETTINGS["frame_rate"].read(rate)
             clip = read_filmstrip(video, chosen, stopped, slot, store.read_limits, rate)
         except Cancelled:
             return

@@ -281,6 +281,7 @@ def _line(name: str, visible: bool = True) -> gr.HTML:
 PAPER = ("steps", "eta", "confidence")
 """Settings whose values in the paper are named."""
 STEPS = {
+    "frame_rate": 1,
     "tracks_fps": 1,
     "tracks_start": 0.1,
     "alpha": 0.1,

@@ -59,6 +59,8 @@ def frames_of(path: Path) -> Frames | None:
         path = path.absolute()
         if path.is_dir():
             names = [file.name for file in islice(path.iterdir(), MOST_NAMES + 1)]
+        elif not path.is_file():
+            return None
         else:
             with path.open("rb") as file:
                 if file.read(4) != b"PK\3\4":

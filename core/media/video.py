@@ -89,7 +89,7 @@ def read_clip(
     """
     options = options or VideoOptions()
     most_mb = options.max_megabytes if limits.megabytes is None else limits.megabytes
-    if pictures := frames_of(Path(path)):
+    if str(path) and (pictures := frames_of(Path(path))):
         pipe = f"{pictures.kind}_pipe", options.frame_rate
         with joined(pictures, most_mb, SMALLER) as file:
             reader = _Reader(file, options, cancelled, limits, opened, pipe=pipe)

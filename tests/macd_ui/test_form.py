@@ -98,7 +98,7 @@ def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monke
     monkeypatch.setattr(store, "read_limits", PUBLIC_SERVER)
     monkeypatch.setattr(
         "macd_studio.macd_ui.handlers.read_filmstrip",
-        lambda *how: limits.append(how[-1]) or read_filmstrip(*how),
+        lambda *how: limits.append(how[4]) or read_filmstrip(*how),
     )
     from macd_studio.macd_ui.clips import read_filmstrip
 

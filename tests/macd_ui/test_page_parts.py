@@ -32,7 +32,7 @@ FIELDS = {
     "low_memory": False, "strengths": "per-object", "gradient": "exact",
     "fusion": "max", "levels": "three", "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
     "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
-    "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0, "max_tokens": 64,
+    "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0, "max_tokens": 64, "frame_rate": 25.0,
 }  # fmt: skip
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"
 

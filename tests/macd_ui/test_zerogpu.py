@@ -39,6 +39,7 @@ FIELDS = {
     "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
     "fusion": "max",
     "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0, "max_tokens": 64,
+    "frame_rate": 25.0,
     "backbone": "toyworld", "detector": "toyworld",
 }  # fmt: skip
 OPTIONS = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(steps=2))
