@@ -56,6 +56,7 @@ def test_a_phone_s_clip_is_answered_on_a_public_page(browser, portrait):
         page = browser.new_page(reduced_motion="reduce")
         page.set_default_timeout(PATIENCE_MS)
         page.goto(url)
+        page.wait_for_selector(".mv-token")
         upload(page, portrait)
         run(page, "Is there a person in the video?")
         page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
