@@ -155,7 +155,7 @@ class ProcessorLM(TokenizerLM):
         try:
             out = dict(ask(**how))
         except TypeError:
-            if about is not None or self._pil_only:
+            if about is not None or self._pil_only or rgb.is_floating_point():
                 raise
             self._pil_only = True
             out = dict(ask(**how | {"images": [self._pictures(rgb)]}))

@@ -5,6 +5,8 @@ Pictures are only copied here, one behind the other; the bounded process decodes
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import tempfile
 import zipfile
@@ -25,6 +27,12 @@ KINDS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".bmp": "bmp", ".webp":
 """FFmpeg's names for pictures, by the ending of a file."""
 _NUMBERED = re.compile(r"(.{0,200}?)([0-9]{1,12})(\.[a-z]{3,4})", re.IGNORECASE)
 _PIECE = 2**20
+MOST_DIRECTORY = 4 * 2**20
+"""Bytes of an archive's directory, which names its files."""
+_END = 2**16 + 22
+"""An archive's end begins within so many of its last bytes."""
+_PACKED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Other ways may take any memory to unpack."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ def frames_of(path: Path) -> Frames | None:
             with path.open("rb") as file:
                 if file.read(4) != b"PK\3\4":
                     return None
+                _check_directory(file, path)
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()[: MOST_NAMES + 1]
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
@@ -96,6 +105,19 @@ def frames_of(path: Path) -> Frames | None:
     return Frames(path, tuple(name for _, name in files), kind, gaps)
 
 
+def _check_directory(file: IO[bytes], path: Path) -> None:
+    """Raises VideoTooLarge for an archive whose directory would take much memory to list."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _END))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    large = b"PK\6\7" in tail[:at]  # of more than 65,535 files, or of more than 4 GB
+    if at >= 0 and (large or int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_DIRECTORY):
+        raise errors.VideoTooLarge(
+            f"{shown(path.name, 100)} holds more than {MOST_NAMES} files", "Give fewer pictures"
+        )
+
+
 @contextmanager
 def joined(frames: Frames, most_mb: float, remedy: str) -> Iterator[Path]:
     """A file of all pictures, one behind the other, as long as it is needed.
@@ -116,13 +138,16 @@ def joined(frames: Frames, most_mb: float, remedy: str) -> Iterator[Path]:
                             remedy,
                         )
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
             raise errors.VideoNotFound(
                 f"{shown(frames.path.name, 100)} cannot be read ({error.strerror})",
                 "Check the files and their rights",
             ) from None
         except (zipfile.BadZipFile, RuntimeError, ValueError, NotImplementedError, EOFError):
             raise errors.NotAVideo(
-                f"{shown(frames.path.name, 100)} is damaged or encrypted", "Pack the pictures again"
+                f"{shown(frames.path.name, 100)} is damaged, encrypted or packed in an unusual way",
+                "Pack the pictures again, by deflate",
             ) from None
         yield target
 
@@ -135,6 +160,8 @@ def _pieces(frames: Frames) -> Iterator[bytes]:
         return
     with zipfile.ZipFile(frames.path) as archive:
         for name in frames.names:
+            if archive.getinfo(name).compress_type not in _PACKED:
+                raise NotImplementedError
             with archive.open(name) as member:
                 yield from _read(member)
 

@@ -1,6 +1,7 @@
 """Folders and archives of numbered pictures, read as clips of a stated rate."""
 
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -119,5 +120,27 @@ def test_a_damaged_or_encrypted_archive_is_refused(tmp_path):
             content[at + (6 if mark == b"PK\3\4" else 8)] |= 1
             at = content.find(mark, at + 4)
     path.write_bytes(content)
-    with pytest.raises(errors.NotAVideo, match="damaged or encrypted"):
+    with pytest.raises(errors.NotAVideo, match="damaged, encrypted"):
         read_clip(path, TEN)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_packed_otherwise_is_refused(kind, tmp_path):
+    path = tmp_path / "frames.zip"
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for i in range(3):
+            archive.writestr(f"{i}.png", coded(i))
+    with pytest.raises(errors.NotAVideo, match="unusual way"):
+        read_clip(path, TEN)
+
+
+@pytest.mark.parametrize("count", [60_000, 70_000])
+def test_a_long_directory_is_refused_before_it_is_listed(count, tmp_path):
+    """Of an archive whose names alone would take much memory; with and without ZIP64."""
+    path = packed(tmp_path, {f"{'a' * 40}{i:05d}.png": b"" for i in range(count)})
+    tracemalloc.start()
+    with pytest.raises(errors.VideoTooLarge, match="more than 20000 files"):
+        read_clip(path, TEN)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
