@@ -51,7 +51,7 @@ from macd_studio.core.run.order import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.run.state import Event, RunState, heard_of, loaded_beside
+from macd_studio.core.run.state import Event, RunState, loaded_beside, with_waiting_told
 from macd_studio.core.system.cache import StageCache
 from macd_studio.core.system.library_notes import collecting, collecting_from
 from macd_studio.core.text.phrases import unfound
@@ -128,7 +128,7 @@ def run(
         context.between_reads = partial(state.raise_if_cancelled, "ascent")
         events = _answer(state, context, cache, objects, compared, answers)
         if model.info.server:
-            events = heard_of(state, events, Event("load", 1.0, model.info.name))
+            events = with_waiting_told(state, events, Event("load", 1.0, model.info.name))
         yield from events
     except Cancelled:
         state.end_early()

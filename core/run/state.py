@@ -101,7 +101,7 @@ def loaded_beside(
     return loaded.result()
 
 
-def heard_of(
+def with_waiting_told(
     run: RunState, events: Generator[Event, None, None], first: Event
 ) -> Generator[Event, None, None]:
     """The events of a model that may be waited for long, and what it says meanwhile.

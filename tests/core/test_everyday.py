@@ -212,7 +212,7 @@ def test_frames_that_are_seen_in_pieces_have_the_same_gradient(lm, clip, monkeyp
     monkeypatch.setattr(everyday, "TOGETHER", 3)
     apart = slope()
     assert float(together.norm()) > 0
-    assert float((apart - together).norm() / together.norm()) < 1e-2
+    assert float((apart - together).norm() / together.norm()) < 2e-3  # convolutions round otherwise
 
 
 @pytest.mark.parametrize(("name", "kind", "told"), [

@@ -1,5 +1,6 @@
 """The form: a filmstrip, frames that are chosen, models that follow the clip, random draws."""
 
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from macd_studio.macd_ui.sentences import with_time
 from macd_studio.macd_ui.session_view import joined
 from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
 from macd_studio.toyworld.clips import TITLE, write_frames
+from tests.core.test_frames_of_clips import coded
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
 
@@ -91,6 +93,19 @@ def test_an_example_has_its_own_objects(store, make_video, tmp_path):
     session.form.values["tracks"] = "cups.json"
     assert handlers.form.choose(0, "me")["tracks"] is None
     assert not session.form.values.get("tracks")
+
+
+def test_the_strip_of_an_archive_of_pictures_follows_their_rate(handlers, tmp_path):
+    path = tmp_path / "frames.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(50):
+            archive.writestr(f"{i:03d}.png", coded(i))
+    *_, shown = handlers.form.upload(str(path), None, "me")
+    assert shown["strip"]["duration"] == pytest.approx(2.0)
+    *_, shown = handlers.form.set_rate(10, "me")
+    assert shown["strip"]["duration"] == pytest.approx(5.0)
+    *_, shown = handlers.form.set_rate(None, "me")
+    assert shown["strip"] == {}
 
 
 def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monkeypatch):
