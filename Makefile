@@ -130,6 +130,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_types.py
+	$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m bench $(ARGS)

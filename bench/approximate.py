@@ -14,9 +14,9 @@ import numpy as np
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import SEEN, Counterfactual, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.statistics.intervals import share_interval
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, sample

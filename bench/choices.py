@@ -22,9 +22,9 @@ from bench.server import chromium
 from bench.trace import QUESTION, still
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Clip, Trace
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.choices import BATCH
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.toyworld.clips import drawn_clip

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from macd_studio.core.run.cost import LivingTensors
+from macd_studio.core.system.cost import LivingTensors
 
 
 def flops(call: Callable[[], object]) -> int:

@@ -16,7 +16,7 @@ import torch
 from bench.counted import peak_bytes
 from bench.large import WHOLE, Depth, build, case
 from bench.trace import read
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.views.context import MethodContext
 
 TOKENS = 32
 

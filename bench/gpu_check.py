@@ -48,9 +48,9 @@ from macd_studio.core.macd import weighted
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.second_view import masked_view
 from macd_studio.core.types import AscentStep
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import masked_view
 from macd_studio.core.whatif.occlusion import measure
 
 Float64 = NDArray[np.float64]

@@ -15,11 +15,11 @@ import numpy as np
 
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.methods import METHODS
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer, Trace
+from macd_studio.core.views.context import MethodContext
 
 ALLOWED = {"float32": 1e-3, "bfloat16": 0.3}
 """Largest norm of a difference of gradients over the norm, of the last step."""

@@ -20,9 +20,9 @@ from bench.trace import read
 from macd_studio.core.backbones import BackboneInfo, LocalLM
 from macd_studio.core.backbones.qwen import Qwen25VL
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST, SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
 
 SIDE, FRAMES, TOKENS = 280, 8, 32
 QUESTION = "What is in the video?"

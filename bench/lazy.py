@@ -32,10 +32,10 @@ from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import Linear
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import decoding_views, run_method
 from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import Answer, Clip, TokenStep, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import item_seed, open_tokens

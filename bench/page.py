@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from bench.clips import CUP, cut
 from bench.server import ROOT, chromium, serving
 from bench.space_pages import open_form
-from macd_studio.core.door import evidence
+from macd_studio.core.api import evidence
 from macd_studio.core.traces.bundle import load as load_trace
 from macd_studio.core.traces.bundle import save
 from macd_studio.viewer import JS, bundle

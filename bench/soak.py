@@ -129,7 +129,7 @@ class Material:
 
 def track_files(traces: Sequence[Path], folder: Path) -> Material:
     """The objects of each trace as a file, and files that are to be refused, made here."""
-    from macd_studio.core.objects.export import exported
+    from macd_studio.core.report.export import exported
     from macd_studio.core.traces.bundle import load
 
     tracks = [folder / f"{path.stem}.json" for path in traces]

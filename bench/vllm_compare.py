@@ -19,12 +19,12 @@ from macd_studio.core.decoding.certificate import Errors, certify, errors_of
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer, Clip, ModelFrames, Track
 from macd_studio.core.view_records import MaskedView
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.statistics.stats import clustered_share
 

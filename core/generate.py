@@ -95,7 +95,7 @@ def decoder(
     ) -> Any:
         import torch
 
-        from macd_studio.core.door import run_video
+        from macd_studio.core.api import run_video
 
         config, prompt = generation_config, input_ids.shape[1]
         decode, beams = chosen.decode, 1

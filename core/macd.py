@@ -1,6 +1,6 @@
-"""MACD, from soft masks to the answer: what the paper numbers, in its order. This is what runs.
+"""MACD as the paper numbers it, in its order: equations 3 to 9. This is what runs.
 
-    masks → ascent → levels → counterfactual → the loop over both views
+    masks → ascent → levels → counterfactual → how the two views of a token are weighed
 
 V: the T sampled frames. m_k: mask of object k; r_k: its strength, and r_f that of frame group f.
 V_d(r): the counterfactual, V behind the masks. q: the question's tokens. y: the answer's.
@@ -8,15 +8,15 @@ Equation 1 is plain decoding, p(y|V, q) = Π p(y_n|V, q, y_<n). Equation 2 contr
 view, log p(t|V) − λ·log p(t|V_ref); equation 8 takes its place. Equations 3 to 9 follow here.
 docs/methods.md says which choices the paper leaves open and how they are made here.
 
-Nothing here measures, keeps or reports anything: `core.run.context` keeps results for those who
+Nothing here measures, keeps or reports anything: `core.views.context` keeps results for those who
 share them, and `core.run.order` measures them and passes them on as events. Masks are drawn by
-`core.masking`, views are read by a `Reader` and decoded together by `core.decoding`.
+`core.masking`, views are read by a `Reader`; `core.decoding.loop` decodes them together.
 Importing this module imports no torch: a saved trace is scored without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -24,16 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.options import AscentOptions, ContrastOptions, MaskOptions
-from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.types import AscentStep, Counterfactual, StepWeights, TokenStep
+from macd_studio.core.types import AscentStep, Counterfactual, StepWeights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from macd_studio.core.backbones.base import Encoded, Handle
     from macd_studio.core.backbones.local import LocalLM
-    from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
-    from macd_studio.core.rules import ScoreRule
 
 Logits = NDArray[Any]
 Float64Array = NDArray[np.float64]
@@ -296,7 +293,7 @@ def no_masks() -> Counterfactual:
     return Counterfactual(none, none, none, none, none, none)
 
 
-# The loop over both views
+# Both views of a token → its scores
 
 
 def contrast_weights(
@@ -377,72 +374,3 @@ def weighted(
     for token, amount in weights.bias:
         scores[token if tokens is None else tokens == token] += amount
     return np.where(above(base, weights.floor), scores, -np.inf)
-
-
-def score_token(
-    rule: ScoreRule,
-    base: Logits,
-    others: Sequence[Logits],
-    index: int,
-    repeats: Repeats | None = None,
-    tokens: NDArray[np.int64] | None = None,
-) -> tuple[StepWeights, Float64Array]:
-    """How the rule weighs the views of a token, and the scores (V,) to choose it by.
-
-    rule: equation 8 is the rule "linear". others: empty where `rule.decides` the token by the video
-    alone. repeats: the model's repetition penalty, taken after the contrast. tokens: see
-    `weighted`. Raises TypeError for a rule that does not give each second view a weight.
-    """
-    if not others and rule.decides(base):
-        weights = StepWeights(floor=rule.floor(base))
-        return weights, penalised(weighted(base, (), weights), repeats)
-    weights = rule.weigh(base, others, index)
-    if not rule.takes(len(weights.others)):
-        raise TypeError(
-            f"the rule {rule.name} is over {rule.views_taken()}, and gave"
-            f" {len(weights.others)} weights"
-        )
-    return weights, penalised(weighted(base, others, weights, tokens), repeats)
-
-
-@dataclass(frozen=True, eq=False)
-class Decoded:
-    """A token of one hypothesis. row: the hypothesis, as they were numbered at the start."""
-
-    row: int
-    step: TokenStep
-
-
-def decode_views(
-    views: DecodedViews,
-    rule: ScoreRule,
-    choose: Callable[[int, Scored], int | None],
-    indices: Iterable[int],
-    keep: int,
-) -> Iterator[Decoded | ViewsNeeded]:
-    """The loop: one token of each hypothesis after the other, the same to all of its views.
-
-    It continues where the views stand. A hypothesis leaves the batch with its end token.
-    choose: the next token of the hypothesis with that number, for the greedy search that with the
-    largest score; None ends it. indices: of the tokens, which also say how many there are at most.
-    keep: how many candidates of each view a step holds at least. `ViewsNeeded` comes where a token
-    needs second views that were not handed over yet; the loop continues with them.
-    Raises NumericalError at a logit that is not finite, naming the token.
-    """
-    rows = list(range(views.rows))
-    for index in indices:
-        scored = yield from views.when_scored(index, rule)
-        fed: dict[int, int] = {}
-        for at, (row, one) in enumerate(zip(rows, scored, strict=True)):
-            token = choose(row, one)
-            if token is None:
-                continue
-            yield Decoded(row, views.record(one, index, token, rule, keep, at))
-            if token not in views.lm.end_tokens:
-                fed[at] = token
-        if not fed:
-            return
-        if len(fed) < len(rows):
-            views.select(list(fed))
-            rows = [rows[at] for at in fed]
-        views.step(list(fed.values()))

@@ -16,7 +16,7 @@ from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
 from macd_studio.core.validation import shown
 from macd_studio.core.view_records import NoisedView, View
-from macd_studio.core.views import (
+from macd_studio.core.views.table import (
     OF_A_PARTNER,
     OF_THE_CLIP,
     RANDOM_PLACES,
@@ -26,9 +26,9 @@ from macd_studio.core.views import (
 )
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.context import MethodContext
-    from macd_studio.core.second_view import SecondView
     from macd_studio.core.types import Answer, Trace
+    from macd_studio.core.views.context import MethodContext
+    from macd_studio.core.views.second_view import SecondView
 
 
 VIEW_MARK = "/"
@@ -37,7 +37,7 @@ VIEW_MARK = "/"
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder. view, rule: names in core.views and core.rules; fixed: an answer of its own.
+    """A decoder. view, rule: names in core.views.table and core.rules; fixed: an answer of its own.
 
     view: several, for a rule that takes several, with a "/" between them. title: for tables, its
     rule's where it has none of its own.

@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor, passes_alone
+from macd_studio.core.macd import (
+    Float64Array,
+    LinearContrast,
+    Logits,
+    cut_floor,
+    passes_alone,
+    weighted,
+)
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.repeats import Repeats, before_penalty, penalised
 from macd_studio.core.rows import log_partition
@@ -433,3 +441,29 @@ def find_rule(name: str) -> type[ScoreRule]:
     if name not in RULES:
         raise OptionError(f"there is no rule {name!r}", f"Choose one of {', '.join(sorted(RULES))}")
     return RULES[name]
+
+
+def score_token(
+    rule: ScoreRule,
+    base: Logits,
+    others: Sequence[Logits],
+    index: int,
+    repeats: Repeats | None = None,
+    tokens: NDArray[np.int64] | None = None,
+) -> tuple[StepWeights, Float64Array]:
+    """How the rule weighs the views of a token, and the scores (V,) to choose it by.
+
+    rule: equation 8 is the rule "linear". others: empty where `rule.decides` the token by the video
+    alone. repeats: the model's repetition penalty, taken after the contrast. tokens: see
+    `weighted`. Raises TypeError for a rule that does not give each second view a weight.
+    """
+    if not others and rule.decides(base):
+        weights = StepWeights(floor=rule.floor(base))
+        return weights, penalised(weighted(base, (), weights), repeats)
+    weights = rule.weigh(base, others, index)
+    if not rule.takes(len(weights.others)):
+        raise TypeError(
+            f"the rule {rule.name} is over {rule.views_taken()}, and gave"
+            f" {len(weights.others)} weights"
+        )
+    return weights, penalised(weighted(base, others, weights, tokens), repeats)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from macd_studio.core.door import choices, compare, enough, evidence, trace
+    from macd_studio.core.api import choices, compare, enough, evidence, trace
     from macd_studio.core.errors import MacdError
     from macd_studio.core.generate import decoder, wrap
-    from macd_studio.core.objects.export import export_tracks
     from macd_studio.core.options import RunOptions
     from macd_studio.core.recording import record
+    from macd_studio.core.report.export import export_tracks
     from macd_studio.core.traces.bundle import load, save
     from macd_studio.core.types import Trace
 
@@ -55,16 +55,16 @@ _PLACES = {
     "MacdError": "errors",
     "RunOptions": "options",
     "Trace": "types",
-    "choices": "door",
-    "compare": "door",
+    "choices": "api",
+    "compare": "api",
     "decoder": "generate",
-    "enough": "door",
-    "evidence": "door",
-    "export_tracks": "objects.export",
+    "enough": "api",
+    "evidence": "api",
+    "export_tracks": "report.export",
     "load": "traces.bundle",
     "record": "recording",
     "save": "traces.bundle",
-    "trace": "door",
+    "trace": "api",
     "wrap": "generate",
 }
 """Name → the module of `core` that defines it."""

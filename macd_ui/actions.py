@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.evidence.kinds import (
     KINDS,
     LENS,
@@ -23,10 +22,11 @@ from macd_studio.core.evidence.options import (
     read_enough_options,
     read_evidence_options,
 )
-from macd_studio.core.evidence.records import RANDOM_MASKS, VIEWS
+from macd_studio.core.measurements import RANDOM_MASKS, VIEWS
 from macd_studio.core.records import Edit
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
+from macd_studio.core.whatif.verdict import views_of_map
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:

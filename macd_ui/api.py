@@ -21,10 +21,10 @@ from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import Cancelled, TraceError, VideoNotFound
 from macd_studio.core.options import ContrastOptions, RunOptions, options_from
 from macd_studio.core.repeats import penalised
+from macd_studio.core.report.summary import as_json
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import read_beside

@@ -33,8 +33,8 @@ from typing import Any
 from macd_studio.commands import parser as command_line
 from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.masking.controls import Hidden, random_place
+from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import LOST, Trace, Track

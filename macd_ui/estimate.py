@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macd_studio.core.evidence.records import RANDOM_MASKS
+from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.core.types import Clip, Trace
 

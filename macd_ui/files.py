@@ -18,9 +18,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
-from macd_studio.core.objects.export import What, exported
-from macd_studio.core.objects.exporting import export_beside
 from macd_studio.core.objects.formats import WRITERS
+from macd_studio.core.report.export import What, export_beside, exported
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.queues import QueueFull

@@ -21,13 +21,13 @@ import gradio as gr
 from macd_studio.core.embedded import SHIPPED
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
-from macd_studio.core.evidence.report import enough_as_json
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import options_from
+from macd_studio.core.report.evidence import enough_as_json
+from macd_studio.core.report.summary import as_json
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.traces.bundle import load, pack, unpack
-from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
 from macd_studio.macd_ui.api import rescored, run_call

@@ -56,7 +56,7 @@ def ask_several(runs: Runs, values: Mapping[str, Any], text: Any, key: str) -> I
         yield runs.view.show_error(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
-        from macd_studio.core.system.cache import StageCache
+        from macd_studio.core.run.cache import StageCache
 
         session.cache = session.cache or StageCache()
         session.cache.keep_prefill = True

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.embedded import AUTO, DRAWN
 from macd_studio.core.errors import OptionError, SeveralVideos, TracksError, VideoNotFound
-from macd_studio.core.evidence.records import RANDOM_MASKS
+from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.placing import FoundTracks
@@ -339,7 +339,7 @@ class Runs:
 
         beside: the run's own clip, for its partner: the one whose frames stay in memory with it.
         """
-        from macd_studio.core.system.cache import StageCache
+        from macd_studio.core.run.cache import StageCache
 
         session.cache = session.cache or StageCache()
         key = ("clip", path, file_stamp(path), options)

@@ -21,7 +21,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.traces import StoredTrace
 
 if TYPE_CHECKING:
-    from macd_studio.core.system.cache import StageCache
+    from macd_studio.core.run.cache import StageCache
     from macd_studio.core.whatif.workbench import Workbench
 
 IDLE_S = 12 * 3600.0

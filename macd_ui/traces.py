@@ -27,7 +27,7 @@ from macd_studio.macd_ui.forms import request_of_trace
 from macd_studio.viewer import identity
 
 if TYPE_CHECKING:
-    from macd_studio.core.system.cache import StageCache
+    from macd_studio.core.run.cache import StageCache
     from macd_studio.core.whatif.workbench import Workbench
 
 GONE = (

@@ -35,8 +35,8 @@ except ImportError:  # everywhere but in a Space
     spaces = None
 
 if TYPE_CHECKING:
+    from macd_studio.core.run.cache import StageCache
     from macd_studio.core.run.state import Event
-    from macd_studio.core.system.cache import StageCache
     from macd_studio.macd_ui.models import Models
     from macd_studio.macd_ui.store import Store
 

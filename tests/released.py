@@ -15,9 +15,9 @@ from pathlib import Path
 
 import macd_studio as macd
 from macd_studio.core.backbones import load_backbone
+from macd_studio.core.report.summary import as_json
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import save
-from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench

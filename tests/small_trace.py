@@ -7,7 +7,8 @@ import zipfile
 
 import numpy as np
 
-from macd_studio.core.evidence.records import (
+from macd_studio.core.cli.reproduce import command, snippet
+from macd_studio.core.measurements import (
     Agreement,
     ControlOutcome,
     ControlReport,
@@ -24,9 +25,9 @@ from macd_studio.core.evidence.records import (
     Smallest,
     Target,
 )
+from macd_studio.core.objects.edits import sound_edit
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import as_json, as_table, as_text
+from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.types import (
     Answer,
     AscentStep,
@@ -40,7 +41,6 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView, PrunedTokensView
-from macd_studio.core.whatif.edits import sound_edit
 from macd_studio.viewer.payload import payload
 
 EDITS = [

@@ -30,7 +30,7 @@ from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
-from macd_studio.core.views import hidden_by
+from macd_studio.core.views.table import hidden_by
 from macd_studio.core.whatif.controls import count_same
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.parts import ROOT

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from macd_studio.core.evidence.choices import ChoiceMap, rank, views_of_map
+from macd_studio.core.measurements import ChoiceMap, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.marks import marks_of
-from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence
+from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence, views_of_map
 
 
 def choices_payload(trace: Trace) -> dict[str, Any] | None:

@@ -7,9 +7,9 @@ from typing import Any
 from macd_studio.core.decoding.contrast import LARGEST_ALPHA
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.objects.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
-from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from macd_studio.viewer.glossary import terms
 
 STAGE_NAMES = {

@@ -15,10 +15,15 @@ from typing import Any
 
 from macd_studio.commands import need_checkout
 from macd_studio.core import description as of
-from macd_studio.core.evidence.choices import ChoiceMap, Subset
-from macd_studio.core.evidence.records import ControlOutcome, ControlReport, OcclusionReport
+from macd_studio.core.measurements import (
+    ChoiceMap,
+    ControlOutcome,
+    ControlReport,
+    OcclusionReport,
+    Subset,
+)
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord, RecordOf
-from macd_studio.core.traces.summary import TOKEN_OTHERWISE
+from macd_studio.core.report.summary import TOKEN_OTHERWISE
 from macd_studio.core.types import Answer, TokenStep, Trace, Track
 from macd_studio.core.validation import (
     HELP,

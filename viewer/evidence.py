@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.description import as_row
-from macd_studio.core.evidence.records import RANDOM_ORDER, Curves, Evidence, EvidenceMap
-from macd_studio.core.evidence.report import extent
+from macd_studio.core.measurements import RANDOM_ORDER, Curves, Evidence, EvidenceMap
+from macd_studio.core.report.evidence import extent
 from macd_studio.core.types import Trace
 
 STEPS = 32767

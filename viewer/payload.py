@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.decoding.certificate import errors_in, least_beta
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.embedded import DRAWN, EMBEDDED, EVERYDAY
@@ -26,11 +27,10 @@ from macd_studio.core.objects.registry import named
 from macd_studio.core.objects.truth import OUTSIDE, is_right
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
+from macd_studio.core.report.summary import device_of, memory_of, weights_of
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import device_of, memory_of, weights_of
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import stated_constant
 from macd_studio.core.whatif.edits import levels_by_hand

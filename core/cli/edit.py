@@ -8,17 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from macd_studio.core.cli.flags import (
-    add_edit_flags,
-    add_model,
-    add_target,
-    read_edit_flag,
-    tell,
-    weights_of,
-)
-from macd_studio.core.door import check_backbone, check_device
+from macd_studio.core.api import check_backbone, check_device
+from macd_studio.core.cli.flags import add_edit_flags, add_model, add_target, tell, weights_of
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import contrast_of
+from macd_studio.core.objects.edits import read_edit_flag
 from macd_studio.core.objects.registry import check_segmenter
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.whatif.edits import check_changeable, read_edits

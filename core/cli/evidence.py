@@ -10,7 +10,7 @@ from macd_studio.core.backbones.weights_options import WeightsOptions
 from macd_studio.core.cli.class_flags import ClassFlags
 from macd_studio.core.cli.flags import add_model, add_target, print_json, tell
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.evidence.report import as_json, as_text, enough_as_json, enough_as_text
+from macd_studio.core.report.evidence import as_json, as_text, enough_as_json, enough_as_text
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace

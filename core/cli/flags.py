@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from macd_studio import __version__
 from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOptions
-from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.edits import FORMS
 from macd_studio.core.objects.registry import COLOURS, listed
 from macd_studio.core.options import (
     OWN_CONTRAST,
@@ -29,9 +29,8 @@ from macd_studio.core.options import (
     RunOptions,
     options_from,
 )
-from macd_studio.core.records import Edit
 from macd_studio.core.text.words import visible_json
-from macd_studio.core.validation import Part, help_of, rule_of, shown
+from macd_studio.core.validation import Part, help_of, rule_of
 
 
 @dataclass(frozen=True)
@@ -273,28 +272,6 @@ def _pair(name: str, text: str) -> Iterator[str]:
         yield from (name, text)
 
 
-FORMS = {
-    "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
-    "--frames": ("GROUP=LEVEL", "the same for a frame group, counted from 0 as in `groups`"),
-    "--drop": ("ID", "takes an object out"),
-    "--point": (
-        "FRAME,X,Y[,NAME]",
-        "adds the object at a point, followed through the clip: frames are counted from 0, X and Y"
-        " are shares of the picture",
-    ),
-    "--edit": ("JSON", "one change as the trace stores it: brush, add, merge, label, point"),
-}
-"""How each change is written, and what it does."""
-
-_EXAMPLES = {
-    "--level": "2=0.5",
-    "--frames": "0=1",
-    "--drop": "2",
-    "--point": "3,0.5,0.4,kite",
-    "--edit": '\'{"kind": "label", "track": 1, "label": "dog"}\'',
-}
-
-
 def add_edit_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags; the parsed `edits` are pairs of flag and text in the order they came in.
 
@@ -321,43 +298,6 @@ def add_edit_flags(parser: argparse.ArgumentParser) -> None:
 
 def _flag_and_text(flag: str, text: str) -> tuple[str, str]:
     return flag, text
-
-
-def read_edit_flag(flag: str, text: str) -> Any:
-    """Plain values for `core.whatif.edits.read_edit`. Raises OptionError for malformed text.
-
-    >>> read_edit_flag("--level", "2=0.5")
-    {'kind': 'level', 'track': 2, 'level': 0.5}
-    """
-    try:
-        if flag == "--edit":
-            return json.loads(text)
-        if flag == "--drop":
-            return {"kind": "drop", "track": int(text)}
-        if flag == "--point":
-            place, (x, y, *label) = text.partition(",")[0], text.split(",", 3)[1:]
-            point = {"kind": "point", "frame": int(place), "points": [[float(x), float(y)]]}
-            return point | ({"label": label[0].strip()} if label else {})
-        name, _, level = text.partition("=")
-        return {"kind": flag.lstrip("-"), "track": int(name), "level": float(level)}
-    except (ValueError, RecursionError):
-        raise OptionError(
-            f"{flag} {shown(text)} is not of the form {FORMS[flag][0]}",
-            f"Write, say, {flag} {_EXAMPLES[flag]}",
-        ) from None
-
-
-def edit_words(edit: Edit) -> tuple[str, str]:
-    """The flag that makes a change, and its text.
-
-    >>> edit_words(Edit("frames", track=0, level=1.0))
-    ('--frames', '0=1.0')
-    """
-    if edit.kind in ("level", "frames"):
-        return f"--{edit.kind}", f"{edit.track}={edit.level}"
-    if edit.kind == "drop":
-        return "--drop", str(edit.track)
-    return "--edit", json.dumps(edit.as_dict(), ensure_ascii=False)
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

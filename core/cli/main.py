@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
+from macd_studio.core.api import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.cli import choices, evidence, render, server, tracks
 from macd_studio.core.cli.edit import EDIT, add_edit, edited
 from macd_studio.core.cli.flags import (
@@ -32,20 +33,19 @@ from macd_studio.core.cli.flags import (
     weights_of,
 )
 from macd_studio.core.cli.saved import backbone_of, check_out
-from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.embedded import AUTO, EMBEDDED
 from macd_studio.core.errors import MacdError
 from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS
-from macd_studio.core.objects.export import What, export_tracks
 from macd_studio.core.objects.formats import FORMATS, WRITERS
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import PlanOptions
+from macd_studio.core.report.export import What, export_tracks
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.views import VIEWS
+from macd_studio.core.views.table import VIEWS
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.verdict import verdict_of
 
@@ -356,7 +356,7 @@ def _show(args: argparse.Namespace) -> Trace:
 
 
 def _print(trace: Trace, args: argparse.Namespace) -> None:
-    from macd_studio.core.traces import summary
+    from macd_studio.core.report import summary
 
     if args.json:
         print_json(summary.as_json(trace))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.cli.flags import tell
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import VIEWS
+from macd_studio.core.measurements import VIEWS
 from macd_studio.core.options import RunOptions, VideoOptions, options_from
 from macd_studio.core.traces.bundle import check_target
 

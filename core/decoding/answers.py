@@ -12,10 +12,10 @@ import numpy as np
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.batch import SecondViews, ViewBatch, open_views
+from macd_studio.core.decoding.loop import Decoded, decode_views
 from macd_studio.core.decoding.search import beam, sampled, vote
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
-from macd_studio.core.macd import Decoded, decode_views
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised

@@ -1,4 +1,4 @@
-"""Beam search and self-consistency over the views that the loop of `core.macd` decodes, too."""
+"""Beam search and self-consistency, over the views that `core.decoding.loop` decodes, too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from macd_studio.core.decoding.contrast import nucleus
+from macd_studio.core.decoding.loop import Decoded, decode_views
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
-from macd_studio.core.macd import Decoded, decode_views
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rows import log_partition

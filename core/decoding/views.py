@@ -1,4 +1,4 @@
-"""What the loop of `core.macd` sees: views that are decoded together, whoever holds the model."""
+"""Views that are decoded together, whoever holds the model: what `core.decoding.loop` sees."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.steps import make_token_step
 from macd_studio.core.errors import NotApplicable
-from macd_studio.core.macd import Float64Array, score_token
+from macd_studio.core.macd import Float64Array
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rows import Row
-from macd_studio.core.rules import ScoreRule
+from macd_studio.core.rules import ScoreRule, score_token
 from macd_studio.core.types import StepWeights, TokenStep
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def score_rows(
     repeats: Repeats | None,
     penalise: bool = True,
 ) -> Scored:
-    """One hypothesis scored; others: over the tokens of `base`. See `core.macd.score_token`."""
+    """One hypothesis scored; others: over the tokens of `base`. See `core.rules.score_token`."""
     values, lowered = [z.values for z in others], repeats if penalise else None
     weights, scores = score_token(rule, base.values, values, index, lowered, base.ids)
     return Scored(base, tuple(others), weights, scores, repeats)

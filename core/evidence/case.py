@@ -17,10 +17,10 @@ from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.errors import HALF_OR_DAMAGED, Cancelled, NumericalError
 from macd_studio.core.evidence.maps import grid_of, mean_to
 from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.records import Target
 from macd_studio.core.macd import MaskCompositor
 from macd_studio.core.masking.masks import soft_boxes
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.measurements import Target
+from macd_studio.core.views.context import MethodContext
 
 TRACE_OF_MASK, ENOUGH = 0.02, 0.25
 """Share of a cell that a mask must cover to count, and of a vision token's area to hold it."""

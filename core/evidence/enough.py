@@ -26,7 +26,9 @@ from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.kinds import batch_size
 from macd_studio.core.evidence.options import Box, EnoughOptions
-from macd_studio.core.evidence.records import (
+from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
+from macd_studio.core.masking.masks import soft_boxes
+from macd_studio.core.measurements import (
     BACKGROUND,
     MAX_ASKED,
     MAX_ENOUGH,
@@ -37,14 +39,12 @@ from macd_studio.core.evidence.records import (
     Smallest,
     Target,
 )
-from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
-from macd_studio.core.masking.masks import soft_boxes
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.state import Event
 from macd_studio.core.types import Trace, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
 
 VISIBLE = 0.02

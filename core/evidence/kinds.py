@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.maps import mean_to, sum_to
-from macd_studio.core.evidence.records import VIEWS
 from macd_studio.core.evidence.search import EXHAUSTED
+from macd_studio.core.measurements import VIEWS
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,7 +21,7 @@ from macd_studio.core.backbones.host import to_float, to_host
 from macd_studio.core.backbones.local import DecodeState, Watch
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.records import KnockOut, Lens
+from macd_studio.core.measurements import KnockOut, Lens
 from macd_studio.core.repeats import penalised, repeats_of
 from macd_studio.core.rows import Row
 

@@ -22,7 +22,7 @@ from macd_studio.core.evidence.kinds import Measured, find_kind
 from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
 from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
 from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
-from macd_studio.core.evidence.records import (
+from macd_studio.core.measurements import (
     MAX_CURVES,
     MAX_EVIDENCE,
     MAX_KNOCK_OUTS,

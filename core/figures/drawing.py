@@ -15,8 +15,8 @@ import supervision as sv
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import EvidenceMap
-from macd_studio.core.evidence.report import extent
+from macd_studio.core.measurements import EvidenceMap
+from macd_studio.core.report.evidence import extent
 from macd_studio.core.types import LOST, Floats, Pixels, Trace
 
 SIDE = 640
@@ -82,7 +82,7 @@ def drawn_frames(trace: Trace, shots: Shots, evidence: EvidenceMap | None) -> It
 def blend_heat(picture: Pixels, values: Floats, strongest: float, corners: list[float]) -> Pixels:
     """A map (R, C) over a picture (H, W, 3): the stronger, the more opaque and the brighter.
 
-    corners: of the map in shares of the picture, see `core.evidence.report.extent`. Viridis, which
+    corners: of the map in shares of the picture, see `core.report.evidence.extent`. Viridis, which
     reads the same in greys.
     """
     height, width = picture.shape[:2]

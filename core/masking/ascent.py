@@ -18,13 +18,7 @@ from macd_studio.core.backbones.base import Encoded, Handle, Reader
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError, OptionError
-from macd_studio.core.macd import (
-    MaskCompositor,
-    gradient_ascent,
-    gradient_at,
-    loss_of,
-    query_loss,
-)
+from macd_studio.core.macd import MaskCompositor, gradient_ascent, gradient_at, loss_of, query_loss
 from macd_studio.core.masking.difference import Losses, difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, Objective
 from macd_studio.core.types import AscentStep

@@ -32,11 +32,11 @@ from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
 from macd_studio.core.planning.dry_run import dry_run, tensors_in
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.cost import AliveBytes
 from macd_studio.core.run.order import decoding_views
-from macd_studio.core.second_view import masked_view
+from macd_studio.core.system.cost import AliveBytes
 from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import masked_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8

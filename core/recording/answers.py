@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.description import TEXT
 from macd_studio.core.errors import NumericalError, OptionError
-from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, RunOptions
 from macd_studio.core.recording.arrays import (
     ShownRecord,
@@ -23,7 +22,7 @@ from macd_studio.core.recording.arrays import (
     require,
 )
 from macd_studio.core.rows import Row
-from macd_studio.core.rules import ScoreRule, Setting, find_rule
+from macd_studio.core.rules import ScoreRule, Setting, find_rule, score_token
 from macd_studio.core.text.words import count
 from macd_studio.core.types import Answer, Pixels, ShownView
 from macd_studio.core.validation import Number, Part, rules_of

@@ -1,1 +1,1 @@
-"""One run: its order, its context, what it costs, and the events of the whole."""
+"""One run: its order, and the events of the whole."""

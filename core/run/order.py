@@ -1,6 +1,6 @@
 """Runs methods: from the prefilled video to answers, as events, with what each took.
 
-MACD itself is `core.macd`; here its steps are taken with what `core.run.context` keeps, measured,
+MACD itself is `core.macd`; here its steps are taken with what `core.views.context` keeps, measured,
 and passed on. The pipeline, changes by hand, comparisons and evaluations all take this path.
 """
 
@@ -23,10 +23,10 @@ from macd_studio.core.macd import finalize_ascent, no_masks
 from macd_studio.core.methods import METHODS, Method
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.rules import ScoreRule
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.cost import Cost
-from macd_studio.core.second_view import SecondView, masked_view
+from macd_studio.core.system.cost import Cost
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Pixels, ShownView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import SecondView, masked_view
 
 
 @dataclass(frozen=True, eq=False)

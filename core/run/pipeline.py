@@ -16,7 +16,6 @@ import torch
 from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.decoding.answers import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory, RemoteError
-from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
@@ -26,8 +25,7 @@ from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, 
 from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.records import CAPABILITIES
-from macd_studio.core.run.context import MethodContext, Partner
-from macd_studio.core.run.cost import Meter
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.run.notes import (
     APPROXIMATE,
     NO_ANSWER,
@@ -52,7 +50,7 @@ from macd_studio.core.run.order import (
     method_events,
 )
 from macd_studio.core.run.state import Event, RunState, loaded_beside, with_waiting_told
-from macd_studio.core.system.cache import StageCache
+from macd_studio.core.system.cost import Meter
 from macd_studio.core.system.library_notes import collecting, collecting_from
 from macd_studio.core.text.phrases import unfound
 from macd_studio.core.text.question import clean_question
@@ -66,6 +64,8 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView
+from macd_studio.core.views.context import MethodContext, Partner
+from macd_studio.core.views.measured import measured_counterfactual
 
 
 def run(

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from macd_studio.core.errors import Cancelled
-from macd_studio.core.system.cache import run_in_thread
+from macd_studio.core.run.cache import run_in_thread
 from macd_studio.core.system.machine import peak_memory_mb
 from macd_studio.core.types import (
     Progress,

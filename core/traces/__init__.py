@@ -1,1 +1,1 @@
-"""A Trace ⇄ a .macd file, its summary, and the command that computes it again."""
+"""A Trace ⇄ a .macd file."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from macd_studio.core.description import MAX_LOGIT, PLAIN, TEXT, ByName
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.media.webp import decode_picture, decode_pictures, picture_size
+from macd_studio.core.objects.edits import MAX_EDITS, sound_edit
 from macd_studio.core.options import RunOptions
 from macd_studio.core.records import PENALTY, Edit
 from macd_studio.core.repeats import Repeats
@@ -36,7 +37,6 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.validation import Flag, Number, Part, Rule, rules_of
-from macd_studio.core.whatif.edits import MAX_EDITS, sound_edit
 
 MAX_HIDDEN = 2**26
 """Vision tokens of one answer, times its tokens."""

@@ -27,10 +27,10 @@ from macd_studio.core.description import (
     stored,
 )
 from macd_studio.core.embedded import DRAWN
-from macd_studio.core.evidence.choices import ChoiceMap
-from macd_studio.core.evidence.records import (
+from macd_studio.core.measurements import (
     MAX_ENOUGH,
     MAX_EVIDENCE,
+    ChoiceMap,
     ControlReport,
     Enough,
     Evidence,
@@ -158,7 +158,7 @@ class Trace(Stored):
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""
-        from macd_studio.core.traces.summary import as_json
+        from macd_studio.core.report.summary import as_json
 
         return as_json(self)
 
@@ -174,6 +174,6 @@ class Trace(Stored):
 
     def _repr_html_(self) -> str:
         """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""
-        from macd_studio.core.figures.notebook import viewer_frame
+        from macd_studio.viewer.notebook import viewer_frame
 
         return viewer_frame(self)

@@ -23,15 +23,16 @@ from macd_studio.core.decoding.answers import answers_together, find_answer
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import MOST_OBJECTS, ChoiceMap, Subset, masks_frames
-from macd_studio.core.masking.measured import measured_changes, measured_levels
+from macd_studio.core.measurements import MOST_OBJECTS, ChoiceMap, Subset
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Trace
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_changes, measured_levels
 from macd_studio.core.whatif.constant import first_divergence
+from macd_studio.core.whatif.verdict import masks_frames
 
 BATCH = 8
 """Views that are read together."""

@@ -16,15 +16,15 @@ from torch import Tensor
 
 from macd_studio.core.decoding.views import score_rows
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.macd import finalize_ascent
 from macd_studio.core.masking.ascent import reverse_step
 from macd_studio.core.masking.controls import ControlMask, random_place
+from macd_studio.core.measurements import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.repeats import repeats_of
 from macd_studio.core.rules import Linear
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import Answer, AscentStep, Counterfactual
-from macd_studio.core.views import hidden_by
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import hidden_by
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 
 BATCH = 8

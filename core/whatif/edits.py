@@ -1,39 +1,26 @@
-"""Changes by hand: read from untrusted values, checked against a trace, and made to its tracks.
+"""Changes by hand: checked against a trace, and made to its tracks.
 
 Imports no torch; what a change invalidates is computed again by `core.whatif.workbench`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.objects.registry import COLOURS, listed
+from macd_studio.core.objects.edits import NEW, kind_of, sound_edit
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.types import LOST, SEEN, Stroke, Trace, Track
-from macd_studio.core.validation import Flag, Number, shown
-
-MAX_POINTS, MAX_EDITS, MAX_CLICKS = 400, 200, 8
-LABEL_CHARACTERS = 60
-LONGEST_NAME = 300
-NEW = ("add", "point")
-"""Kinds of changes that make an object."""
-SMALLEST_SIDE = 0.01
-"""Of a box that is drawn, in shares of the frame."""
-
-
-MAX_ID = 10**9
-_LEVEL, _RADIUS = Number(0.0, 1.0), Number(0.005, 0.5)
-_NAMED, _COUNTED = Number(0, MAX_ID, whole=True), Number(0, 4096, whole=True)
+from macd_studio.core.validation import Number, shown
 
 
 def read_edit(raw: Any, trace: Trace) -> Edit:
     """An Edit from untrusted plain values; raises OptionError where it does not fit the trace."""
-    kind = _kind(raw)
+    kind = kind_of(raw)
     if kind == "frames":
         _check_group(raw.get("track"), len(trace.groups))
     elif kind not in NEW:
@@ -43,74 +30,6 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
     if kind in ("brush", "point"):
         Number(0, len(trace.frames) - 1, whole=True).read(raw.get("frame"), "frame")
     return sound_edit(raw)
-
-
-def sound_edit(raw: Any) -> Edit:
-    """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
-    kind = _kind(raw)
-    fields: dict[str, Any] = {}
-    if kind not in NEW:
-        fields["track"] = _NAMED.read(raw.get("track"), "track")
-    if kind in ("level", "frames"):
-        fields["level"] = _LEVEL.read(raw.get("level"), "level")
-    elif kind == "merge":
-        fields["other"] = _NAMED.read(raw.get("other"), "other")
-        if fields["other"] == fields["track"]:
-            raise OptionError("an object cannot be merged with itself", "Choose two objects")
-    elif kind == "label":
-        fields["label"] = _label(raw.get("label"))
-    elif kind == "add":
-        box = fields["box"] = _shares(raw.get("box"), 4, 0, 1)
-        if min(box[2] - box[0], box[3] - box[1]) < SMALLEST_SIDE:
-            raise OptionError("the new object has no size", "Draw a larger box")
-        fields["label"] = _label(raw.get("label") or "drawn")
-    elif kind == "brush":
-        fields |= _stroke(raw)
-    elif kind == "point":
-        fields |= _clicks(raw)
-    return Edit(kind, **fields)
-
-
-def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
-    points = raw.get("points")
-    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_POINTS:
-        raise OptionError("the stroke has no points, or too many", f"Draw 1 to {MAX_POINTS} points")
-    erase = raw.get("erase")
-    return {
-        "frame": _COUNTED.read(raw.get("frame"), "frame"),
-        "points": tuple(_shares(p, 2, -1, 2) for p in points),
-        "radius": _RADIUS.read(raw.get("radius"), "radius"),
-        "erase": erase is not None and Flag().read(erase, "erase"),
-    }
-
-
-def _clicks(raw: Mapping[str, Any]) -> dict[str, Any]:
-    points, name = raw.get("points"), raw.get("segmenter") or COLOURS
-    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_CLICKS:
-        raise OptionError("there is no point, or too many", f"Give 1 to {MAX_CLICKS} points")
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
-        raise OptionError("this is not the name of a segmenter", f"Choose {listed(True)}")
-    try:
-        places = tuple(_shares(p, 2, 0, 1) for p in points)
-    except OptionError:
-        raise OptionError(
-            "the point lies outside of the picture", "Give x and y as shares of it, from 0 to 1"
-        ) from None
-    return {
-        "frame": _COUNTED.read(raw.get("frame"), "frame"),
-        "points": places,
-        "label": _label(raw.get("label") or "object"),
-        "segmenter": name,
-    }
-
-
-def _kind(raw: Any) -> str:
-    kind = raw.get("kind") if isinstance(raw, Mapping) else None
-    if not isinstance(kind, str) or kind not in EDIT_FIELDS:
-        raise OptionError(
-            "this is not a change that can be made", f"Choose one of {', '.join(EDIT_FIELDS)}"
-        )
-    return kind
 
 
 def _check_track(value: Any, trace: Trace) -> None:
@@ -196,30 +115,6 @@ def check_frame_mask(trace: Trace) -> None:
     """Raises OptionError where the trace has no frame mask whose levels could be set."""
     if trace.counterfactual is None or not len(trace.counterfactual.frame_level):
         raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
-
-
-def _label(value: Any) -> str:
-    if (
-        not isinstance(value, str)
-        or not value.strip()
-        or len(value) > LABEL_CHARACTERS
-        or not value.isprintable()
-    ):
-        raise OptionError(
-            "this is not a name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
-        )
-    return value.strip()
-
-
-def _shares(value: Any, n: int, low: float, high: float) -> tuple[float, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != n:
-        raise OptionError(
-            f"a place in the frame is {n} numbers", "Give each as a share of its width or height"
-        )
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
-    if not numbers or any(not low <= x <= high for x in value):  # NaN is not
-        raise OptionError("a place lies outside the frame", "Draw inside the frame")
-    return tuple(float(x) for x in value)
 
 
 def edited_tracks(trace: Trace, edit: Edit, found: Track | None = None) -> tuple[Track, ...]:

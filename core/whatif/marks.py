@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from macd_studio.core.evidence.records import Enough
+from macd_studio.core.measurements import Enough
 from macd_studio.core.objects.truth import normalized
 from macd_studio.core.types import Trace
 

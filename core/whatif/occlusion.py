@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import OcclusionReport
 from macd_studio.core.macd import MaskCompositor, mean_loss
 from macd_studio.core.masking.composite import one_by_one
+from macd_studio.core.measurements import OcclusionReport
 
 Float64Array = NDArray[np.float64]
 

@@ -13,7 +13,6 @@ from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.macd import score_token
 from macd_studio.core.methods import (
     Method,
     contrast_of,
@@ -22,12 +21,12 @@ from macd_studio.core.methods import (
     with_contrast,
 )
 from macd_studio.core.options import ContrastOptions
-from macd_studio.core.rules import Linear, ScoreRule
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.rules import Linear, ScoreRule, score_token
 from macd_studio.core.run.order import decoding_views
-from macd_studio.core.second_view import masked_view
 from macd_studio.core.types import Answer, TokenStep, Trace
 from macd_studio.core.view_records import View
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import masked_view
 from macd_studio.core.whatif.redecodable import redecodable
 
 CLOSE = 1e-3

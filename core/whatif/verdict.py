@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from macd_studio.core.evidence.choices import Subset, masks_frames, rank
+from macd_studio.core.measurements import MOST_OBJECTS, Subset, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.text.words import count, ordinal, signed
 from macd_studio.core.types import Trace
@@ -177,3 +177,18 @@ def _labels(trace: Trace) -> dict[int, str]:
 
 def _named(subset: Subset, labels: dict[int, str]) -> str:
     return "{" + ", ".join(labels[i] for i in subset.objects) + "}"
+
+
+def masks_frames(trace: Trace) -> bool:
+    """Whether MACD masks a frame group, so that its map has a second half."""
+    levels = trace.counterfactual
+    return levels is not None and bool((levels.frame_level > 0).any())
+
+
+def views_of_map(trace: Trace) -> int:
+    """How many views the map of a trace reads.
+
+    Every subset, MACD's own levels, and for the measured effects the video and each object alone.
+    """
+    objects = len(trace.tracks)
+    return ((1 + masks_frames(trace)) << min(objects, MOST_OBJECTS)) + 1 + 1 + objects

@@ -15,15 +15,14 @@ import numpy as np
 
 from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.masking.ascent import BasePrefill
-from macd_studio.core.masking.measured import measured_counterfactual
+from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.methods import masked_answer
+from macd_studio.core.objects.edits import MAX_EDITS
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.options import RunOptions
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.rows import Row
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
@@ -34,10 +33,11 @@ from macd_studio.core.run.state import Event
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.edits import (
-    MAX_EDITS,
     check_changeable,
     check_frame_mask,
     edited_tracks,

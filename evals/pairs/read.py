@@ -13,10 +13,10 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
+from macd_studio.core.views.context import MethodContext, Partner
 from macd_studio.evals.pairs.items import PairItem, names
 from macd_studio.evals.running.answer import item_seed
 from macd_studio.evals.running.given import given, shown_of

@@ -235,8 +235,8 @@ def _belongs(benchmark: FileBenchmark, item: Item) -> bool:
 
 def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     """Time and memory of single questions, asked one by one; and boxes a frame."""
-    from macd_studio.core.run.context import MethodContext
     from macd_studio.core.run.order import run_method
+    from macd_studio.core.views.context import MethodContext
     from macd_studio.evals.running.answer import with_contrast
     from macd_studio.evals.running.prompting import PromptedLM
 

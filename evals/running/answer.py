@@ -15,7 +15,6 @@ from macd_studio.core.decoding.certificate import certify, errors_of
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NotApplicable, RemoteError
 from macd_studio.core.macd import Head, above, cut_floor, weighted
-from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.methods import (
     METHODS,
     Method,
@@ -28,10 +27,11 @@ from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
-from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import DecodingViews, decoding_views, finish
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
+from macd_studio.core.views.context import MethodContext, Partner
+from macd_studio.core.views.measured import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.running.given import given
 from macd_studio.evals.running.prompting import GatheringLM, PromptedLM

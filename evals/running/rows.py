@@ -24,7 +24,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = tuple(
-    "macd.py masking decoding objects rules.py views.py run/context.py methods.py run/order.py"
+    "macd.py masking decoding objects rules.py views methods.py run/order.py"
     " backbones text/question.py rows.py ../evals/running/answer.py"
     " ../evals/running/prompting.py".split()
 )

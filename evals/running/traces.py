@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from macd_studio.core.objects.find import prompted, tracks_key
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.system.cache import StageCache
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.base import Item

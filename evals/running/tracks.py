@@ -19,7 +19,7 @@ from macd_studio.core.objects.find import detections_in, find_cuts, frames_of, p
 from macd_studio.core.objects.reading import read_tracks as read_track_file
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
-from macd_studio.core.system.cache import StageCache
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Benchmark

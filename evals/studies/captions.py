@@ -28,11 +28,11 @@ from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.numbers import with_interval
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark

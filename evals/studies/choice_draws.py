@@ -19,14 +19,14 @@ import torch
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.evidence.choices import MOST_OBJECTS
+from macd_studio.core.measurements import MOST_OBJECTS
 from macd_studio.core.options import RunOptions
 from macd_studio.core.rows import Row
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import Number
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import choices_of, item_seed
 from macd_studio.evals.running.output import check_folder, say

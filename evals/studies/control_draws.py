@@ -33,15 +33,15 @@ from macd_studio.core.masking.controls import (
     random_objects,
     random_place,
 )
-from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.options import RunOptions
 from macd_studio.core.rows import Row
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Counterfactual, Track
 from macd_studio.core.validation import Number
-from macd_studio.core.views import hidden_by
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_counterfactual
+from macd_studio.core.views.table import hidden_by
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.running.answer import choices_of, item_seed
 from macd_studio.evals.running.output import check_folder, say

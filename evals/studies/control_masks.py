@@ -70,8 +70,8 @@ def describe(clip: str, kind: str, hidden: Hidden, seed: int) -> Masks:
 
 def of_drawn(n: int, seed: int) -> Iterator[tuple[str, Hidden]]:
     """Clips of the crossed benchmark, all regimes in turn, with their true boxes."""
-    from macd_studio.core.run.context import MethodContext
-    from macd_studio.core.views import hidden_by
+    from macd_studio.core.views.context import MethodContext
+    from macd_studio.core.views.table import hidden_by
     from macd_studio.evals.studies.headroom import open_models
 
     setting = Setting("toyworld-crossed", RunOptions(), "toyworld", "toyworld", "truth", seed=seed)
@@ -95,8 +95,8 @@ def of_files(folder: Path, n: int) -> Iterator[tuple[str, Hidden]]:
     from macd_studio.core.objects.detect import load_detector
     from macd_studio.core.objects.find import look
     from macd_studio.core.options import options_from
-    from macd_studio.core.run.context import MethodContext
-    from macd_studio.core.views import hidden_by
+    from macd_studio.core.views.context import MethodContext
+    from macd_studio.core.views.table import hidden_by
 
     files = sorted(p for p in folder.iterdir() if p.suffix == ".mp4")
     if not files:

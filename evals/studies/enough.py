@@ -30,12 +30,12 @@ from macd_studio.core.evidence.curves import measure_curves
 from macd_studio.core.evidence.enough import PieceReader
 from macd_studio.core.evidence.kinds import find_kind
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.evidence.records import RANDOM_ORDER, Target
 from macd_studio.core.evidence.search import Best, Bounds
+from macd_studio.core.measurements import RANDOM_ORDER, Target
 from macd_studio.core.options import RunOptions
 from macd_studio.core.rules import Plain
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.numbers import with_interval
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.printing.figures import percent, table

@@ -32,12 +32,12 @@ from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import Measured, find_kind
 from macd_studio.core.evidence.maps import rank_correlation, shares
 from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.records import VIEWS, Target
+from macd_studio.core.measurements import VIEWS, Target
 from macd_studio.core.options import RunOptions
 from macd_studio.core.pages.blocks import as_markdown
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.printing.figures import area, change, percent, table

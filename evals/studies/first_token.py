@@ -18,12 +18,12 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import decoding_views
-from macd_studio.core.second_view import SecondView, masked_view
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.view_records import OtherView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import SecondView, masked_view
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import choices_of, count_reads, item_seed
 from macd_studio.evals.running.prompting import GatheringLM

@@ -27,10 +27,10 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark, Maker, Opacity
 from macd_studio.evals.benchmarks.toyworld_crossed import OPTION_CELLS, which_animal, which_way

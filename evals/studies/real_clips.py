@@ -148,7 +148,7 @@ class Masked:
         """The answer behind grey over the things of a class ("own"), and over those of the other
         class with most tracks ("other"), each with the class's largest logit of YOLO11n in any
         frame behind it ("own_left", "other_left"); what is not tracked is left out."""
-        from macd_studio.core.run.context import MethodContext
+        from macd_studio.core.views.context import MethodContext
 
         others = Counter(t.label for t in self.tracks if t.label != label)
         wanted = {"own": label, "other": others.most_common(1)[0][0] if others else ""}

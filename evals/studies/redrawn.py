@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import SEEN, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
 from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
 from macd_studio.toyworld import questions as ask

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.door import check_backbone, run_video
+from macd_studio.core.api import check_backbone, run_video
 from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods

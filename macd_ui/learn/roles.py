@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.contrast import flip_points
 from macd_studio.core.errors import TraceError
-from macd_studio.core.evidence.records import ControlReport
+from macd_studio.core.measurements import ControlReport
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.types import Answer, TokenStep, Trace, Track
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in

@@ -75,15 +75,15 @@ COMPUTED: tuple[Computed, ...] = (
         "everything that a file may hold", 477, 7.6, WRITER,
     ),
     Computed(
-        ("core.objects.exporting.export_beside",), "objects and masks of a trace, six formats",
+        ("core.report.export.export_beside",), "objects and masks of a trace, six formats",
         "masks of every object on every frame", 600, 10, WRITER,
     ),
     Computed(
-        ("core.objects.export.exported", "viewer.standalone"), "both on one's own machine",
+        ("core.report.export.exported", "viewer.standalone"), "both on one's own machine",
         "none: it is the user's", 0, 0, "only where nobody else uses the server",
     ),
     Computed(
-        ("core.traces.summary.as_json", "core.traces.bundle.pack", "core.traces.bundle.save"),
+        ("core.report.summary.as_json", "core.traces.bundle.pack", "core.traces.bundle.save"),
         "a trace's summary, or its file", "4,096 objects on 200 frames; 39 megapixels", 229, 1.7,
         PLACE,
     ),
@@ -104,7 +104,7 @@ COMPUTED: tuple[Computed, ...] = (
         ("core.evidence.options.read_enough_options", "core.evidence.options.read_evidence_options",
          "core.evidence.kinds.views_of", "core.evidence.kinds.readings",
          "core.evidence.kinds.readings_of", "core.evidence.kinds.curve_readings",
-         "core.evidence.choices.views_of_map"),
+         "core.whatif.verdict.views_of_map"),
         "planning of evidence and of what is enough", "64 pieces of 20 boxes, 100,000 views",
         1, 0.01, BY_SIZE,
     ),

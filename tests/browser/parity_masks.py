@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.macd import (
-    MaskCompositor,
-    frame_levels,
-    quantize_strengths,
-)
+from macd_studio.core.macd import MaskCompositor, frame_levels, quantize_strengths
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.options import (
     FUSIONS,

@@ -7,7 +7,7 @@ left out is noticed; see `sentences_of_controls` in parity.py.
 import re
 from itertools import product
 
-from macd_studio.core.evidence.records import ControlOutcome, ControlReport
+from macd_studio.core.measurements import ControlOutcome, ControlReport
 
 NAMED = {
     "mask-all": "masking every object",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from macd_studio.core.evidence.records import (
+from macd_studio.core.measurements import (
     Agreement,
     Curve,
     Curves,

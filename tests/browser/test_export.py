@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.evidence.records import OcclusionReport
+from macd_studio.core.measurements import OcclusionReport
 from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import ShownView

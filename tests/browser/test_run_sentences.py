@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from macd_studio.core.evidence.records import ControlOutcome, ControlReport
+from macd_studio.core.measurements import ControlOutcome, ControlReport
 from tests.browser.states import show
 from tests.browser.test_answers import END, answered, visible_tokens
 

@@ -15,7 +15,7 @@ from macd_studio.core.checkpoint import adapter
 from macd_studio.core.errors import BackboneCorrupt, DetectorError
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.records import BackboneRecord, RecordOf
-from macd_studio.core.traces.summary import as_text
+from macd_studio.core.report.summary import as_text
 from tests import detectors, families
 from tests.fakes import clip
 

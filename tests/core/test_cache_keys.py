@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from macd_studio.core.macd import no_masks
-from macd_studio.core.masking.measured import measured_changes
 from macd_studio.core.objects.find import tracks_key
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.pipeline import _read
 from macd_studio.core.system.recent import Recent
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_changes
 from tests.core.test_macd_events import tracks
 from tests.fakes import ByteLM, clip
 

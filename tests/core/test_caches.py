@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.system.cache import StageCache, kept_tracks, run_in_thread
+from macd_studio.core.run.cache import StageCache, kept_tracks, run_in_thread
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Clip
 from tests.patience import PATIENCE_S

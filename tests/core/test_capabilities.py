@@ -11,8 +11,8 @@ from macd_studio.core.errors import NotApplicable
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.methods import METHODS
 from macd_studio.core.records import CAPABILITIES
-from macd_studio.core.traces.summary import as_text
-from macd_studio.core.views import VIEWS, find_view
+from macd_studio.core.report.summary import as_text
+from macd_studio.core.views.table import VIEWS, find_view
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.viewer.payload import payload, unavailable
@@ -143,7 +143,7 @@ def test_other_models_are_asked_whether_they_are_told_times():
 
 
 def test_the_command_line_says_so_before_the_run(monkeypatch, toy_mp4, capsys, tmp_path):
-    from macd_studio.core import door
+    from macd_studio.core import api as door
 
     monkeypatch.setattr(door, "_backbone", lambda *_: Blind())
     words = ["trace", str(toy_mp4), QUESTION, "--out", str(tmp_path / "run.macd"), "--frames", "4"]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from macd_studio.core.decoding.certificate import REASONS, Errors, certify, errors_of
 from macd_studio.core.decoding.steps import make_token_step
-from macd_studio.core.macd import contrast_weights, score_token
+from macd_studio.core.macd import contrast_weights
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rows import Row
-from macd_studio.core.rules import RULES, Linear, Plain
+from macd_studio.core.rules import RULES, Linear, Plain, score_token
 from macd_studio.core.types import Answer, StepWeights
 
 E = 0.01

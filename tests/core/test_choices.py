@@ -9,12 +9,12 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
-from macd_studio.core.evidence.choices import ChoiceMap, Subset, rank, views_of_map
+from macd_studio.core.measurements import ChoiceMap, Subset, rank
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.edits import read_edit
-from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of
+from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of, views_of_map
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, clip
 from tests.families import tiny

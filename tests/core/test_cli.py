@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.cli.main import main
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.traces.bundle import load
-from macd_studio.core.traces.summary import as_text
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from macd_studio.core.report.summary import as_json
 from macd_studio.core.traces.bundle import load, pack, unpack
-from macd_studio.core.traces.summary import as_json
 
 DATA = Path(__file__).parent / "data"
 RELEASED = ["0.1.0"]

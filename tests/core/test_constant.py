@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.traces.summary import as_json, as_table, as_text
+from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.types import Answer, TokenStep
 from macd_studio.core.whatif.constant import first_difference, first_divergence, same_by_constant
 from macd_studio.viewer import payload

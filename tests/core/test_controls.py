@@ -8,12 +8,12 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.controls import random_place
 from macd_studio.core.methods import METHODS
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer
-from macd_studio.core.views import hidden_by
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import hidden_by
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 from macd_studio.core.whatif.controls import count_same, measure_controls
 from macd_studio.core.whatif.workbench import Workbench

@@ -7,8 +7,8 @@ import torch
 from macd_studio.core.evidence.curves import measure_curves, order_of
 from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS
 from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.records import RANDOM_ORDER, Curve, Curves
 from macd_studio.core.evidence.run import _joined_curves
+from macd_studio.core.measurements import RANDOM_ORDER, Curve, Curves
 from tests.core.test_evidence import OTHER, SAMPLE, TOKEN, make_case
 from tests.families import NAMES, tiny
 

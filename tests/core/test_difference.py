@@ -13,8 +13,8 @@ from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.difference import difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.traces.summary import as_text
+from macd_studio.core.report.summary import as_text
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.viewer.payload import payload

@@ -19,11 +19,11 @@ from macd_studio.core.errors import (
     QuestionError,
     VideoError,
 )
-from macd_studio.core.figures.notebook import viewer_frame
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions, options_from
+from macd_studio.core.report.summary import as_json
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_json
+from macd_studio.viewer.notebook import viewer_frame
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 

@@ -25,9 +25,9 @@ from macd_studio.core.options import (
 )
 from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.rules import Linear, Plain
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.occlusion import measure
 from tests.families import NAMES, tiny
 from tests.samples import sampled

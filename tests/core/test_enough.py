@@ -14,14 +14,14 @@ from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.evidence.enough import PieceReader, cut_in_pieces, enough_events
 from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
-from macd_studio.core.evidence.records import Piece, Smallest, Target
-from macd_studio.core.evidence.report import enough_as_text, pieces_in_words
 from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.masking.composite import fill_for
+from macd_studio.core.measurements import Piece, Smallest, Target
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.report.evidence import enough_as_text, pieces_in_words
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
 from tests.core.test_evidence import BOXES, QUESTION, SAMPLE, make_clip
 from tests.families import NAMES, tiny
@@ -358,7 +358,7 @@ def test_by_command_line(tmp_path, capsys):
 
 def test_the_view_of_the_objects_alone():
     """`keep-only` hides what `mask-all` shows; together they are the video and the fill."""
-    from macd_studio.core.views import find_view
+    from macd_studio.core.views.table import find_view
 
     context = make_context(tiny(SAMPLE))
     alone, hidden = (find_view(name)(context).video for name in ("keep-only", "mask-all"))

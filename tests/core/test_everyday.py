@@ -28,9 +28,9 @@ from macd_studio.core.macd import query_loss
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import DetectOptions, RunOptions, VideoOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets, shipped
+from macd_studio.core.views.context import MethodContext
 
 NAMES = list(COLOURS)
 

@@ -11,10 +11,10 @@ from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import KINDS, find_kind
 from macd_studio.core.evidence.layers import Blocked, knock_out, read_layers_out
 from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.records import Target
+from macd_studio.core.measurements import Target
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
 from tests.families import NAMES, tiny
 
 pytestmark = pytest.mark.matrix

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.report import extent
 from macd_studio.core.figures import draw
 from macd_studio.core.figures.evidence import measure as measure_evidence
 from macd_studio.core.figures.overview import measure as measure_overview
 from macd_studio.core.figures.pictures import choose_frames, small
 from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.report.evidence import extent
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import ModelFrames
 from macd_studio.macd_ui.examples import SHIPPED

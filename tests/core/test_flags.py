@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from macd_studio.core.cli.flags import FLAGS, _kind, add_flags, options_of, words
 from macd_studio.core.cli.main import _parser
 from macd_studio.core.cli.options_table import table
+from macd_studio.core.cli.reproduce import command
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
 from macd_studio.core.records import ClipRecord
-from macd_studio.core.traces.reproduce import command
 from macd_studio.core.types import Trace
 from tests.patience import PATIENCE_S
 

@@ -9,8 +9,8 @@ import macd_studio as macd
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.views import OF_THE_CLIP, VIEWS, find_view
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import OF_THE_CLIP, VIEWS, find_view
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 
@@ -67,7 +67,7 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
 
 
 def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
-    from macd_studio.core.system.cache import kept_tracks
+    from macd_studio.core.run.cache import kept_tracks
 
     monkeypatch.chdir(tmp_path)
     first = kept_tracks("a.mp4", "yolo11n", "cpu")

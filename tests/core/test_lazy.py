@@ -20,10 +20,10 @@ from macd_studio.core.macd import above
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions, RunOptions
 from macd_studio.core.rules import RULES, Linear, Setting, find_rule
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.payload import payload, status

@@ -17,18 +17,13 @@ from macd_studio.core.decoding.answers import (
 )
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
+from macd_studio.core.decoding.loop import decode_views
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
-from macd_studio.core.macd import (
-    LinearContrast,
-    decode_views,
-    mean_loss,
-    query_loss,
-    score_token,
-)
+from macd_studio.core.macd import LinearContrast, mean_loss, query_loss
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.rules import Linear, MeanViews, Plain
+from macd_studio.core.rules import Linear, MeanViews, Plain, score_token
 from macd_studio.core.types import StepWeights
 
 VOCABULARY, END = 9, 8

@@ -21,8 +21,6 @@ from macd_studio.core.options import (
     VcdOptions,
 )
 from macd_studio.core.run import order
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.cost import Cost
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
@@ -36,7 +34,9 @@ from macd_studio.core.run.order import (
     method_events,
     run_method,
 )
+from macd_studio.core.system.cost import Cost
 from macd_studio.core.types import SEEN, Counterfactual, Track
+from macd_studio.core.views.context import MethodContext
 from tests.fakes import ByteLM, clip
 
 SMOOTH = MaskOptions(fusion="or")
@@ -218,7 +218,7 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     lm = TimedLM(seed=5)
     context = a_context(lm=lm)
     clock = SimpleNamespace(perf_counter=lambda: lm.now)
-    monkeypatch.setattr("macd_studio.core.run.cost.time", clock)
+    monkeypatch.setattr("macd_studio.core.system.cost.time", clock)
 
     def earlier():
         lm.now += 1e6
@@ -375,7 +375,7 @@ def test_a_lazy_answer_pays_for_the_views_that_it_needed(monkeypatch):
     lm = TimedLM(seed=5)
     context = a_context(LAZY, lm=lm)
     clock = SimpleNamespace(perf_counter=lambda: lm.now)
-    monkeypatch.setattr("macd_studio.core.run.cost.time", clock)
+    monkeypatch.setattr("macd_studio.core.system.cost.time", clock)
     events = list(macd_events(context))
     baseline, macd = (e.answer for e in events if isinstance(e, AnswerUpdate) and e.finished)
     assert baseline.total_ms == 1000 + 100_000 * (len(baseline.tokens) - 1)

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.evidence.choices import ChoiceMap, Subset
-from macd_studio.core.evidence.records import Enough, Given, Piece, Smallest, Target
-from macd_studio.core.masking.measured import measured_changes
+from macd_studio.core.measurements import ChoiceMap, Enough, Given, Piece, Smallest, Subset, Target
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
+from macd_studio.core.views.measured import measured_changes
 from macd_studio.core.whatif.marks import asked_objects, marks_of
 from macd_studio.core.whatif.verdict import map_as_text
 from macd_studio.core.whatif.workbench import Workbench

@@ -10,10 +10,10 @@ from bench.counted import peak_bytes
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.run.cost import Cost, LivingTensors, Meter
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.system.cost import Cost, LivingTensors, Meter
+from macd_studio.core.views.context import MethodContext
 from tests.core.test_views import tracks
 from tests.fakes import ByteLM, clip
 
@@ -112,7 +112,7 @@ def test_a_gpu_reports_its_allocators_peak(monkeypatch):
         max_memory_allocated=lambda: calls.append("peak") or next(peaks),
         reset_peak_memory_stats=lambda: calls.append("reset"),
     )
-    monkeypatch.setattr("macd_studio.core.run.cost.torch.cuda", cuda)
+    monkeypatch.setattr("macd_studio.core.system.cost.torch.cuda", cuda)
     meter = Meter("cuda:0", memory=True)
     with meter.measure() as cost:
         pass

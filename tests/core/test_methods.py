@@ -21,10 +21,10 @@ from macd_studio.core.options import (
     TcdOptions,
     VideoOptions,
 )
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import decoding_views, run_method
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.views import alphas_bar, tcd_frames
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import alphas_bar, tcd_frames
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 from tests.families import tiny

@@ -9,11 +9,11 @@ import torch
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import OwnAnswer, ascend, objective_loss
-from macd_studio.core.masking.measured import measured_changes, measured_levels
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_changes, measured_levels
 from tests.core.test_views import FOUND, a_view
 from tests.fakes import ByteLM, clip
 from tests.families import tiny

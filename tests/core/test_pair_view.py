@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core import door
+from macd_studio.core import api as door
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.errors import BackboneNotFound, NotApplicable, OptionError, VideoError
 from macd_studio.core.methods import METHODS, find_method, find_methods
 from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
-from macd_studio.core.run.context import MethodContext, Partner
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.views import find_view
+from macd_studio.core.views.context import MethodContext, Partner
+from macd_studio.core.views.table import find_view
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
 from macd_studio.toyworld.export_pairs import without
 

@@ -16,7 +16,7 @@ from macd_studio.core.media.source import Reject
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.records import Edit
-from macd_studio.core.traces.summary import as_text
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.toyworld.clips import drawn_clip
 from tests.families import tiny

@@ -16,10 +16,10 @@ from macd_studio.core.options import (
     RunOptions,
     VideoOptions,
 )
+from macd_studio.core.report.summary import as_json, as_table, as_text
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, run
 from macd_studio.core.run.state import STAGES
-from macd_studio.core.system.cache import StageCache
-from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 

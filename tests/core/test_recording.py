@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import macd_studio as macd
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NumericalError, OptionError, QuestionError
-from macd_studio.core.figures.notebook import viewer_frame
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.rules import Linear
 from macd_studio.core.traces.bundle import pack, unpack
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import as_text
 from macd_studio.core.types import LOST
 from macd_studio.core.whatif.edits import check_changeable
+from macd_studio.viewer.notebook import viewer_frame
 from macd_studio.viewer.payload import payload
 
 ROOT = Path(__file__).parents[2]

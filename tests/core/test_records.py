@@ -5,11 +5,11 @@ from dataclasses import fields
 import pytest
 
 from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.cli.reproduce import command
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.traces.bundle import pack, unpack
-from macd_studio.core.traces.reproduce import command
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.viewer.payload import payload
 from tests.small_trace import put_together, small_trace, taken_apart

@@ -8,7 +8,7 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.records import ControlReport, Evidence, Target
+from macd_studio.core.measurements import ControlReport, Evidence, Target
 from macd_studio.core.methods import contrast_of, find_method, with_contrast
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.records import RECORDED

@@ -28,9 +28,9 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
+from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.gallery.runs import read_run
 from macd_studio.macd_ui.gallery.site import index_page

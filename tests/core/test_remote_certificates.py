@@ -9,12 +9,12 @@ from macd_studio.core.errors import NotApplicable
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, RunOptions
 from macd_studio.core.records import BackboneRecord
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.run.order import decoding_views
-from macd_studio.core.second_view import SecondView
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.summary import as_text
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import SecondView
 from tests.core.test_remote import encoded_by, run
 from tests.vllm_server import FakeVLLM, opened
 

@@ -18,15 +18,14 @@ from macd_studio.core.errors import TraceError, UnsupportedBackbone
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.layers import answered
 from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.records import Target
-from macd_studio.core.macd import score_token
+from macd_studio.core.measurements import Target
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules import Linear, Olm, Plain
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.report.summary import as_json
+from macd_studio.core.rules import Linear, Olm, Plain, score_token
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.fewer import with_fewer_candidates
-from macd_studio.core.traces.summary import as_json
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.constant import same_by_constant, smallest_constant
 from macd_studio.core.whatif.controls import _choose
 from macd_studio.core.whatif.redecoding import _kept_until

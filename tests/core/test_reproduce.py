@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.cli.flags import options_of, read_edit_flag
+from macd_studio.core.cli.flags import options_of
 from macd_studio.core.cli.main import _parser, main
+from macd_studio.core.cli.reproduce import command, snippet
+from macd_studio.core.objects.edits import read_edit_flag, sound_edit
 from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,
@@ -21,8 +23,6 @@ from macd_studio.core.options import (
 )
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.whatif.edits import sound_edit
 from macd_studio.core.whatif.workbench import EDIT_FIELDS, Edit, Workbench, read_edit
 from tests.patience import PATIENCE_S
 

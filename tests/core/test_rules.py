@@ -16,16 +16,16 @@ from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.macd import cut_floor, score_token, weighted
+from macd_studio.core.macd import cut_floor, weighted
 from macd_studio.core.methods import METHODS, Method, find_method, find_methods
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
 from macd_studio.core.rows import Row
-from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule
+from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule, score_token
 from macd_studio.core.run.order import run_method
 from macd_studio.core.text.question import asks_yes_no
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
-from macd_studio.core.views import VIEWS, find_view
+from macd_studio.core.views.table import VIEWS, find_view
 from tests.core.test_methods import a_case
 from tests.fakes import ByteLM
 

@@ -10,10 +10,10 @@ import pytest
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import DetectorError, OptionError
 from macd_studio.core.objects import segment_hf
-from macd_studio.core.objects.export import export_tracks
 from macd_studio.core.objects.outlines import filled, placed
 from macd_studio.core.objects.registry import check_segmenter, listed, named
 from macd_studio.core.objects.segment import ColourRegion, load_segmenter, segment
+from macd_studio.core.report.export import export_tracks
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.types import LOST, SEEN
 from macd_studio.core.whatif.workbench import Edit, Workbench, read_edit

@@ -19,11 +19,11 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import MeanViews, Plain
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.format import SCHEMA
 from macd_studio.core.view_records import FramesView, NoisedView
+from macd_studio.core.views.context import MethodContext
 from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.options import RunOptions
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.system.cache import StageCache
 from tests.fakes import BoxDetector
 
 FIRST, SECOND = "Is there a dog in the video?", "What is in the video?"

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from macd_studio.core.cli.flags import words
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend, prefill_base
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
 from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.evals.paper.tables import read_table
 from tests.core.test_objective import a_context
 from tests.core.test_views import FOUND, a_view

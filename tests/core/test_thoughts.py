@@ -13,8 +13,8 @@ from macd_studio.core.backbones.load import adapt
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions, options_from
-from macd_studio.core.run.context import MethodContext
-from macd_studio.core.traces.summary import as_json, as_text
+from macd_studio.core.report.summary import as_json, as_text
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.evals.benchmarks.base import Item, evaluation_options

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import TraceError
-from macd_studio.core.evidence.choices import ChoiceMap, Subset
+from macd_studio.core.measurements import ChoiceMap, Subset
+from macd_studio.core.objects.edits import MAX_EDITS
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.traces import read
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
-from macd_studio.core.whatif.edits import MAX_EDITS
 from tests.core.test_bundle import same
 from tests.core.test_trace_whole import change, whole_trace
 from tests.small_trace import npy, put_together, small_trace, taken_apart, token

@@ -4,9 +4,9 @@ import zipfile
 
 import numpy as np
 
-from macd_studio.core.objects.export import export_tracks
 from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.placing import place_tracks
+from macd_studio.core.report.export import export_tracks
 from tests.core.test_track_files import clip_of, trace
 
 __all__ = ["trace"]

@@ -14,11 +14,11 @@ from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, TracksError
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.objects.export import export_tracks, sheet_of
 from macd_studio.core.objects.formats import WRITERS, read_track_file
 from macd_studio.core.objects.outlines import filled, outline_of, placed, read_packed_runs, runs_of
 from macd_studio.core.objects.placing import place_tracks
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
+from macd_studio.core.report.export import export_tracks, sheet_of
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
@@ -445,7 +445,7 @@ def test_the_same_masks_give_the_same_levels_from_every_tool(make_video, tmp_pat
 
 
 def test_a_trace_says_whose_objects_it_has_and_how_to_have_them_again(make_video, tmp_path):
-    from macd_studio.core.traces.reproduce import command, snippet
+    from macd_studio.core.cli.reproduce import command, snippet
 
     notes = [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 30, 30]}]
     file = coco(tmp_path, notes, (3,))

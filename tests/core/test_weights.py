@@ -21,11 +21,11 @@ from macd_studio.core.backbones.weights import (
     needed_gb,
 )
 from macd_studio.core.cli.main import main
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
 from macd_studio.core.planning.plan import GPUS_GB
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.system.shipped import shipped
-from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import as_text
 from macd_studio.toyworld.clips import drawn_clip
 from tests.universal_models import parts
 

@@ -13,9 +13,9 @@ from macd_studio.core.macd import loss_of
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.second_view import fixed_view, masked_view
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Stroke, Track
+from macd_studio.core.views.second_view import fixed_view, masked_view
 from macd_studio.core.whatif.occlusion import measure
 from macd_studio.core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
@@ -309,7 +309,7 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr("macd_studio.core.run.context.ascend", blind)
+    monkeypatch.setattr("macd_studio.core.views.context.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()
@@ -334,7 +334,7 @@ def test_an_id_is_never_used_twice(bench, trace):
 
 def test_nothing_left_to_mask_can_still_be_shown(trace, toyworld):
     from macd_studio.core.options import MaskOptions
-    from macd_studio.core.traces.summary import as_json, as_text
+    from macd_studio.core.report.summary import as_json, as_text
 
     off = MaskOptions(frame_mask="off")
     plain = replace(trace.options, mask=off)

@@ -10,14 +10,14 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
-from macd_studio.core.masking.measured import measured_counterfactual
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.segment import Sighting, segment
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.write import stored_frames
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif import workbench
 from macd_studio.core.whatif.workbench import Edit, Workbench
 from tests.fakes import BoxDetector, ByteLM, clip
@@ -251,7 +251,7 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
     def fails(*_, **__):
         raise ValueError("no ascent")
 
-    monkeypatch.setattr("macd_studio.core.run.context.ascend", fails)
+    monkeypatch.setattr("macd_studio.core.views.context.ascend", fails)
     with pytest.raises(ValueError, match="no ascent"):
         changed(bench, "drop", track=trace.tracks[0].id)
     assert bench.trace is before

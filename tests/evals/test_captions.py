@@ -7,8 +7,8 @@ import pytest
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
 from macd_studio.evals.running.answer import item_seed, with_contrast
 from macd_studio.evals.studies import captions

@@ -10,9 +10,9 @@ from scipy.stats import ttest_1samp
 
 from macd_studio.core.masking.controls import CONTROLS, arrangements
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
-from macd_studio.core.views import find_view, hidden_by
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import find_view, hidden_by
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import choices_of, item_seed
 from macd_studio.evals.studies import control_draws, control_masks

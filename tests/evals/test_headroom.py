@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
-from macd_studio.core.views import RANDOM_PLACES, find_view
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.table import RANDOM_PLACES, find_view
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import PendingAnswer, answer_clip, item_seed

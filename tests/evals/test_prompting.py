@@ -7,9 +7,9 @@ import pytest
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import Clip, Track
+from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import PendingAnswer, _letters, answer_clip, item_seed
 from macd_studio.evals.running.prompting import GatheringLM, PromptedLM

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from macd_studio.core.cli.flags import FORMS, edit_words, read_edit_flag
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.edits import FORMS, edit_words, read_edit_flag
 from macd_studio.core.records import EDIT_FIELDS
 from macd_studio.core.whatif.edits import edited_tracks, read_edit, read_edits
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain

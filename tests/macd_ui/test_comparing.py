@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from macd_studio.core.evidence.records import RANDOM_MASKS
+from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.handlers import make_handlers

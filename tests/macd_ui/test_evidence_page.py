@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.evidence.kinds import readings, readings_of, views_of
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.whatif.verdict import as_text
+from macd_studio.core.whatif.verdict import as_text, views_of_map
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui import runs, zerogpu
 from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from macd_studio.core.cli.reproduce import command
 from macd_studio.core.embedded import DRAWN
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.traces.reproduce import command
 from macd_studio.macd_ui import random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example

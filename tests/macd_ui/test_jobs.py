@@ -11,10 +11,10 @@ import pytest
 
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
-from macd_studio.core.objects.export import exported
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.records import Edit
+from macd_studio.core.report.export import exported
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import addresses

@@ -12,7 +12,7 @@ import torch
 from macd_studio.core.errors import DetectorError, TraceError
 from macd_studio.core.media.video import MAX_SIDE
 from macd_studio.core.options import VideoOptions
-from macd_studio.core.system.cache import StageCache
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.traces.bundle import pack, save, unpack
 from macd_studio.core.types import Clip
 from macd_studio.macd_ui import traces

@@ -10,8 +10,8 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.options import RunOptions
 from macd_studio.core.records import Edit
+from macd_studio.core.report.summary import as_text
 from macd_studio.core.traces.bundle import save
-from macd_studio.core.traces.summary import as_text
 from macd_studio.core.validation import Choice, Flag, Number, rule_within
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.choices import MOST_OBJECTS
-from macd_studio.core.objects.exporting import export_beside
+from macd_studio.core.measurements import MOST_OBJECTS
 from macd_studio.core.options import AscentOptions
+from macd_studio.core.report.export import export_beside
 from macd_studio.core.system.beside import MakeLimits
 from macd_studio.macd_ui import session_view
 from macd_studio.macd_ui.serving import before
@@ -128,7 +128,7 @@ import json, sys, time
 import numpy as np
 from macd_studio.core.errors import MacdError
 from macd_studio.core.traces.bundle import load, pack
-from macd_studio.core.traces.summary import as_json
+from macd_studio.core.report.summary import as_json
 from macd_studio.macd_ui.clips import filmstrip_value
 from macd_studio.macd_ui.api import rescored
 from macd_studio.macd_ui.session_view import plot
@@ -303,7 +303,7 @@ def test_a_plot_of_millions_of_points_is_not_drawn():
 
 
 def test_an_export_beside_the_server_is_the_same(trace, content):  # noqa: F811
-    from macd_studio.core.objects.export import exported
+    from macd_studio.core.report.export import exported
 
     for format in ("json", "png"):
         assert export_beside(content, format, "tracks") == exported(trace, format, "tracks")

@@ -6,10 +6,10 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 
 from macd_studio.core import options as o
+from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions, RunOptions, options_from, read_options
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.validation import rule_of
 from macd_studio.core.whatif.edits import check_changeable
 from tests.small_trace import small_trace

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from macd_studio.core.evidence.choices import ChoiceMap, Subset
+from macd_studio.core.measurements import ChoiceMap, Subset
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.records import RECORDED
 from macd_studio.core.whatif.verdict import as_text

@@ -10,15 +10,15 @@ import pytest
 from macd_studio.core import types
 from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
 from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions, ContrastOptions
+from macd_studio.core.report.summary import as_json, as_text
 from macd_studio.core.run.state import STAGES
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.traces.bundle import pack
-from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
 from macd_studio.core.validation import HELP, RULE, rules_of
-from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
 from macd_studio.viewer import JS, describe, payload
 from macd_studio.viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
 from tests.small_trace import small_trace, taken_apart

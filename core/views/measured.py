@@ -16,7 +16,7 @@ from macd_studio.core.text.question import asks_yes_no, word_tokens
 from macd_studio.core.types import Counterfactual
 
 if TYPE_CHECKING:
-    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.views.context import MethodContext
 
 MASKED_FROM, PARTLY_FROM = 0.5, 0.1
 """Shares of the largest change from which an object is masked, and from which partly."""

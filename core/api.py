@@ -335,8 +335,8 @@ def run_video(
             read = first()  # raises what is wrong with it
             if tracks is not None:  # before a model is loaded for nothing
                 placed = read_tracks(tracks, read, options.track)
+        from macd_studio.core.run.cache import kept_tracks
         from macd_studio.core.run.pipeline import run
-        from macd_studio.core.system.cache import kept_tracks
 
         result: Trace | None = None
         for event in run(

@@ -30,7 +30,7 @@ from macd_studio.core.media.sampling import SAME_MOMENTS, other_moments
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.rules import Plain
-from macd_studio.core.run.cost import Meter, WorkCache
+from macd_studio.core.system.cost import Meter, WorkCache
 from macd_studio.core.types import AscentStep, Counterfactual, ModelFrames, Track
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """A second view: what the model is shown beside the video, and the same behind masks.
 
-`core.views` builds them. Importing this module imports no torch.
+`core.views.table` builds them. Importing this module imports no torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from macd_studio.core.backbones.base import Handle
-    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.views.context import MethodContext
 
 
 @dataclass(frozen=True, eq=False)

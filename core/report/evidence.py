@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.evidence.records import (
+from macd_studio.core.measurements import (
     BACKGROUND,
     RANDOM_ORDER,
     Curves,

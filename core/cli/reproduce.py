@@ -10,9 +10,10 @@ from typing import Any, get_args
 
 from macd_studio.commands import called
 from macd_studio.core.backbones.weights_options import Dtype, WeightsOptions
-from macd_studio.core.cli.flags import edit_words, words
+from macd_studio.core.cli.flags import words
 from macd_studio.core.embedded import AUTO, SHIPPED, backbone_for, detector_for
 from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.edits import edit_words
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace

@@ -7,6 +7,7 @@ that the tool that reads them shows each on its picture.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from macd_studio.core.masking.masks import brushed, combine_masks, draw_masks, s
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.formats.sheet import Drawn, Exported, Sheet
 from macd_studio.core.objects.outlines import Mask, filled, outline_of, placed
+from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside
 from macd_studio.core.text.words import writable
 from macd_studio.core.types import LOST, SEEN, Trace, Track
 
@@ -126,3 +128,22 @@ def _level_objects(trace: Trace, size: tuple[int, int]) -> tuple[Exported, ...]:
 def _area(mask: Mask, size: tuple[int, int]) -> Drawn | None:
     found = outline_of(mask)
     return None if found is None else Drawn(found[0], mask, size)
+
+
+REMEDY = "Save the trace, and write them by `python -m core export` on a machine of your own"
+
+
+def export_beside(
+    content: bytes,
+    format: str,
+    what: What,
+    cancelled: Callable[[], bool] = lambda: False,
+    limits: MakeLimits = BESIDE,
+) -> bytes:
+    """`exported` of the trace in `content`, the bytes of its file, by a bounded process.
+
+    Masks of every object on every frame take far more than the trace that describes them, so a
+    server writes an untrusted trace this way. cancelled, limits, errors: as `beside.made_beside`.
+    """
+    module = "macd_studio.core.report.export_worker"
+    return made_beside(module, {"format": format, "what": what}, content, REMEDY, cancelled, limits)

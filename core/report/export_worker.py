@@ -1,13 +1,13 @@
 """Writes the objects of one trace for another program, in a process of its own.
 
-Runs as `python -m core.objects.export_worker`, started by `core.objects.exporting` only.
+Runs as `python -m core.report.export_worker`, started by `export_beside` only.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from macd_studio.core.objects.export import exported
+from macd_studio.core.report.export import exported
 from macd_studio.core.system.beside import make_one
 from macd_studio.core.traces.bundle import unpack
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.cli.flags import edit_words
 from macd_studio.core.decoding.certificate import (
     Certificate,
     certificates,
@@ -19,13 +18,14 @@ from macd_studio.core.decoding.certificate import (
     errors_in,
 )
 from macd_studio.core.description import as_row, plain
-from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
 from macd_studio.core.methods import shown_name
+from macd_studio.core.objects.edits import edit_words
 from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised
+from macd_studio.core.report import evidence
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace

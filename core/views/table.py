@@ -25,18 +25,6 @@ from macd_studio.core.masking.controls import (
     random_objects,
     random_place,
 )
-from macd_studio.core.masking.measured import (
-    measured_changes,
-    measured_counterfactual,
-    measured_levels,
-)
-from macd_studio.core.second_view import (
-    SecondView,
-    fixed_view,
-    masked_record,
-    masked_view,
-    trained_view,
-)
 from macd_studio.core.types import Counterfactual
 from macd_studio.core.view_records import (
     BlankView,
@@ -47,12 +35,24 @@ from macd_studio.core.view_records import (
     OtherView,
     PrunedTokensView,
 )
+from macd_studio.core.views.measured import (
+    measured_changes,
+    measured_counterfactual,
+    measured_levels,
+)
+from macd_studio.core.views.second_view import (
+    SecondView,
+    fixed_view,
+    masked_record,
+    masked_view,
+    trained_view,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from macd_studio.core.macd import MaskCompositor
-    from macd_studio.core.run.context import MethodContext
+    from macd_studio.core.views.context import MethodContext
 
 
 DrawControl = Callable[[Hidden, int], ControlMask]

@@ -1,0 +1,1 @@
+"""Second views: what the model is shown beside the video, built from what methods share."""
