@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from macd_studio.core.backbones import Reader
     from macd_studio.core.objects.detect import Detector
     from macd_studio.core.run.state import Event
+    from macd_studio.core.whatif.workbench import Workbench
 
 WITH_A_PARTNER = ("pair", "random-place")
 """The methods that run beside MACD where a clip has a partner."""
@@ -181,11 +182,10 @@ def evidence(
 
     chosen = read_evidence_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
-    backbone = _maker(trace, backbone)
-    _check_measurable(trace, backbone, device)
-    from macd_studio.core.evidence.run import add_evidence
+    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    from macd_studio.core.evidence.run import evidence_events
 
-    return add_evidence(trace, _backbone(backbone, device, Progress(), held), chosen)
+    return _after(bench, evidence_events(bench, chosen))
 
 
 def enough(
@@ -222,11 +222,10 @@ def enough(
 
     chosen = read_enough_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
-    backbone = _maker(trace, backbone)
-    _check_measurable(trace, backbone, device)
-    from macd_studio.core.evidence.enough import add_enough
+    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    from macd_studio.core.evidence.enough import enough_events
 
-    return add_enough(trace, _backbone(backbone, device, Progress(), held), chosen)
+    return _after(bench, enough_events(bench, chosen))
 
 
 def choices(
@@ -253,12 +252,25 @@ def choices(
             model that did not make the trace.
     """
     held = WeightsOptions(weights, offload, hash_weights)
-    backbone = _maker(trace, backbone)
-    _check_measurable(trace, backbone, device)
+    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    return _after(bench, bench.choice_events())
+
+
+def open_bench(
+    trace: Trace, backbone: str | Path | Reader, device: str, held: WeightsOptions
+) -> Workbench:
+    """A workbench for a finished trace, with its model loaded.
+
+    Raises a MacdError for what can be refused before torch is imported, see `check_measurable`.
+    """
+    check_measurable(trace, backbone, device)
     from macd_studio.core.whatif.workbench import Workbench
 
-    bench = Workbench(trace, _backbone(backbone, device, Progress(), held))
-    for _ in bench.choice_events():
+    return Workbench(trace, _backbone(backbone, device, Progress(), held))
+
+
+def _after(bench: Workbench, events: Iterable[Event]) -> Trace:
+    for _ in events:
         pass
     return bench.trace
 
@@ -271,7 +283,7 @@ def _maker(trace: Trace, backbone: str | Path | Reader) -> str | Path | Reader:
     return made_by if made_by in SHIPPED else backbone_for(AUTO, trace.clip.title)
 
 
-def _check_measurable(trace: Trace, backbone: str | Path | Reader, device: str) -> None:
+def check_measurable(trace: Trace, backbone: str | Path | Reader, device: str) -> None:
     """Raises a MacdError for what can be refused before torch is imported."""
     check_changeable(trace)
     check_device(device)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from macd_studio.core.api import check_backbone, check_device
+from macd_studio.core.api import check_measurable, open_bench
 from macd_studio.core.cli.flags import add_edit_flags, add_model, add_target, tell, weights_of
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import contrast_of
 from macd_studio.core.objects.edits import read_edit_flag
 from macd_studio.core.objects.registry import check_segmenter
 from macd_studio.core.options import ContrastOptions
-from macd_studio.core.whatif.edits import check_changeable, read_edits
+from macd_studio.core.whatif.edits import read_edits
 from macd_studio.core.whatif.redecodable import redecodable
 
 if TYPE_CHECKING:
     from macd_studio.core.records import Edit
     from macd_studio.core.types import Trace
-from macd_studio.core.cli.saved import backbone_of, check_out
+from macd_studio.core.cli.measuring import backbone_of, check_out
 from macd_studio.core.traces.bundle import load
 
 EDIT = (
@@ -56,12 +56,10 @@ def add_edit(edit: argparse.ArgumentParser) -> None:
 def edited(args: argparse.Namespace) -> Trace:
     """The trace with the changes; all that can be refused is refused before a model is loaded."""
     check_out(args.out)
-    check_device(args.device)
     held = weights_of(args)
     trace = load(args.file)
     backbone = backbone_of(trace, args.backbone)
-    check_backbone(backbone)
-    check_changeable(trace)
+    check_measurable(trace, backbone, args.device)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
     for (flag, _), raw in zip(args.edits, raw_edits, strict=True):
         if flag == "--point":
@@ -71,12 +69,8 @@ def edited(args: argparse.Namespace) -> Trace:
         if edit.kind == "point":
             check_segmenter(edit.segmenter)
     contrast = _contrast(args, trace, edits)
-    from macd_studio.core.backbones import open_backbone
-    from macd_studio.core.whatif.workbench import Workbench
-
     tell(f"  load    {backbone}")
-    lm = open_backbone(backbone, args.device, **asdict(held))
-    bench = Workbench(trace, lm)
+    bench = open_bench(trace, backbone, args.device, held)
     for edit in edits:
         tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")
         *_, last = bench.change(edit)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
-from macd_studio.core.api import COMPARED, check_backbone, check_device, check_run, run_video
-from macd_studio.core.cli import choices, evidence, render, server, tracks
+from macd_studio.core.api import COMPARED, check_run, run_video
+from macd_studio.core.cli import measuring, render, server, tracks
 from macd_studio.core.cli.edit import EDIT, add_edit, edited
 from macd_studio.core.cli.flags import (
     add_device,
@@ -32,10 +32,9 @@ from macd_studio.core.cli.flags import (
     tell,
     weights_of,
 )
-from macd_studio.core.cli.saved import backbone_of, check_out
+from macd_studio.core.cli.measuring import check_out
 from macd_studio.core.embedded import AUTO, EMBEDDED
 from macd_studio.core.errors import MacdError
-from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.formats import FORMATS, WRITERS
 from macd_studio.core.objects.registry import listed
@@ -46,8 +45,6 @@ from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views.table import VIEWS
-from macd_studio.core.whatif.edits import check_changeable
-from macd_studio.core.whatif.verdict import verdict_of
 
 if TYPE_CHECKING:
     from macd_studio.core.run.state import Event
@@ -72,21 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             render.check_film(args.out)
             render.render(_show(args), args)
         else:
-            commands = {
-                "show": _show, "edit": edited, "evidence": _evidence, "enough": _evidence,
-                "choices": _choices, "verdict": _choices,
-            }  # fmt: skip
+            commands = {"show": _show, "edit": edited} | dict.fromkeys(
+                measuring.COMMANDS, measuring.measured
+            )
             trace = commands.get(args.command, _trace)(args)
             if args.command != "show" and args.out:  # the reader of the pipe may stop early
                 _save(trace, args.out)
-            if args.command == "evidence":
-                evidence.print_evidence(trace, args.json)
-            elif args.command == "enough":
-                evidence.print_enough(trace, args.json)
-            elif args.command == "choices":
-                choices.print_choices(trace, args.json)
-            elif args.command == "verdict":
-                choices.print_verdict(trace)
+            if args.command in measuring.COMMANDS:
+                measuring.print_measured(trace, args)
             else:
                 _print(trace, args)
         sys.stdout.flush()
@@ -152,9 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     add_edit(edit)
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    evidence.add_evidence(commands)
-    evidence.add_enough(commands)
-    choices.add_choices(commands)
+    measuring.add_measuring(commands)
     render.add_render(commands)
     _add_export(commands)
     _add_plan(commands)
@@ -262,37 +250,6 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     add_device(trace)
     add_flags(trace)
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
-
-
-def _evidence(args: argparse.Namespace) -> Trace:
-    """The trace with a token's evidence, or with what is enough for it.
-
-    What can be refused is refused before a model is loaded.
-    """
-    check_out(args.out)
-    check_device(args.device)
-    held, few = weights_of(args), args.command == "enough"
-    options = (evidence.SEARCH if few else evidence.EVIDENCE).options(args)
-    trace = _show(args)
-    backbone = backbone_of(trace, args.backbone)
-    check_backbone(backbone)
-    check_changeable(trace)
-    if isinstance(options, EnoughOptions):
-        return evidence.run_enough(trace, options, backbone, args.device, held)
-    return evidence.run_evidence(trace, options, backbone, args.device, held)
-
-
-def _choices(args: argparse.Namespace) -> Trace:
-    """The trace with its choice map, and for a verdict with its controls; what is there stays."""
-    check_out(args.out)
-    check_device(args.device)
-    trace, verdict = _show(args), args.command == "verdict"
-    if verdict and ((trace.choice_map and trace.controls) or not verdict_of(trace).missing):
-        return trace
-    backbone = backbone_of(trace, args.backbone)
-    check_backbone(backbone)
-    check_changeable(trace)
-    return choices.run_choices(trace, backbone, args.device, weights_of(args), verdict)
 
 
 def _trace(args: argparse.Namespace) -> Trace:

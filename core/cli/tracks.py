@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.cli.flags import FLAGS, add_some_flags, print_json, some_options, tell
-from macd_studio.core.cli.saved import check_out
+from macd_studio.core.cli.measuring import check_out
 from macd_studio.core.options import options_from
 
 NAMES = [

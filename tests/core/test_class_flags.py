@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from macd_studio.core.cli.evidence import EVIDENCE, SEARCH
+from macd_studio.core.cli.measuring import EVIDENCE, SEARCH
 from macd_studio.core.errors import OptionError
 
 

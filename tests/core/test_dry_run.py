@@ -208,7 +208,7 @@ ENCODING = ("hf.py", "sizes.py", "pixels.py")
 
 
 @pytest.mark.parametrize("place_", ["masking", "decoding", "whatif", "evidence", "backbones",
-                                    "macd.py", "views.py", "run"]
+                                    "macd.py", "views", "run"]
 )  # fmt: skip
 def test_only_one_function_reads_from_the_device(place_):
     path = ROOT / "core" / place_

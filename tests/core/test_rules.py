@@ -317,22 +317,23 @@ def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
 
 
 @pytest.mark.parametrize(("module", "method"), [
-    ("rules", "macd+average"), ("views", "upside-down+linear"),
+    ("rules", "macd+average"), ("views/table", "upside-down+linear"),
 ])  # fmt: skip
 def test_the_documented_example_is_one_definition_and_its_row(module, method, monkeypatch):
-    from macd_studio.core import rules, views
+    from macd_studio.core import rules
+    from macd_studio.core.views import table
 
     text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
     code, row = re.search(
         rf"In `core/{module}\.py`:\n\n```python\n(.*?)```.*?row `(.*?),`", text, re.S
     ).groups()
-    within = dict(vars({"rules": rules, "views": views}[module]))  # what the file defines
+    within = dict(vars({"rules": rules, "views/table": table}[module]))  # what the file defines
     exec(f"from __future__ import annotations\n{code}", within)
     if module == "rules":
         monkeypatch.setitem(rules.RULES, within[row].name, within[row])
     else:
         name, build = eval(f"{{{row}}}", within).popitem()
-        monkeypatch.setitem(views.VIEWS, name, build)
+        monkeypatch.setitem(table.VIEWS, name, build)
     context = a_case()
     answer = run_method(context, find_method(method))
     assert answer.text
