@@ -24,9 +24,6 @@ import numpy as np
 
 import macd_studio as macd
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.evidence.enough import add_enough
-from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.evidence.run import add_evidence
 from macd_studio.core.methods import METHODS
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
@@ -81,9 +78,9 @@ def measured(trace: Trace, lm: Any) -> Iterator[tuple[str, Any]]:
         level, drop = ({"kind": k, "track": first} for k in ("level", "drop"))
         yield "level", _tried(lambda: _edited(trace, lm, level | {"level": 1.0}))
         yield "dropped", _tried(lambda: _edited(trace, lm, drop))
-    yield "evidence", _tried(lambda: add_evidence(trace, lm, EvidenceOptions()).evidence)
-    few = EnoughOptions(budget=24, spans=1)
-    yield "enough", _tried(lambda: add_enough(trace, lm, few).enough)
+    yield "evidence", _tried(lambda: macd.evidence(trace, backbone=lm).evidence)
+    few = {"budget": 24, "spans": 1}
+    yield "enough", _tried(lambda: macd.enough(trace, backbone=lm, **few).enough)
 
 
 def _edited(trace: Trace, lm: Any, edit: dict[str, Any]) -> Any:

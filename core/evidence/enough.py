@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import Reader
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import check_finite
@@ -49,14 +48,6 @@ from macd_studio.core.whatif.workbench import Workbench
 
 VISIBLE = 0.02
 """Weight that a piece must reach somewhere: soft masks have no edge."""
-
-
-def add_enough(trace: Trace, lm: Reader, options: EnoughOptions | None = None) -> Trace:
-    """The trace with what is enough for one token; see `enough_events` for the errors."""
-    bench = Workbench(trace, lm)
-    for _ in enough_events(bench, options or EnoughOptions()):
-        pass
-    return bench.trace
 
 
 def enough_events(

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 
-from macd_studio.core.backbones.base import Reader
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import (
     HALF_OR_DAMAGED,
@@ -41,21 +40,6 @@ from macd_studio.core.validation import shown
 from macd_studio.core.whatif.workbench import Workbench
 
 
-def add_evidence(
-    trace: Trace, lm: Reader, options: EvidenceOptions | None = None, join: bool = False
-) -> Trace:
-    """The trace with one token's evidence more; that of the same token is replaced.
-
-    lm: the model that made the trace. join: what was measured of the token before stays beside it,
-    unless it was measured again. Raises OptionError for a token, candidate, object or layer that is
-    not there, and where the trace holds too much already.
-    """
-    bench = Workbench(trace, lm)
-    for _ in evidence_events(bench, options or EvidenceOptions(), join):
-        pass
-    return bench.trace
-
-
 def evidence_events(
     bench: Workbench,
     options: EvidenceOptions,
@@ -64,7 +48,8 @@ def evidence_events(
 ) -> Generator[Event, None, None]:
     """What is being measured, event by event; the last one holds the bench's new trace.
 
-    stopped: asked between small pieces of work. Raises Cancelled, else what `add_evidence` raises.
+    stopped: asked between small pieces of work. Raises Cancelled, OptionError for a token, candidate,
+    object or layer that is not there, and where the trace holds too much already.
     """
     trace = bench.trace
     case = open_case(bench, options, stopped)

@@ -12,9 +12,6 @@ from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.errors import NotApplicable
-from macd_studio.core.evidence.enough import add_enough
-from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.evidence.run import add_evidence
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rows import Row
@@ -181,9 +178,8 @@ def test_controls_occlusion_and_edits_are_those_of_the_model_itself(pair):
 
 
 def test_what_is_enough_is_that_of_the_model_itself(pair):
-    options = EnoughOptions(budget=16, spans=1)
     far, near = (
-        add_enough(trace, lm, options).enough[0]
+        macd.enough(trace, backbone=lm, budget=16, spans=1).enough[0]
         for trace, lm in zip(pair, (FarReader(), Blind()), strict=True)
     )
     for one, other in ((far.keep, near.keep), (far.remove, near.remove)):
@@ -199,7 +195,7 @@ def test_what_needs_every_logit_is_refused_with_its_reason(pair):
     assert "zero of the logits" in trace.skipped["tcd"]
     assert "cut lets more through" in trace.skipped["vcd+crg"]
     with pytest.raises(NotApplicable, match="cannot be mapped"):
-        add_evidence(pair[0], FarReader(), EvidenceOptions())
+        macd.evidence(pair[0], backbone=FarReader())
 
 
 def test_a_head_that_reaches_below_what_is_told_is_no_answer():
