@@ -48,8 +48,8 @@ def evidence_events(
 ) -> Generator[Event, None, None]:
     """What is being measured, event by event; the last one holds the bench's new trace.
 
-    stopped: asked between small pieces of work. Raises Cancelled, OptionError for a token, candidate,
-    object or layer that is not there, and where the trace holds too much already.
+    stopped: asked between small pieces of work. Raises Cancelled; OptionError for a token,
+    candidate, object or layer that is not there, and where the trace holds too much already.
     """
     trace = bench.trace
     case = open_case(bench, options, stopped)

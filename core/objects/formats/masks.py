@@ -23,6 +23,7 @@ from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.pixels import (
     VOID_COLOUR,
     Values,
+    is_soft_edge,
     mask_of,
     png_size,
     read_values,
@@ -250,12 +251,15 @@ class _Look:
     def __call__(self, frames: Sequence[float]) -> tuple[tuple[Annotated, ...], tuple[str, ...]]:
         """The objects on these frames, and what must be known of them."""
         seen: list[tuple[str, float, partial[Values], Values]] = []
+        soft: list[bool] = []
         for place, pictures in sorted(self.folders.items()):
             for at in frames:
                 if int(at) in pictures:
                     inner = f"{place}, frame {int(at)}" if place else f"frame {int(at)}"
                     read = partial(read_values, pictures[int(at)], inner)
-                    seen.append((place, at, read, read().without_pixels()))
+                    picture = read()
+                    soft.append(is_soft_edge(picture))
+                    seen.append((place, at, read, picture.without_pixels()))
         values = {v for _, _, _, picture in seen for v in picture.present.tolist()}
         coloured = any(picture.is_colour for *_, picture in seen)
         is_mots = not self.is_object and not coloured and _is_mots(values)
@@ -274,9 +278,15 @@ class _Look:
             if len(found) > MAX_OBJECTS:
                 refuse(self.name, f"holds more than {MAX_OBJECTS} objects", "Give fewer of them")
         objects = tuple(Annotated(label, tuple(shapes)) for label, shapes in found.values())
-        return objects, tuple(self._notes(is_mots, ignored))
+        is_soft = not self.is_object and bool(soft) and all(soft)
+        return objects, tuple(self._notes(is_mots, ignored, is_soft))
 
-    def _notes(self, is_mots: bool, ignored: set[int]) -> Iterator[str]:
+    def _notes(self, is_mots: bool, ignored: set[int], is_soft: bool) -> Iterator[str]:
+        if is_soft:
+            yield (
+                f"{self.name}: is object 1 an object? It is a thin rim around object 2 on every"
+                " frame, as the soft edge of a single mask is; if so, write that mask as 0 and 255"
+            )
         if is_mots:
             yield f"{self.name}: values are read as those of MOTS, class · 1000 + number"
         if ignored:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, replace
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,6 +92,19 @@ def read_values(content: bytes, inner: str) -> Values:
     if mode in ("I", "I;16") and ((values < 0).any() or (values > 65535).any()):
         raise TracksError(f"the mask of {clean_label(inner)} has values beyond 65535", AS_MASKS)
     return _counted(values, inner, palette)
+
+
+def is_soft_edge(picture: Values) -> bool:
+    """Whether the value 1 is but a thin rim around 2, as in one mask of 0 and 2 that was smoothed.
+
+    Thin: no 3 × 3 pixels of it, and all of it within 2 pixels of the value 2.
+    """
+    if picture.is_colour or picture.present.tolist() != [1, 2]:
+        return False
+    ones, twos = (np.asarray(picture.values == n, np.uint8) for n in (1, 2))
+    if cv2.erode(ones, np.ones((3, 3), np.uint8)).any():
+        return False
+    return not (ones & (1 - cv2.dilate(twos, np.ones((5, 5), np.uint8)))).any()
 
 
 def _palette(picture: object) -> tuple[int, ...]:
