@@ -104,7 +104,8 @@ def is_soft_edge(picture: Values) -> bool:
     ones, twos = (np.asarray(picture.values == n, np.uint8) for n in (1, 2))
     if cv2.erode(ones, np.ones((3, 3), np.uint8)).any():
         return False
-    return not (ones & (1 - cv2.dilate(twos, np.ones((5, 5), np.uint8)))).any()
+    near = cv2.dilate(twos, np.ones((5, 5), np.uint8)) > 0
+    return not (ones.astype(bool) & ~near).any()
 
 
 def _palette(picture: object) -> tuple[int, ...]:
