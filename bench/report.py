@@ -363,11 +363,11 @@ def page(
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
         lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
         lines += ["", COUNTED] if title == TRUE_SIZE else []
-    for title, (heads, cells) in COLUMNS.items():
+    for title, (heads, table) in COLUMNS.items():
         lines += ["", f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        for name, keys in cells.items():
-            shown = [_shown(figures, key) if key else "–" for key in keys]
-            lines.append(f"| {name} | {' | '.join(shown)} |")
+        for name, keys in table.items():
+            row = [_shown(figures, key) if key else "–" for key in keys]
+            lines.append(f"| {name} | {' | '.join(row)} |")
     lines += lazy_lines(figures)
     lines += workers_lines(workers)
     lines += server_lines(server)
