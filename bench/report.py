@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,8 @@ TABLES: dict[str, Rows] = {
         "64 subsets read in batches over 64 single views: FLOPs": "choices64_over_single_flops",
         "Qwen2.5-VL, random weights, the same of 4 objects: time": "choices16_over_single_qwen_cpu",
         "the whole map with its answers, s": "choices64_map_s",
-        "the processor's time of it, s": "choices64_map_processor_s",
-        "processes that waited for one of the cores meanwhile": "choices_load_count",
-        "pointing at a subset, script to paint, the processor's time, ms": "choices_hover_paint_ms",
         "time between two frames while subsets are pointed at, median, ms":
             "choices_hover_frame_ms",
-        "the same, 95th percentile, ms": "choices_hover_frame_p95_ms",
     },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
         "MACD, 1 step": "memory_macd1_over_base_cpu",
@@ -160,6 +157,8 @@ TABLES: dict[str, Rows] = {
         "first paint, warm, s": "page_load_to_paint_s",
         "page, kB": "page_load_kb",
         "page with everything that the first view loads, kB": "page_load_total_kb",
+        "the model in the browser, loaded by the first change, compressed, MB":
+            "browser_download_mb",
         "scrubbing, ms a frame": "page_scrub_ms",
         "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
         "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
@@ -178,33 +177,25 @@ TABLES: dict[str, Rows] = {
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
         "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
         "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
-        "detection, threads waiting as ours over OpenMP's default": "detect_alone_over_default",
-        "the same over threads that sleep at once": "detect_alone_over_sleeping",
-        "beside as many busy processes as cores, ours over the default":
-            "detect_beside_over_default",
-        "the same over threads that sleep at once, beside them": "detect_beside_over_sleeping",
-        "detection in a server, freed memory kept meanwhile over returned":
-            "detect_kept_over_returned",
-        "the same over a process that leaves it to glibc": "detect_kept_over_glibc",
     },
-    "A process on the CPU, models of true size with random weights, 8 frames": {
-        f"{title}, {kind.replace('_', ' ')}, {dtype}: {what}": f"{key_of(name, kind, dtype)}_{end}"
-        for name, kind, dtype in CASES
-        for title in [name.partition("/")[2]]
-        for what, end in (
-            ("GB", "gb"), ("over what is planned", "over_planned"),
-            ("s to the first token", "s"), ("over float32", "over_float32"),
-        )
-        if end != "over_float32" or (dtype == "bfloat16" and (name, kind, "float32") in CASES)
-    },
-    "Changes that headless Chromium computes by WebAssembly; WebGPU was not tried": {
-        "loaded by the first change, compressed, MB": "browser_download_mb",
-        **{
-            f"{what}, {threads}": f"browser_{name}_{key}"
-            for threads, name in (
-                ("two threads (COOP and COEP headers)", "two_threads"),
-                ("one thread (a plain file server)", "one_thread"),
-            )
+}  # fmt: skip
+COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
+    "A process on the CPU, models of true size with random weights, 8 frames": (
+        ("run", "GB", "over what is planned", "s to the first token", "time over float32"),
+        {
+            f"{name.partition('/')[2]}, {kind.replace('_', ' ')}, {dtype}": [
+                f"{key_of(name, kind, dtype)}_{end}" for end in ("gb", "over_planned", "s")
+            ] + [
+                f"{key_of(name, kind, dtype)}_over_float32"
+                if dtype == "bfloat16" and (name, kind, "float32") in CASES else ""
+            ]
+            for name, kind, dtype in CASES
+        },
+    ),
+    "Changes that headless Chromium computes by WebAssembly; WebGPU was not tried": (
+        ("what", "two threads (COOP and COEP headers)", "one thread (a plain file server)"),
+        {
+            what: [f"browser_{name}_{key}" for name in ("two_threads", "one_thread")]
             for what, key in {
                 "first change with loading, s": "first_s",
                 "a level, ms": "change_ms",
@@ -215,16 +206,18 @@ TABLES: dict[str, Rows] = {
                 "memory that all of it takes, MB": "memory_mb",
             }.items()
         },
-        **{
-            f"first paint of {what}": f"browser_{name}_first_paint_{unit}"
-            for name, page in (("gallery", "a run in the gallery"), ("course", "the course"))
-            for what, unit in (
-                (f"{page}, ms", "ms"),
-                (f"{page}, over the same without the model", "over_without"),
-            )
+    ),
+    "Pages that hold the model": (
+        ("what", "ms", "over the same without the model"),
+        {
+            f"first paint of {what}": [
+                f"browser_{name}_first_paint_{end}" for end in ("ms", "over_without")
+            ]
+            for name, what in (("gallery", "a run in the gallery"), ("course", "the course"))
         },
-    },
+    ),
 }  # fmt: skip
+"""Tables of more than one figure a row: their heads, and the figures; "" where there is none."""
 WHOLE: Rows = {
     "MACD, 1 step: time": "e2e_macd1_over_base_3b",
     "MACD, 3 steps: time": "e2e_macd3_over_base_3b",
@@ -370,6 +363,11 @@ def page(
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
         lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
         lines += ["", COUNTED] if title == TRUE_SIZE else []
+    for title, (heads, table) in COLUMNS.items():
+        lines += ["", f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        for name, keys in table.items():
+            row = [_shown(figures, key) if key else "–" for key in keys]
+            lines.append(f"| {name} | {' | '.join(row)} |")
     lines += lazy_lines(figures)
     lines += workers_lines(workers)
     lines += server_lines(server)

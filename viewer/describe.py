@@ -60,7 +60,6 @@ IN_SUMMARY: dict[str, type] = {
     "controls.outcomes[].": ControlOutcome,
     "choice_map.": ChoiceMap,
     "choice_map.subsets[].": Subset,
-    "choice_map.own.": Subset,
     "answers.macd.": Answer,
     "answers.macd.tokens[].": TokenStep,
 }
@@ -70,7 +69,11 @@ IN_SUMMARY: dict[str, type] = {
 def written() -> dict[Path, str]:
     """Every file that follows from the description, and what it holds then."""
     head, _, rest = FORMAT.read_text(encoding="utf-8").partition(BEGIN)
-    table = "".join(f"| `{place}` | {meaning} |\n" for place, meaning in places())
+    table = "".join(
+        f"| `{place}` | {meaning} |\n"
+        for place, meaning in places()
+        if place.startswith("arrays/") or place.isidentifier()
+    )
     tail = rest.partition(END)[2]
     return {
         TYPES: types(),

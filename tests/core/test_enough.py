@@ -346,12 +346,12 @@ def test_by_command_line(tmp_path, capsys):
     documented = set(re.findall(r"^\| `enough\[\]\.([a-z_\[\].]+)`", text, re.M))
     actual = {
         *printed,
-        *(f"token.{k}" for k in printed["token"]),
         *(f"pieces[].{k}" for k in printed["pieces"][0]),
         *(f"whole.{k}" for k in printed["whole"]),
         *(f"keep.{k}" for k in printed["keep"]),
     }
     assert documented == actual
+    assert printed["token"].keys() == {"answer", "index", "id", "text", "against"}
     assert main(["enough", str(EXAMPLE), "--no-search"]) == 2
     assert "nothing is asked for" in capsys.readouterr().err
 

@@ -1,6 +1,7 @@
 """The documentation and the source, as a server shows them."""
 
 import io
+import re
 import zipfile
 from html.parser import HTMLParser
 from posixpath import dirname, join, normpath
@@ -87,6 +88,13 @@ def test_documents_are_listed_by_their_titles(client):
     deeper = client.get("/docs/toyworld-results/report.md").text
     assert '<a href="../why.md">' in deeper
     assert '<a href="../../">To the page</a>' in deeper
+
+
+def test_the_readme_of_the_folder_links_to_each_document_once():
+    text = (documents.DOCS / "README.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\]\((.+?)\)", text)
+    assert sorted(linked) == sorted(f.name for f in documents.DOCS.glob("*.md"))[1:]
+    assert len(text.splitlines()) <= 40
 
 
 def test_what_is_not_a_document_is_not_given_away(client):
