@@ -104,16 +104,16 @@ def measure_all(files: dict[str, tuple[str, Callable[[], bytes]]]) -> dict[str, 
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The table of docs/security.md: whether each file was read, refused or ended at a bound."""
-    lines = ["| file | bytes | MB above the process | s | outcome |", "|---|---|---|---|---|"]
+    """The table of docs/security.md; files of one cost and outcome share a row."""
+    lines = ["| file | MB above the process | s | outcome |", "|---|---|---|---|"]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for what, row in report["files"].items():
         answer = row["answer"]
         ended = "ended" if "of memory or" in answer else "refused"
         outcome = "read" if re.fullmatch(r"\d+ objects", answer) else ended
-        lines.append(
-            f"| {what} | {row['bytes']:,} | {row['above_mb']:.0f} | {row['seconds']:.1f} |"
-            f" {outcome} |"
-        )
+        cells = f"{row['above_mb']:.0f}", f"{row['seconds']:.1f}", outcome
+        alike.setdefault(cells, []).append(what)
+    lines += [f"| {'; '.join(whats)} | {' | '.join(cells)} |" for cells, whats in alike.items()]
     return "\n".join(lines)
 
 
