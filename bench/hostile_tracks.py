@@ -14,6 +14,7 @@ import re
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ CLIP = ClipFacts(
     "clip.mp4", np.arange(8) * 6 / 25, np.arange(8) * 6, (640, 360), (640, 360), None, 25.0
 )
 LOOK_S = 0.005
+MEGABYTES, SECONDS = (10, 50, 100, 150, 200), (0.5, 1, 2, 5)
+"""Where the table sets files of more memory or time apart."""
 
 
 class Peak:
@@ -104,16 +107,18 @@ def measure_all(files: dict[str, tuple[str, Callable[[], bytes]]]) -> dict[str, 
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The table of docs/security.md; files of one cost and outcome share a row."""
-    lines = ["| file | MB above the process | s | outcome |", "|---|---|---|---|"]
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """The table of docs/security.md: files of about one cost share a row, which tells the most."""
+    alike: dict[tuple[int, int, str], dict[str, Any]] = {}
     for what, row in report["files"].items():
         answer = row["answer"]
         ended = "ended" if "of memory or" in answer else "refused"
         outcome = "read" if re.fullmatch(r"\d+ objects", answer) else ended
-        cells = f"{row['above_mb']:.0f}", f"{row['seconds']:.1f}", outcome
-        alike.setdefault(cells, []).append(what)
-    lines += [f"| {'; '.join(whats)} | {' | '.join(cells)} |" for cells, whats in alike.items()]
+        place = bisect_left(MEGABYTES, row["above_mb"]), bisect_left(SECONDS, row["seconds"])
+        alike.setdefault((*place, outcome), {})[what] = row
+    lines = ["| file | MB above the process | s | outcome |", "|---|---|---|---|"]
+    for (_, _, outcome), rows in sorted(alike.items()):
+        most = [max(row[key] for row in rows.values()) for key in ("above_mb", "seconds")]
+        lines.append(f"| {'; '.join(rows)} | {most[0]:.0f} | {most[1]:.1f} | {outcome} |")
     return "\n".join(lines)
 
 
