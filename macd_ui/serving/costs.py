@@ -110,8 +110,8 @@ def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
                  f"{door.log} record" if door.log else "nothing",
                  ", ".join(bounds_of(door)))  # fmt: skip
         alike.setdefault((door.method, *cells), []).append(f"`{door.path}`")
-    for (method, *cells), paths in alike.items():
-        lines.append(f"| {method} {', '.join(paths)} | {' | '.join(cells)} |")
+    for (method, *row), paths in alike.items():
+        lines.append(f"| {method} {', '.join(paths)} | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
