@@ -102,11 +102,15 @@ def measure(pieces: Any, pause: float = 0.0) -> dict[str, Any]:
 
 
 def markdown(rows: dict[str, Any]) -> str:
-    """The table of docs/security.md."""
-    lines = ["| answer of the server | MB above the process | s | told |", "|---|---|---|---|"]
+    """The table of docs/security.md; answers of one outcome share a row."""
+    lines = ["| answer of the server | MB above the process | s | outcome |", "|---|---|---|---|"]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for what, row in rows.items():
-        told = row["answer"].replace("|", "/")[:90]
-        lines.append(f"| {what} | {row['mb']:.0f} | {row['seconds']:.1f} | {told} |")
+        told = row["answer"]
+        outcome = "no answer in time" if "did not answer" in told else "refused"
+        outcome = "read" if told == "read" else outcome
+        alike.setdefault((f"{row['mb']:.0f}", f"{row['seconds']:.1f}", outcome), []).append(what)
+    lines += [f"| {'; '.join(whats)} | {' | '.join(cells)} |" for cells, whats in alike.items()]
     return "\n".join(lines)
 
 

@@ -24,48 +24,48 @@ COLUMNS = ("baseline", "macd", "macd_low_memory", "vcd")
 
 def listed_table() -> str:
     """The catalogue in Markdown."""
-    lines = ["| model | hub id | licence | family code | commit |", "|---|---|---|---|---|"]
+    lines = ["| model | hub id | licence | adapter | commit |", "|---|---|---|---|---|"]
     for model in CATALOGUE:
-        own = "its own" if model.family in FAMILIES else "none: the universal adapter"
+        own = "its own" if model.family in FAMILIES else "universal"
         commit = f"`{model.revision[:10]}`" if model.revision else "the newest"
         lines.append(f"| {model.title} | `{model.hub_id}` | {model.licence} | {own} | {commit} |")
     return "\n".join(lines)
 
 
 def table() -> str:
-    """The planned figures in Markdown, from the stored plans."""
+    """The planned figures in Markdown, in GB, from the stored plans."""
     lines = [
         "| model | parameters | frames | baseline | MACD | MACD, low memory | VCD | smallest GPU:"
-        " baseline / MACD / low memory |",
+        " baseline, MACD, low memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for model in CATALOGUE:
         figures = planned(model.hub_id)
         assert figures is not None
         height, width = figures["frame_size"]
-        peaks = " | ".join(f"{figures[f'{kind}_peak_gb']:.1f} GB" for kind in COLUMNS)
-        sizes = " / ".join(_smallest(figures["fits"], kind) for kind in COLUMNS[:3])
+        peaks = " | ".join(f"{figures[f'{kind}_peak_gb']:.1f}" for kind in COLUMNS)
+        sizes = ", ".join(_smallest(figures["fits"], kind) for kind in COLUMNS[:3])
         lines.append(
             f"| {model.title} | {figures['parameters'] / 1e9:.2f} B"
-            f" | {figures['frames']} of {width} × {height} | {peaks} | {sizes} |"
+            f" | {width}×{height} | {peaks} | {sizes} |"
         )
     return "\n".join(lines)
 
 
 def held_table() -> str:
-    """What each takes by its weights, and the smallest GPU for it, in Markdown."""
-    names = ("bfloat16", "int8", "nf4")
+    """What each takes by its quantised weights, and the smallest GPU for it, in Markdown, in GB."""
+    names = ("int8", "nf4")
     lines = [
         f"| model | {' | '.join(f'{n}: MACD' for n in names)}"
         f" | {' | '.join(f'{n}: low memory' for n in names)} |",
-        "|---|" + "---|" * 6,
+        "|---|" + "---|" * 4,
     ]
     for model in CATALOGUE:
         figures = planned(model.hub_id)
         assert figures is not None
-        ways = (figures, *(figures["held"][n] for n in names[1:]))
+        ways = [figures["held"][name] for name in names]
         cells = [
-            f"{way[f'{kind}_peak_gb']:.1f} GB, {_smallest(way['fits'], kind)}"
+            f"{way[f'{kind}_peak_gb']:.1f}, {_smallest(way['fits'], kind)}"
             for kind in ("macd", "macd_low_memory")
             for way in ways
         ]
@@ -86,7 +86,7 @@ def with_table(text: str) -> str:
 
 
 def _smallest(fits: dict[str, dict[str, bool]], kind: str) -> str:
-    return next((f"{gb} GB" for gb, kinds in fits.items() if kinds[kind]), "none")
+    return next((gb for gb, kinds in fits.items() if kinds[kind]), "none")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

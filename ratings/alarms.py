@@ -4,8 +4,8 @@ Studies of three careful raters and one of the tried kind are drawn and judged b
 `quality.judge_rater`, on screens that `plan.plan_tasks` gives. A rating is 2.75, plus half the
 arms' difference, the clip's part (SD 0.5), the mask's (SD 0.5), the rater's (SD 0.3) and noise,
 rounded and kept within 1 to 5; known masks are 4.5 and 1.5 without the first four. In a study of
-pairs the mask with the higher of these is preferred, and neither where they are equal. Prints the
-table of docs/rating.md, and the shares that `preregistration.FAR` rounds.
+pairs the mask with the higher of these is preferred, and neither where they are equal. Part of the
+table is in docs/rating.md; the shares printed below it are those that `preregistration.FAR` rounds.
 """
 
 from __future__ import annotations

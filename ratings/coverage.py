@@ -1,7 +1,7 @@
 """How often the intervals of a difference hold the truth: `python -m ratings.coverage`.
 
 Studies are drawn: difference = rater + clip + rest, all normal, rounded to whole points as
-differences of ratings are. Prints the table of docs/rating.md.
+differences of ratings are. docs/rating.md holds a part of the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a family's own processor and `generate` give for a clip, and what this project gives.
-
-`python -m tests.layouts` writes the table of docs/backbones.md.
-"""
+"""What a family's own processor and `generate` give for a clip, and what this project gives."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ WHOLE = {
         },
     )
 }
-"""Further rows: a family whose processor is set to cut pictures into tiles."""
+"""Further cases: a family whose processor is set to cut pictures into tiles."""
 QUESTION = "Is there a dog in the video?"
 TOKENS = 4
 Answer = tuple[list[int], list[int]]
@@ -122,8 +119,8 @@ def own_answer(name: str, size: tuple[int, int]) -> Answer:
     return prompt, answer[0, len(prompt) :].tolist()
 
 
-def our_answer(name: str, size: tuple[int, int]) -> tuple[Answer, int]:
-    """The same by the adapter that loads this family, and the tokens that stand for pixels."""
+def our_answer(name: str, size: tuple[int, int]) -> Answer:
+    """The same by the adapter that loads this family."""
     lm = adapter(name)
     encoded = lm.encode(drawn(size, 1 if pictured(name) else 4), QUESTION, fit="native")
     with torch.no_grad():
@@ -133,33 +130,9 @@ def our_answer(name: str, size: tuple[int, int]) -> tuple[Answer, int]:
             if tokens[-1] in lm.end_tokens:
                 break
             state = lm.step(state, tokens[-1:])
-    return (encoded.input_ids[0].tolist(), tokens), encoded.vision_tokens
-
-
-def row(name: str, sizes: tuple[tuple[int, int], ...] = SIZES) -> str:
-    """One line of docs/backbones.md; each cell is run."""
-    cells = []
-    for size in sizes:
-        (ids, tokens), pixels = our_answer(name, size)
-        their_ids, theirs = own_answer(name, size)
-        if ids != their_ids:
-            cells.append(f"no: {len(ids)} tokens for {len(their_ids)}")
-        else:
-            cells.append(f"{pixels}" if tokens == theirs else "no: another answer")
-    label = f"`{WHOLE[name][0]}`, {name}" if name in WHOLE else f"`{name}`"
-    return f"| {label} | {' | '.join(cells)} |"
+    return encoded.input_ids[0].tolist(), tokens
 
 
 def names() -> list[str]:
-    """Of all rows."""
+    """All families, and those of `WHOLE`."""
     return [n for n in (*NATIVE, *FAMILIES, *PICTURES, *WHOLE) if n not in UNTRIED]
-
-
-def table() -> str:
-    """All rows, as docs/backbones.md holds them."""
-    head = f"| family | {' | '.join(f'{w}×{h}' for w, h in SIZES)} |"
-    return "\n".join([head, f"|{'---|' * (1 + len(SIZES))}", *map(row, names())])
-
-
-if __name__ == "__main__":
-    print(table())

@@ -153,8 +153,6 @@ HEADER = (
     "gradient",
     "pictures",
     "times",
-    "SID",
-    "attention, lens",
     "shared work",
 )
 
@@ -183,8 +181,7 @@ def row(name: str) -> str:
         "yes" if gradient.holds else f"no: {gradient.found}",
         "yes" if picture.holds else "as a video of one frame",
         "yes" if _told_times(name) else "no",
-        *["yes" if own else "no"] * 2,
-        "yes" if own else "frames" if frames.holds else "no",
+        "all" if own else "frames" if frames.holds else "no",
     )
     return f"| {' | '.join(cells)} |"
 

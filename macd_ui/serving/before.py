@@ -47,7 +47,7 @@ COMPUTED: tuple[Computed, ...] = (
     Computed(
         ("core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"),
         "reading and placing a file of tracks or masks",
-        "52 files, in the table below; the largest 9 million pixels in colour", 250, 10, TRACKS,
+        "the files in the table below; the largest 9 million pixels in colour", 250, 10, TRACKS,
     ),
     Computed(
         ("core.media.webp.picture_uri",), "the strip of a clip", "24 frames of 1920×1080, noise",

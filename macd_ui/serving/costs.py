@@ -92,23 +92,26 @@ def bounds_of(door: Door) -> tuple[str, ...]:
 
 
 def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
-    """The bounds, and a row for each route, in Markdown."""
+    """The bounds, and every route, those that cost the same in one row, in Markdown."""
     lines = ["| bound | of a public server |", "|---|---|"]
     lines += [f"| *{name}* | {rule} |" for name, rule in bounds(limits).items()]
     lines += [
         "",
-        "| request | brings at most | processor | on the disk | in the log | bound |",
+        "| requests | brings at most | processor | on the disk | in the log | bound |",
         "|---|---|---|---|---|---|",
     ]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for door in doors:
         brings = "nothing" if door.body == NOTHING else _mb(MOST[door.body])
         if door.body == JSON:
             brings += " of JSON"
         processor = "that of the call" if is_event(door) else f"{door.ms} ms"
-        cells = (f"`{door.method} {door.path}`", brings, processor, door.writes or "nothing",
+        cells = (brings, processor, door.writes or "nothing",
                  f"{door.log} record" if door.log else "nothing",
                  ", ".join(bounds_of(door)))  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
+        alike.setdefault((door.method, *cells), []).append(f"`{door.path}`")
+    for (method, *row), paths in alike.items():
+        lines.append(f"| {method} {', '.join(paths)} | {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 

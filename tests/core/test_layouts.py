@@ -1,7 +1,5 @@
 """The model that runs is the model the user has: its prompt and its answers at every frame size."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -9,33 +7,19 @@ from macd_studio.core.backbones import processor as processor_module
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.contract import adapt_model, check_model, pixels_of
 from macd_studio.core.errors import UnsupportedBackbone
-from tests.layouts import QUESTION, SIZES, adapter, built, drawn, names, our_answer, own_answer, row
+from tests.layouts import QUESTION, SIZES, adapter, built, drawn, names, our_answer, own_answer
 from tests.universal_models import parts
 
-DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 SAMPLED = {"qwen2_5_omni_thinker", "cosmos3_edge", "muse_glimmer", "lfm2_vl", "pan and scan"}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
-
-
-def test_the_table_holds_every_family():
-    assert len(names()) >= 28
-    lines = DOCS.read_text().splitlines()
-    for name in names():
-        label = f", {name} |" if " " in name else f"| `{name}` |"
-        assert any(label in line and line.count("|") == 2 + len(SIZES) for line in lines), name
 
 
 @pytest.mark.parametrize(
     "name", [n if n in SAMPLED else pytest.param(n, marks=pytest.mark.long) for n in names()]
 )
 def test_ids_and_tokens_are_those_of_the_model_s_own_way(name):
-    if name in SAMPLED:  # at two sizes, a small one and one that is cut into tiles
-        for size in SIZES[:2]:
-            assert our_answer(name, size)[0] == own_answer(name, size)
-    else:
-        line = row(name)
-        assert line in DOCS.read_text()
-        assert "no:" not in line
+    for size in SIZES[:2] if name in SAMPLED else SIZES:  # a small one, one cut into tiles
+        assert our_answer(name, size) == own_answer(name, size)
 
 
 PICTURE_SIZES = ((480, 270), (270, 480), (112, 112), (1280, 720), (1000, 200))
