@@ -1,4 +1,4 @@
-"""MACD as the paper numbers it, in its order: equations 3 to 9. This is what runs.
+"""MACD: equations 3 to 9 as the paper numbers them, in its order. This is what runs.
 
     masks → ascent → levels → counterfactual → how the two views of a token are weighed
 

@@ -8,13 +8,14 @@ writes the drawing into docs/architecture.md; a test compares it.
 from __future__ import annotations
 
 import ast
+import re
 from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- drawn by `python -m scripts.imports` -->\n```\n", "```\n<!-- end -->"
-CONTRACTS = ("parts", "core", "evals")
+CONTRACTS = ("parts", "core")
 
 
 def layers(contract: str) -> tuple[str, list[list[str]]]:
@@ -27,11 +28,11 @@ def layers(contract: str) -> tuple[str, list[list[str]]]:
 
 
 def purpose(module: str) -> str:
-    """The first sentence of a module's docstring; of a package that of its `__init__.py`."""
+    """The beginning of a module's docstring, up to a colon; of a package that of its `__init__.py`."""
     place = ROOT.joinpath(*module.removeprefix("macd_studio.").split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     text = " ".join((ast.get_docstring(ast.parse(file.read_text())) or "").split())
-    return text.split(". ")[0].split(": `")[0].rstrip(".")
+    return re.split(r"[:;.] ", text)[0].rstrip(".")
 
 
 def drawing() -> str:

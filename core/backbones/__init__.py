@@ -1,4 +1,4 @@
-"""Video language models behind one role (`base.py`); `open_backbone` is the door.
+"""Video language models behind one role (`base.py`), opened by `open_backbone`.
 
 torch is imported when a model or a role is first used, transformers when a model is loaded.
 """
