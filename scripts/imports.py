@@ -28,7 +28,7 @@ def layers(contract: str) -> tuple[str, list[list[str]]]:
 
 
 def purpose(module: str) -> str:
-    """The beginning of a module's docstring, up to a colon; of a package that of its `__init__.py`."""
+    """What a module or package says of itself: its docstring, up to a colon."""
     place = ROOT.joinpath(*module.removeprefix("macd_studio.").split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     text = " ".join((ast.get_docstring(ast.parse(file.read_text())) or "").split())
