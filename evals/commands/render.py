@@ -33,13 +33,12 @@ from macd_studio.evals.printing.figures import (
 from macd_studio.evals.printing.report import auroc_table, honest_table, readme_tables
 from macd_studio.evals.printing.report_files import load
 from macd_studio.evals.studies.captions import markdown as captions_table
-from macd_studio.evals.studies.choice_test import choice_cell, choice_table, power_table, size_table
+from macd_studio.evals.studies.choice_test import choice_cell, choice_table, size_table
 from macd_studio.evals.studies.control_masks import made_by, overlap_table
 from macd_studio.evals.studies.control_masks import markdown as controls_table
 from macd_studio.evals.studies.headroom_tables import gain_text, search_table
 from macd_studio.evals.studies.headroom_tables import markdown as headroom_table
 from macd_studio.evals.studies.one_mask import markdown as one_mask_tables
-from macd_studio.evals.studies.pilot import markdown as pilot_table
 from macd_studio.evals.studies.registered import markdown as registered_table
 from macd_studio.evals.studies.selection import JUDGED, PLAIN
 from macd_studio.evals.studies.selection import markdown as selection_table
@@ -171,7 +170,6 @@ KINDS: dict[str, Callable[..., str]] = {
     "selection-over": lambda r, regime, choice, null: change(
         _chosen(r["selection"]["regimes"][regime], choice, null)["delta"]
     ),
-    "pilot-table": lambda r: pilot_table(r["pilot"]),
     "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
     "one-mask-n": lambda r: str(r["one_mask"]["n"]),
     "one-mask": lambda r, name: change(r["one_mask"]["cross_fitted"]["gain"][name]["delta"]),
@@ -191,7 +189,6 @@ KINDS: dict[str, Callable[..., str]] = {
     "search-table": lambda r: search_table(r["search"]),
     "choice-table": lambda r: choice_table(r["choices"]),
     "choice-sizes": lambda r: size_table(r["choices"]),
-    "choice-power": lambda r: power_table(r["choices"]),
     "choice-n": lambda r: str(r["choices"]["n"]),
     "choice": lambda r, who, what: _choice(r["choices"], who, what),
     "choice-refused": lambda r, who, clips: percent(choice_cell(r["choices"], who, clips)["p"]),
@@ -212,7 +209,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
     "draws": lambda r, what: percent(r["draws"]["shares"][what]),
     "detectors-table": lambda r: detectors_table(r["detectors"]),
-    "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
+    "seeds-table": lambda r: spread_table(r["seeds"]),
     "seeds-bars": lambda r: bars_table(r["seeds"]),
     "seeds-registered": lambda r: registered_rows(r["seeds"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
@@ -245,7 +242,6 @@ SECTIONS = {
     "selection-n": "selection",
     "selection": "selection",
     "selection-over": "selection",
-    "pilot-table": "pilot",
     "one-mask-table": "one_mask",
     "one-mask-n": "one_mask",
     "one-mask": "one_mask",
@@ -263,7 +259,6 @@ SECTIONS = {
     "search-table": "search",
     "choice-table": "choices",
     "choice-sizes": "choices",
-    "choice-power": "choices",
     "choice-n": "choices",
     "choice": "choices",
     "choice-refused": "choices",
@@ -341,7 +336,6 @@ BESIDE = {
     "agreement": "agreement.json",
     "registered": "registered.json",
     "selection": "selection.json",
-    "pilot": "pilot.json",
     "choices": "choices.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",

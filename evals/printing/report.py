@@ -87,8 +87,8 @@ def _pair(report: Report, method: str) -> str:
     return f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
 
 
-def sections(report: Report) -> Iterator[str]:
-    """Every block of the report."""
+def sections(report: Report, *, details: bool = True) -> Iterator[str]:
+    """Every block of the report. details: with what `markdown` leaves to report.html."""
     yield f"# {report['benchmark']}: where contrast helps, and where it hurts"
     if failed := failures_line(report.get("failures")):
         yield f"**{as_cell(failed)}**"
@@ -112,9 +112,15 @@ def sections(report: Report) -> Iterator[str]:
     yield from _constants(report)
     yield from _constant_free(report)
     yield from _paired(report)
-    yield from _objects(report)
-    yield from _levels(report)
-    yield from _breakdown(report)
+    yield from _objects(report, details)
+    if details:
+        yield from _levels(report)
+        yield from _breakdown(report)
+    elif report.get("breakdown") or any(p["levels"] for p in report["regimes"].values()):
+        yield (
+            "The tables by evidence and by properties of the asked object are in `report.html`,"
+            " which `python -m evals report FOLDER --again` writes, and in `report.json`."
+        )
     yield from _yes_no(report)
     yield from _captions(report)
     yield from _calibration(report)
@@ -237,8 +243,8 @@ def _paired(report: Report) -> Iterator[str]:
     )
 
 
-def _objects(report: Report) -> Iterator[str]:
-    """Does the gradient find the asked object?"""
+def _objects(report: Report, details: bool) -> Iterator[str]:
+    """Does the gradient find the asked object? details: also by evidence."""
     if "ranking" not in report and report["gradient_auc"]:
         yield "## Does the gradient find the asked object?"
         found = report["gradient_auc"].items()
@@ -258,6 +264,8 @@ def _objects(report: Report) -> Iterator[str]:
     for method, regimes in report["ranking"].items():
         for regime, levels in regimes.items():
             for level, f in levels.items():
+                if level != "all" and not details:
+                    continue
                 shares = (percent(f["first"]), points(f["chance"]))
                 agrees = percent(f["agrees"])
                 of = (title(method, report), regime, level, f["pairs"])
@@ -312,7 +320,9 @@ def _yes_no(report: Report) -> Iterator[str]:
             cells.append(f"{f['unmatched']:.0f}")
             cells.append("–" if p is None else f"{p:.2g}")
             lines.append([title(method, report), *cells])
-        yield table(["method", *heads], lines)
+        told = [i for i, _ in enumerate(heads, 1) if any(row[i] != "–" for row in lines)]
+        kept = ([row[0], *(row[i] for i in told)] for row in lines)
+        yield table(["method", *(heads[i - 1] for i in told)], kept)
         line = next(iter(rows.values()))["always_yes"]
         weak = [title(m, report) for m, f in rows.items() if f["accuracy"] <= line]
         yield f"Answering yes every time gets {points(line)} here. " + (
@@ -433,5 +443,5 @@ SHOWN_BY_LEVEL = (
 
 
 def markdown(report: Report) -> str:
-    """The whole report."""
-    return as_markdown(sections(report))
+    """The report without its tables by evidence and by properties of the asked object."""
+    return as_markdown(sections(report, details=False))

@@ -329,19 +329,22 @@ def known_of(rows: Sequence[ChoiceDraws]) -> list[Known]:
 
 
 def choice_table(report: dict[str, Any]) -> str:
-    """MACD's choice and the oracle's against all subsets of as many objects."""
-    lines = []
-    for one in report["settings"]:
+    """MACD's choice and the oracle's against all subsets of as many objects, with MACD's frame mask
+    and without."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for one in sorted(report["settings"], key=lambda z: not z["frames"]):
         for name, title in (("macd", "MACD"), ("oracle", "oracle: the asked object")):
             told = one[name]
-            lines.append([
-                "{:g}, {:g}".format(*one["pair"]), "MACD's" if one["frames"] else "none", title,
-                told["n"], change(told["over"]), _p(told["p"]),
-                percent(told["place"]), _p(told["place_p"]),
-            ])  # fmt: skip
-    heads = ["α, β", "frame mask", "choice", "clips", "over its class, points", "p",
-             "place in its class, %", "p of places"]  # fmt: skip
-    return table(heads, lines)
+            line = lines.setdefault(("{:g}, {:g}".format(*one["pair"]), title), [str(told["n"])])
+            line += [change(told["over"]), percent(told["place"])]
+    told = [z["macd"] for z in report["settings"]]
+    least = min(z[p] for z in told for p in ("p", "place_p"))
+    heads = ["over its class, points", "place in its class, %"]
+    heads = ["α, β", "choice", "clips", *heads, *(f"{z}, no frame mask" for z in heads)]
+    return (
+        f"{table(heads, ([*names, *cells] for names, cells in lines.items()))}\n\n"
+        f"Exact p of MACD's choice: at least {_p(least)}."
+    )
 
 
 def size_table(report: dict[str, Any]) -> str:

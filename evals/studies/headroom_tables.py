@@ -11,6 +11,7 @@ from macd_studio.evals.statistics.stats import (
 )
 from macd_studio.evals.studies.first_token import (
     ORACLE,
+    REMOVED,
     TRUTHS,
     VIDEO,
 )
@@ -26,36 +27,48 @@ EQUAL = ((1.0, 0.1), (3.0, 0.1))
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Tables: each regime's right answers, in percent and points with 95 % intervals; what the
-    oracle and the other choices gain over references that choose nothing; and all at equal α, β.
+    """Tables: right answers by method and regime, in percent and points with 95 % intervals, and
+    what the choices and the oracle gain over references that choose nothing.
 
-    report: as `run` writes it.
+    report: as `run` writes it; it also has all gains at EQUAL.
     """
-    methods = [VIDEO, *CONSTANTS, *report["methods"]]
+    regimes = {name: part["methods"] for name, part in report["regimes"].items()}
+    methods = [
+        m
+        for m in (VIDEO, *CONSTANTS, *report["methods"])
+        if any(m in known for known in regimes.values())
+    ]
+    gains = []
+    for method in methods:
+        told = [known.get(method) for known in regimes.values()]
+        reads = {f"{one['reads']:.1f}" for one in told if one and "reads" in one}
+        gains.append([title(method), " or ".join(sorted(reads)) or "–", *map(_right, told)])
     references = [z for z in REFERENCES if z in report["methods"]]
-    gains, paired, equal = [], [], []
-    for regime, part in report["regimes"].items():
-        figures = part["methods"]
-        name = f"{regime} ({part['balance']})"
-        for method in (m for m in methods if m in figures):
-            one = figures[method]
-            reads = f"{one['reads']:.1f}" if "reads" in one else "–"
-            contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
-            right = percent(one["right"]) if method == VIDEO else gain_text(one)
-            gains.append([name, part["n"], title(method), contrast, reads, right])
-            if "over" in one:
-                over = [gain_text(one["over"].get(z)) for z in references]
-                paired.append([regime, title(method), *over])
-                pairs = (change(z) for z in one["equal"])
-                equal.append([regime, title(method), *pairs])
+    paired = [
+        [regime, title(m), *(gain_text(known[m]["over"].get(z)) for z in references)]
+        for regime, known in regimes.items()
+        for m in report["methods"]
+        if m in known and m not in (*REFERENCES, REMOVED)
+    ]
     families = report["families"]
+    names = [f"{r} ({p['balance']}), n = {p['n']}" for r, p in report["regimes"].items()]
     return "\n\n".join((
-        table(["regime", "n", "method", "α, β", "prompts read", "right %, change"], gains),
-        _family(families["gains"], "changes by methods"),
+        table(["method", "prompts read", *names], gains),
+        "Right answers in %, then changes in points and α, β. "
+        + _family(families["gains"], "changes by methods"),
         table(["regime", "method", *(f"over {title(z).lower()}" for z in references)], paired),
         _family(families["choices"], "choices against references"),
-        table(["regime", "method", *("α {:g}, β {:g}".format(*z) for z in EQUAL)], equal),
     ))  # fmt: skip
+
+
+def _right(figures: Mapping[str, Any] | None) -> str:
+    """The share of right answers, or its change with α and β."""
+    if figures is None:
+        return "–"
+    if "delta" not in figures:
+        return percent(figures["right"])
+    pair = "; {:g}, {:g}".format(*figures["contrast"]) if "contrast" in figures else ""
+    return gain_text(figures) + pair
 
 
 def search_table(report: dict[str, Any]) -> str:

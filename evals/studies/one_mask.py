@@ -285,17 +285,15 @@ def one_placement(made: Outcomes, pair: int) -> dict[str, float]:
 
 def markdown(report: dict[str, Any]) -> str:
     """The tables, and how well the cross-fitted interval holds."""
-    lines = []
     settings = {"cross-fitted": report["cross_fitted"]} | {
         f"α, β {pair}": part for pair, part in report["fixed"].items()
     }
-    for setting, part in settings.items():
-        for name, title in TITLES.items():
-            over = part["macd_over"].get(name)
-            p = f"{over['p']:.3g}" if over and "p" in over else "–"
-            gain = change(part["gain"][name]["delta"])
-            lines.append([setting, title, gain, change(over and over["delta"]), p])
-    heads = ["α, β", "answer", "over the baseline", "MACD over it", "p"]
+    lines = [
+        [f"{title}{beside}", *(change(part[key][name]["delta"]) for part in settings.values())]
+        for key, beside in (("gain", " over the baseline"), ("macd_over", ": MACD over it"))
+        for name, title in TITLES.items()
+        if (key, name) != ("macd_over", MACD)
+    ]
     least = [
         [f"{100 * z['overlap'][0]:.0f} to {100 * z['overlap'][1]:.0f} %", str(z["clips"]),
          change(z["gain"])] for z in report["thirds"]
@@ -311,7 +309,7 @@ def markdown(report: dict[str, Any]) -> str:
         f" {points(luck['most'])} points, by luck alone."
     )
     return "\n\n".join((
-        table(heads, lines), text,
+        table(["answer", *settings], lines), text,
         table(["of MACD's mask also hidden", "clips", "gain of random places"], least),
     ))  # fmt: skip
 

@@ -246,6 +246,7 @@ def report_of(rows: Sequence[ControlDraws]) -> dict[str, Any]:
 def markdown(report: dict[str, Any]) -> str:
     """The verdict of each regime with its figures, then each choice over its own nulls."""
     rooms, choices, notes = [], [], []
+    held: list[float] = []
     for regime, part in report["regimes"].items():
         for setting, one in part["settings"].items():
             said = "can" if part["can_judge_selection"] else "cannot"
@@ -253,12 +254,13 @@ def markdown(report: dict[str, Any]) -> str:
             rooms.append([regime, str(part["n"]), setting, "{:g}, {:g}".format(*one["pair"]),
                           percent(list(one["baseline"])), *gains,
                           said if setting == JUDGED else "–"])  # fmt: skip
-        for one in part["choices"]:
-            adjusted = f"{one['holm']:.3g}" if "holm" in one else "–"
-            choices.append([regime, str(one["n"]), one["setting"], title(one["choice"]),
-                            change(list(one["gain"])), TITLES[one["null"]],
-                            change(list(one["delta"])), change(list(one["ninety"])),
-                            f"{one['p']:.3g}", adjusted])  # fmt: skip
+        for one in (z for z in part["choices"] if z["setting"] == JUDGED):
+            same = (one["choice"], one["null"])
+            both = [z for z in part["choices"] if (z["choice"], z["null"]) == same]
+            gains = (change(list(z[key])) for key in ("gain", "delta") for z in both)
+            choices.append([regime, str(one["n"]), title(one["choice"]), TITLES[one["null"]],
+                            *gains])  # fmt: skip
+            held += [z["holm"] for z in both if "holm" in z]
         gained = (f"{title(z).lower()} {change(list(part['constants'][z]))}" for z in CONSTANTS)
         notes.append(f"*{regime}*, constants alone: {'; '.join(gained)}.")
     notes += [f"*{regime}* cannot: {why}." for regime, why in report["refused"].items()]
@@ -266,8 +268,9 @@ def markdown(report: dict[str, Any]) -> str:
         table(["regime", "n", "setting", "α, β", "baseline right, %", "any one object",
                "the asked one (oracle)", "oracle over any one", "a choice"], rooms),
         " ".join(notes),
-        table(["regime", "n", "setting", "choice", "over the baseline", "null", "over it, 95 %",
-               "90 %", "p", "Holm"], choices),
+        table(["regime", "n", "choice", "null", *(f"{what}, {z}" for what in
+               ("over the baseline", "over the null") for z in (JUDGED, PLAIN))], choices),
+        *([f"Holm's p of what does not know the truth: at least {min(held):.2g}."] if held else []),
     ))  # fmt: skip
 
 

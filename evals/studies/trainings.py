@@ -146,17 +146,16 @@ def bars_table(reports: Reports) -> str:
 
 
 def registered_rows(reports: Reports) -> str:
-    """The rows of `evals.studies.registered` down, reports across: MACD over each control."""
+    """The rows of `evals.studies.registered` at the registered α, β down, reports across."""
     told = [report["registered"] for report in reports.values()]
     rows = []
     for same in zip(*(one["rows"] for one in told), strict=True):
-        pair, over = same[0]["pair"], same[0]["over"]
-        said = [change(list(row["delta"])) for row in same]
-        if same[0]["registered"]:
-            said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
-        kind = "registered" if same[0]["registered"] else "secondary"
-        rows.append([kind, "{:g}, {:g}".format(*pair), f"MACD over {TITLES[over]}", *said])
-    return table(["row", "α, β", "comparison", *reports], rows)
+        if same[0]["pair"] == told[0]["rows"][0]["pair"]:
+            said = [change(list(row["delta"])) for row in same]
+            if same[0]["registered"]:
+                said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
+            rows.append([TITLES[same[0]["over"]], *said])
+    return table(["MACD over", *reports], rows)
 
 
 def spread(reports: Reports, regime: str, method: str) -> str:

@@ -205,6 +205,6 @@ def test_the_simulation_writes_both_files(tmp_path, monkeypatch, capsys):
     assert coverage.main(["--draws", "100", "--out", str(tmp_path)]) == 0
     report = json.loads((tmp_path / "intervals.json").read_text())
     assert [c["kind"] for c in report["cells"]] == list(coverage.KINDS)
-    assert "| 0.5 | 30 | 1 | 0 |" in (tmp_path / "intervals.md").read_text()
+    assert "| 30 | 1 | 0 |" in (tmp_path / "intervals.md").read_text()
     assert coverage.main(["--draws", "3"]) == 2
     assert "draws" in capsys.readouterr().err

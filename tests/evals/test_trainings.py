@@ -121,11 +121,10 @@ def test_registered_rows_of_trainings_stand_beside_each_other():
         "a": {"registered": rows_of((0.01, -0.01, 0.03), (0.0, -0.02, 0.02))},
         "b": {"registered": rows_of((-0.02, -0.04, 0.0), (0.05, 0.03, 0.07))},
     }).splitlines()  # fmt: skip
-    assert lines[0] == "| row | α, β | comparison | a | b |"
-    assert lines[2].startswith("| registered | 5, 0.01 | MACD over mean outcome of all orders")
+    assert lines[0] == "| MACD over | a | b |"
+    assert lines[2].startswith("| mean outcome of all orders")
     assert lines[2].endswith("| +1.0 [−1.0, 3.0], not decided | −2.0 [−4.0, 0.0], not decided |")
-    assert lines[3].startswith("| secondary | 1, 0.1 | MACD over mean outcome of")
-    assert lines[3].endswith("| +0.0 [−2.0, 2.0] | +5.0 [3.0, 7.0] |")
+    assert len(lines) == 3  # what was asked at another α, β is in the files
 
 
 def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
