@@ -30,7 +30,7 @@ from macd_studio.evals.printing.figures import (
     survives,
     table,
 )
-from macd_studio.evals.printing.report import auroc_table, honest_table, readme_tables
+from macd_studio.evals.printing.report import auroc_table, honest_table
 from macd_studio.evals.printing.report_files import load
 from macd_studio.evals.studies.captions import markdown as captions_table
 from macd_studio.evals.studies.choice_test import choice_cell, choice_table, size_table
@@ -127,8 +127,7 @@ def _choice(report: Report, who: str, what: str) -> str:
 
 
 KINDS: dict[str, Callable[..., str]] = {
-    "table": readme_tables,
-    "full-table": honest_table,
+    "table": honest_table,
     "auroc-table": auroc_table,
     "questions": lambda r, regime: str(r["regimes"][regime]["n"]),
     "right": lambda r, regime, method: percent(_method(r, regime, method)["right"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
@@ -29,7 +29,7 @@ from macd_studio.evals.running.failures import failures_line, objects_note
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
 
-def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
+def honest_table(report: Report) -> str:
     """The table: regimes across, methods down; baseline in percent, the others as change."""
     regimes = report["regimes"]
     rows = [
@@ -38,18 +38,18 @@ def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
             _pair(report, m),
             *(cell(part["methods"][m]) for part in regimes.values()),
         ]
-        for m in methods or report["methods"]
+        for m in report["methods"]
     ]
     counts = [f"{part['n']} ({part['clips']})" for part in regimes.values()]
     rows.append(["*questions (clips)*", "", *counts])
     return table(["method", "α, β", *regimes], rows)
 
 
-def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
+def auroc_table(report: Report) -> str:
     """AUROC of the yes-no margin, which no constant changes; the others as change, in points."""
     regimes = report.get("auroc", {})
     rows = []
-    for method in methods or report["methods"]:
+    for method in report["methods"]:
         cells = [_auroc_cell(method, part.get(method)) for part in regimes.values()]
         if set(cells) != {"–"}:
             rows.append([title(method, report), *cells])
@@ -64,19 +64,6 @@ def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     if "delta" in figures:
         return change(figures["delta"], survives(figures))
     return percent(figures["auroc"])
-
-
-README_METHODS = ("baseline", CONSTANT, "random-place", "random-mask", "vcd", "macd")
-
-
-def readme_tables(report: Report) -> str:
-    """At most five rows: right answers, and below them the ranking that no constant changes."""
-    methods = [m for m in README_METHODS if m in report["methods"]]
-    right = honest_table(report, methods)
-    if not report.get("auroc"):
-        return right
-    head = "AUROC of the yes-no margin, %, and its change in points:"
-    return "\n\n".join([right, head, auroc_table(report, methods)])
 
 
 def _pair(report: Report, method: str) -> str:

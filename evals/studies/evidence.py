@@ -51,8 +51,6 @@ ROWS = Path("runs") / "evidence"
 PATCHES = "3x3"
 ENOUGH = 500
 """Questions from which on the figures are not called preliminary."""
-FEWEST = 30
-"""Answers below which the page draws no conclusion."""
 Row = dict[str, Any]
 
 
@@ -342,30 +340,11 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
         "## Whether the kinds agree",
         "Spearman's correlation of magnitudes over the cells where neither map is 0.",
         table(["maps", "V", "V_d"], agreement),
-        "## In short",
-        "\n".join(_summary(report)),
         *more,
         "## How each is measured",
         "\n".join(METHODS),
     ]
     return as_markdown(blocks)
-
-
-def _summary(report: dict[str, Any]) -> Iterator[str]:
-    """What the tables say, in words that follow from the figures."""
-    for right, word in ((True, "right"), (False, "wrong")):
-        rows = [r for r in report["table"] if r["right"] is right and r["view"] == "video"]
-        rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
-        if not rows or report[word] < FEWEST:
-            yield f"- Under V, {word} answers: too few to say anything."
-            continue
-        above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
-        best = max(rows, key=lambda r: r["lead"][0])
-        names = ", ".join(above) if above else "none"
-        yield (
-            f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
-            f" interval: {names}. Most: {TITLES[best['kind']]}, {percent(best['share'])} %."
-        )
 
 
 def _lead(ends: Sequence[float] | None) -> str:
