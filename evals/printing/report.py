@@ -103,15 +103,18 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
     if details:
         yield from _levels(report)
         yield from _breakdown(report)
-    elif report.get("breakdown") or any(p["levels"] for p in report["regimes"].values()):
-        yield (
-            "The tables by evidence and by properties of the asked object are in `report.html`,"
-            " which `python -m evals report FOLDER --again` writes, and in `report.json`."
-        )
-    yield from _yes_no(report)
+        yield from _yes_no(report)
+    else:
+        yield from _yes_no_short(report)
     yield from _captions(report)
     yield from _calibration(report)
     yield from _open(report)
+    if not details:
+        yield (
+            "Tables by evidence, by properties of the asked object, and of every figure of yes/no"
+            " questions are in `report.html`, which `python -m evals report FOLDER --again` writes,"
+            " and in `report.json`."
+        )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
     yield from _counted(report, "errors", "Answers that failed, and count as wrong")
@@ -307,9 +310,7 @@ def _yes_no(report: Report) -> Iterator[str]:
             cells.append(f"{f['unmatched']:.0f}")
             cells.append("–" if p is None else f"{p:.2g}")
             lines.append([title(method, report), *cells])
-        told = [i for i, _ in enumerate(heads, 1) if any(row[i] != "–" for row in lines)]
-        kept = ([row[0], *(row[i] for i in told)] for row in lines)
-        yield table(["method", *(heads[i - 1] for i in told)], kept)
+        yield table(["method", *heads], lines)
         line = next(iter(rows.values()))["always_yes"]
         weak = [title(m, report) for m, f in rows.items() if f["accuracy"] <= line]
         yield f"Answering yes every time gets {points(line)} here. " + (
@@ -324,6 +325,28 @@ def _yes_no(report: Report) -> Iterator[str]:
         "McNemar's exact p is over all questions of the regime, and takes questions of one clip for"
         " independent; what is bold elsewhere rests on the test over clips."
     )
+
+
+def _yes_no_short(report: Report) -> Iterator[str]:
+    """Right answers and false "yes" of each regime's yes/no questions, in one table."""
+    regimes = {}
+    for regime, part in report["regimes"].items():
+        if told := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
+            regimes[regime] = told
+    if not regimes:
+        return
+    yield "## Yes/no questions only"
+    yield "Right answers, and “yes” where “no” is right, in %."
+    rows = []
+    for method in report["methods"]:
+        told = [figures.get(method) for figures in regimes.values()]
+        cells = (f"{points(f['accuracy'])}, {points(f['false_yes'])}" if f else "–" for f in told)
+        rows.append([title(method, report), *cells])
+    lines = (points(next(iter(figures.values()))["always_yes"]) for figures in regimes.values())
+    rows.append(["*always yes*", *lines])
+    counts = [next(iter(figures.values()))["n"] for figures in regimes.values()]
+    names = [f"{regime} (n = {n})" for regime, n in zip(regimes, counts, strict=True)]
+    yield table(["method", *names], rows)
 
 
 def is_calibrated(report: Report) -> bool:
@@ -430,5 +453,5 @@ SHOWN_BY_LEVEL = (
 
 
 def markdown(report: Report) -> str:
-    """The report without its tables by evidence and by properties of the asked object."""
+    """The report without the details of `sections`."""
     return as_markdown(sections(report, details=False))
