@@ -331,8 +331,8 @@ def _yes_no_short(report: Report) -> Iterator[str]:
     """Right answers and false "yes" of each regime's yes/no questions, in one table."""
     regimes = {}
     for regime, part in report["regimes"].items():
-        if told := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
-            regimes[regime] = told
+        if known := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
+            regimes[regime] = known
     if not regimes:
         return
     yield "## Yes/no questions only"

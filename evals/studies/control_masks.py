@@ -166,13 +166,12 @@ def markdown(report: dict[str, Any]) -> str:
         for name, one in figures.items():
             counted = f"{one['n']} of {one['of']}"
             if not one["n"]:
-                lines.append([kind, name, counted, "–", "–", "–"])
+                lines.append([kind, name, counted, "–", "–"])
                 continue
             area = _median(one["area"], ".2f", 1)
-            shared = _median(one["overlap"], ".0f", 100)
-            lines.append([kind, name, counted, area, str(one["equal"]), shared])
+            lines.append([kind, name, counted, area, str(one["equal"])])
     heads = ["clips", "control", "have it", "area over MACD's, median [5 %, 95 %]",
-             "equal within 1 %", "of MACD's hidden, %"]  # fmt: skip
+             "equal within 1 %"]  # fmt: skip
     sentences = [f"{kind.capitalize()}: {text}" for kind, text in report["missing"].items()]
     return "\n\n".join([table(heads, lines), *sentences])
 

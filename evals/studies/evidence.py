@@ -305,23 +305,29 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
         f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
         " ones only those that were answered wrong."
         " The map is of the embedded model's own first token against the best other one. Share:"
-        " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
-        " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
+        " how much of the map's magnitude lies inside the asked object's box, in %. Lead: over the"
+        " box's share of the frames, the first row, which a map that knows nothing has. Peak: how"
         " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
-        " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
+        " leaves out zero. Occlusion by object can only point at objects, so"
         " its share is not a like-for-like comparison: the box is among the few places it has.",
     ]
     if report["questions"] < ENOUGH:
         blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
-    for right, word in ((True, "right"), (False, "wrong")):
-        rows = [["the box itself", "–", percent(report[f"area_{word}"]), "–", "–"]]
-        rows += [
-            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], percent(r["share"]),
-             _lead(r["lead"]), percent(r["peak"])]
-            for r in report["table"] if r["right"] is right
-        ]  # fmt: skip
-        blocks.append(f"## Where the answer is {word} ({report[word]} questions)")
-        blocks.append(table(["map", "view", "share", "lead over the box's area", "peak"], rows))
+    words = {True: "right", False: "wrong"}
+    rows = [["the box itself", "–"]]
+    rows[0] += [z for w in words.values() for z in (percent(report[f"area_{w}"]), "–", "–")]
+    for kind in KINDS:
+        for view in VIEWS:
+            told = [next(r for r in report["table"]
+                         if (r["kind"], r["view"], r["right"]) == (kind, view, right))
+                    for right in words]  # fmt: skip
+            cells = [z for r in told for z in (percent(r["share"]), _lead(r["lead"]),
+                                               percent(r["peak"]))]  # fmt: skip
+            rows.append([TITLES[kind], VIEW_TITLES[view], *cells])
+    heads = [f"{z}, {w}" for w in words.values() for z in ("share", "lead", "peak")]
+    counts = " and ".join(f"{report[w]} {w}" for w in words.values())
+    blocks.append(f"## Where the answer is right, and where it is wrong ({counts} answers)")
+    blocks.append(table(["map", "view", *heads], rows))
     sanity = [
         [TITLES[kind], *(_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
         for kind in KINDS

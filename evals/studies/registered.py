@@ -96,7 +96,7 @@ def agreement(first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, A
 
 
 def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> str:
-    """A table of the rows; with another report, beside it, and how many rows miss."""
+    """A table of the rows; with another report, its intervals beside them and how many miss."""
     agree = agreement(report, against) if against else []
     lines = []
     for i, row in enumerate(report["rows"]):
@@ -105,18 +105,18 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
             "{:g}, {:g}".format(*row["pair"]),
             f"MACD over {TITLES[row['over']]}",
             change(list(row["delta"])),
-            change(list(row["ninety"])),
-            f"{row['p']:.3g}",
-            row.get("verdict") or f"Holm {row['holm']:.3g}",
         ]
         if against:
             other = against["rows"][i]
             cells += [change(list(other["delta"])), "yes" if agree[i]["agrees"] else "**no**"]
+        else:
+            said = row.get("verdict") or f"Holm {row['holm']:.3g}"
+            cells += [change(list(row["ninety"])), f"{row['p']:.3g}", said]
         lines.append(cells)
-    heads = ["row", "α, β", "comparison", "95 %", "90 %", "p", "said"]
+    heads = ["row", "α, β", "comparison", "95 %"]
     clips = f"{report['n']} clips."
     if not against:
-        return "\n\n".join((table(heads, lines), clips))
+        return "\n\n".join((table([*heads, "90 %", "p", "said"], lines), clips))
     missed = sum(not a["agrees"] for a in agree)
     expected = 0.05 * len(agree)
     told = (

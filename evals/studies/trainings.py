@@ -132,16 +132,20 @@ def spread_table(reports: Reports, *, deviation: bool = False) -> str:
 def bars_table(reports: Reports) -> str:
     """Masks against true removal and random draws down, reports across; "–" if not measured."""
 
-    def row(words: str, part: str, group: str, key: str, figure: str = "") -> list[str]:
-        found = [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
-        shown = logits if figure == "over_redrawn" else percent
-        return [words, *(shown(one[figure] if figure else one) if one else "–" for one in found)]
+    def found(part: str, group: str, key: str) -> list[Any]:
+        return [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
 
     rows = []
     for view, words in VIEWS.items():
-        rows.append(row(f"{words}, logits", "redrawn", "views", view, "over_redrawn"))
-        rows.append(row('the same: false "yes", %', "redrawn", "views", view, "false_yes"))
-    rows += [row(f"random draws: {words}, %", "draws", "shares", k) for k, words in DRAWS.items()]
+        told = found("redrawn", "views", view)
+        cells = (
+            f"{logits(one['over_redrawn'])}; {percent(one['false_yes'])}" if one else "–"
+            for one in told
+        )
+        rows.append([f'{words}, logits; false "yes", %', *cells])
+    for key, words in DRAWS.items():
+        cells = (percent(one) if one else "–" for one in found("draws", "shares", key))
+        rows.append([f"random draws: {words}, %", *cells])
     return table(["", *reports], rows)
 
 
