@@ -38,8 +38,7 @@ from macd_studio.evals.paper.doctor import (
     audit_metrics,
 )
 from macd_studio.evals.paper.published import diagnose, read_table
-from macd_studio.evals.printing.report import markdown
-from macd_studio.evals.printing.report_files import load, write
+from macd_studio.evals.printing.report import load, markdown, write
 from macd_studio.evals.running.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
 from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.running.output import check_folder, machine, say

@@ -148,8 +148,7 @@ def test_links_lead_somewhere():
 
 
 def test_the_honest_table_is_the_reports():
-    from macd_studio.evals.printing.report import readme_tables
-    from macd_studio.evals.printing.report_files import load
+    from macd_studio.evals.printing.report import load, readme_tables
 
     report = load(ROOT / "docs" / "toyworld-results")
     assert readme_tables(report) in (ROOT / "docs" / "results.md").read_text()

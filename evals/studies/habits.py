@@ -19,7 +19,7 @@ from macd_studio.core.run.pipeline import run
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
 from macd_studio.evals.statistics.stats import wilson
-from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
+from macd_studio.evals.studies.shared import measure_drawn_clips
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec
 
