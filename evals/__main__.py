@@ -192,7 +192,7 @@ def _run(args: argparse.Namespace) -> int:
     from macd_studio.evals.running.run import choose, complete, plan, ticking
     from macd_studio.evals.statistics.constant import DELTAS
     from macd_studio.evals.statistics.stats import RESAMPLES
-    from macd_studio.evals.statistics.summary import summarise
+    from macd_studio.evals.statistics.table import summarise
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
@@ -264,7 +264,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from macd_studio.evals.statistics.summary import summarise_again
+            from macd_studio.evals.statistics.table import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

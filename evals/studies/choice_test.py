@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import wilson
 from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.statistics.intervals import difference_interval
-from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson
+from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws
 from macd_studio.evals.studies.choice_draws import ChoiceDraws
 from macd_studio.evals.studies.first_token import contrast_scores
 from macd_studio.evals.studies.one_mask import FIXED

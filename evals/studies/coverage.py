@@ -27,8 +27,8 @@ from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
     cluster_sums,
+    clustered_share,
     difference_interval,
-    share_interval,
 )
 from macd_studio.evals.statistics.stats import RESAMPLES, mean_difference, resampled_clusters
 from macd_studio.evals.studies.shared import command
@@ -179,7 +179,7 @@ KINDS = {
     "share": Kind(
         "Shares",
         draw_share,
-        lambda d: share_interval(d[0], d[1])[1:],
+        lambda d: clustered_share(d[0], d[1])[1:],
         lambda d: former_mean(d[0], d[1], 0.0),
     ),
     "difference": Kind(

@@ -37,7 +37,8 @@ from macd_studio.core.text.numbers import with_interval
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.printing.figures import percent, table
-from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import bootstrap_ratio
 from macd_studio.evals.studies import evidence
 from macd_studio.evals.studies.evidence import (
     KINDS,

@@ -32,9 +32,9 @@ from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.constant import accurate_constants, best, likely_constants
+from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import (
     COULD_DIFFER,
-    clustered_share,
     could_differ,
     holm,
     mean_difference,

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, points, table
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
+from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import sign_flip
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, stored
 from macd_studio.evals.studies.first_token import contrasted

@@ -23,7 +23,8 @@ from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import SEEN, Track
-from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import bootstrap_ratio
 from macd_studio.evals.studies.shared import measure_drawn_clips
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip

@@ -13,10 +13,11 @@ from typing import Any
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, table
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import write_json
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
+from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.one_mask import (

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
 from macd_studio.evals.printing.figures import change, percent, table, title
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.statistics.constant import likely_constants
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
-from macd_studio.evals.statistics.stats import LEVEL, clustered_share, holm
+from macd_studio.evals.statistics.intervals import clustered_share, difference_interval
+from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
 from macd_studio.evals.studies.headroom import CONSTANTS, Answers, constant_hits, tune_constants

@@ -35,9 +35,8 @@ from macd_studio.evals.running.rows import (
 )
 from macd_studio.evals.running.run import choose, complete, plan
 from macd_studio.evals.statistics.metrics import open_shares
-from macd_studio.evals.statistics.ranking import gradient_auc
-from macd_studio.evals.statistics.summary import summarise_again
-from macd_studio.evals.statistics.table import right, tabulate
+from macd_studio.evals.statistics.objects import gradient_auc
+from macd_studio.evals.statistics.table import right, summarise_again, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 
