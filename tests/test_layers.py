@@ -90,6 +90,7 @@ WITHOUT_TORCH = {
     *BASICS,
     "__init__",
     "figures.notebook",
+    "statistics",
     "recording",
     "recording.answers",
     "recording.arrays",

@@ -148,7 +148,7 @@ def test_links_lead_somewhere():
 
 
 def test_every_regime_of_the_report_has_enough_questions():
-    from macd_studio.evals.printing.report_files import load
+    from macd_studio.evals.printing.report import load
 
     report = load(ROOT / "docs" / "toyworld-results")
     assert all(part["n"] >= 300 for part in report["regimes"].values())

@@ -240,7 +240,8 @@ def compare(
     about. gain: a method's right answers less the baseline's. over: less its own with the first
     source.
     """
-    from macd_studio.evals.statistics.stats import clustered_share, mean_difference
+    from macd_studio.evals.statistics.intervals import clustered_share
+    from macd_studio.evals.statistics.stats import mean_difference
 
     clips = [i.clip for i in items]
     first = next(iter(answers))

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow
-from macd_studio.evals.statistics.intervals import Interval
-from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share, mean_difference
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import bootstrap_ratio, mean_difference
 from macd_studio.evals.studies.first_token import contrasted
 
 Figures = dict[str, Any]

@@ -6,9 +6,9 @@ tables of the paper. Says what follows from the printed figures, and nothing of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
+from macd_studio.core.statistics import least_sd
 from macd_studio.evals.paper.published import PublishedRow, PublishedTable, decimals
 
 CHANCE_OF_THREE = 1 / 3
@@ -26,35 +26,6 @@ def most_at_least(mean: float, deviation: float, threshold: float) -> float:
         return 1.0
     variance = deviation**2
     return variance / (variance + (threshold - mean) ** 2)
-
-
-def least_deviation(mean: float, share: float) -> float:
-    """The smallest standard deviation of whole ratings 1 to 5 of which `share` are 4 or 5.
-
-    Of both kinds ratings are as close to their own mean as whole numbers can be. NaN where no such
-    ratings have that mean.
-
-    >>> round(least_deviation(3.10, 0.38), 2)
-    0.81
-    """
-    if not 0 < share < 1:
-        return float("nan")
-    best = math.inf
-    # the second moment is linear between whole means, so that its least is where one is whole
-    highs = [4.0, 5.0] + [(mean - (1 - share) * low) / share for low in (1, 2, 3)]
-    for high in highs:
-        rest = (mean - share * high) / (1 - share)
-        if 4 - 1e-9 <= high <= 5 + 1e-9 and 1 - 1e-9 <= rest <= 3 + 1e-9:
-            parts = ((share, high), (1 - share, rest))
-            second = sum(w * (x * x + _rounding(x)) for w, x in parts)
-            best = min(best, second - mean**2)
-    return math.sqrt(max(0.0, best)) if math.isfinite(best) else float("nan")
-
-
-def _rounding(mean: float) -> float:
-    """The smallest variance of whole numbers with that mean."""
-    part = mean - math.floor(mean)
-    return part * (1 - part)
 
 
 def findings(published: Mapping[str, PublishedTable]) -> Iterator[str]:
@@ -124,7 +95,7 @@ def _rating(row: PublishedRow) -> Iterator[str]:
     least = (float(percent) - 0.5) / 100  # a whole percent, however it is printed
     if largest >= least:
         return
-    needed = least_deviation(float(mean) + half[0], least)
+    needed = least_sd(float(mean) + half[0], least)
     yield (
         f"Ratings of {row.labels['method']}: a mean of {mean} with a standard deviation of"
         f" {deviation} leaves at most {100 * largest:.1f} % at 4 or above on any scale, and"

@@ -1,8 +1,10 @@
-"""Figures → Markdown, JSON and one HTML page. Prints what is there; computes nothing."""
+"""Figures → Markdown, JSON, pictures and one HTML page. Prints what is there; computes nothing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
@@ -18,6 +20,7 @@ from macd_studio.evals.printing.figures import (
     clamped_section,
     open_row,
     open_section,
+    page,
     percent,
     points,
     survives,
@@ -455,3 +458,35 @@ SHOWN_BY_LEVEL = (
 def markdown(report: Report) -> str:
     """The report without the details of `sections`."""
     return as_markdown(sections(report, details=False))
+
+
+def write(report: Report, out: Path) -> None:
+    """report.json, report.md and report.html in a folder."""
+    from macd_studio.evals.running.output import write_json
+
+    write_json(out / "report.json", report)
+    (out / "report.md").write_text(markdown(report), encoding="utf-8")
+    drawn = pictures(report)
+    for name, picture in drawn.items():
+        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
+    whole = page(report["benchmark"], sections(report), list(drawn.values()))
+    (out / "report.html").write_text(whole, encoding="utf-8")
+
+
+def pictures(report: Report) -> dict[str, str]:
+    """Name → SVG of the report's plots."""
+    from macd_studio.evals.printing.plots import by_level, forest, reliability
+
+    drawings = {"change": forest(report)}
+    shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
+    if any(part["levels"] for part in report["regimes"].values()):
+        drawings["evidence"] = by_level(report, shown)
+    if is_calibrated(report):
+        drawings["reliability"] = reliability(report, shown)
+    return drawings
+
+
+def load(out: Path) -> Report:
+    """The report of a folder."""
+    report: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    return report

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.core.text.words import count
 from macd_studio.evals.protocol.causes import (
     ANNOTATION,
@@ -25,7 +26,6 @@ from macd_studio.evals.protocol.jobs import Job, Texts, answer
 from macd_studio.evals.protocol.switch import described, job_of, job_of_second, switch
 from macd_studio.evals.protocol.untold import untold
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.statistics.intervals import Interval
 from macd_studio.evals.statistics.stats import mean_difference
 
 Say = Callable[[str], None]

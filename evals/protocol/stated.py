@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from macd_studio.core.statistics import Interval, wilson
 from macd_studio.core.text.words import count
 from macd_studio.evals.paper.doctor import Claim, audit_metrics
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.inputs import STATED
-from macd_studio.evals.statistics.intervals import Interval
-from macd_studio.evals.statistics.stats import clustered_share, wilson
+from macd_studio.evals.statistics.intervals import clustered_share
 
 NOT_STATED = "not stated"
 

@@ -14,13 +14,13 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.scoring.over import Over, sums
 from macd_studio.evals.scoring.rules import FAILED, OWN, Rule, rules_for, thought_only
+from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.metrics import (
     Ledger,
     choice_ledger,
     one_answer_note,
     yes_no_ledger,
 )
-from macd_studio.evals.statistics.stats import clustered_share
 
 Texts = Mapping[str, str | None]
 Scores = dict[str, Any]

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError
-from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
 from macd_studio.evals.printing.figures import table
 from macd_studio.evals.running.output import check_folder, say
@@ -29,10 +27,11 @@ from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
     cluster_sums,
+    clustered_share,
     difference_interval,
-    share_interval,
 )
 from macd_studio.evals.statistics.stats import RESAMPLES, mean_difference, resampled_clusters
+from macd_studio.evals.studies.shared import command
 from macd_studio.parts import ROOT
 
 Array = NDArray[Any]
@@ -180,7 +179,7 @@ KINDS = {
     "share": Kind(
         "Shares",
         draw_share,
-        lambda d: share_interval(d[0], d[1])[1:],
+        lambda d: clustered_share(d[0], d[1])[1:],
         lambda d: former_mean(d[0], d[1], 0.0),
     ),
     "difference": Kind(
@@ -327,21 +326,21 @@ def main(argv: list[str] | None = None) -> int:
     parser = command_line("evals.studies.coverage", __doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"a line (default: {DRAWS})")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of both files")
-    args = parser.parse_args(argv)
-    try:
+
+    def run(args: Any) -> str:
         Number(100, 10**6, whole=True).read(args.draws, "draws")
         check_folder(args.out)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    measured = []
-    for cell in cells():
-        measured.append(measure(cell, args.draws))
-        say(f"{cell}: {measured[-1]['now']}")
-    report = {"cells": measured, "resamples": RESAMPLES}
-    (args.out / "intervals.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    (args.out / "intervals.md").write_text(markdown(report), "utf-8")
-    return 0
+        measured = []
+        for cell in cells():
+            measured.append(measure(cell, args.draws))
+            say(f"{cell}: {measured[-1]['now']}")
+        report = {"cells": measured, "resamples": RESAMPLES}
+        text = markdown(report)
+        (args.out / "intervals.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        (args.out / "intervals.md").write_text(text, "utf-8")
+        return text
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

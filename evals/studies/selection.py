@@ -13,8 +13,6 @@ choices on the same clips, each against every order of its own levels and agains
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,22 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.words import visible
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
 from macd_studio.evals.printing.figures import change, percent, table, title
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.statistics.constant import likely_constants
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
-from macd_studio.evals.statistics.stats import LEVEL, clustered_share, holm
+from macd_studio.evals.statistics.intervals import clustered_share, difference_interval
+from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import Answers, constant_hits, tune_constants
-from macd_studio.evals.studies.headroom_tables import CONSTANTS
+from macd_studio.evals.studies.headroom import CONSTANTS, Answers, constant_hits, tune_constants
 from macd_studio.evals.studies.one_mask import (
-    FOLDER,
     MACD,
     MULTIPLE,
     OBJECTS,
@@ -48,9 +43,9 @@ from macd_studio.evals.studies.one_mask import (
     Outcomes,
     best_pair,
     compared,
-    items_of,
 )
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
+from macd_studio.evals.studies.shared import FOLDER, command, items_of, told
 from macd_studio.toyworld.priors import priors
 
 OVER_BASELINE, OVER_NULL = 0.10, 0.04
@@ -141,7 +136,7 @@ def regime_report(rows: Mapping[str, Rows], items: Mapping[str, Item]) -> dict[s
     choose, judged = (
         Answers.of(
             [items[r.item] for r in of],
-            [OptionLogits("", r.item, {VIDEO: r.video}) for r in of],
+            [OptionLogits(r.item, {VIDEO: r.video}) for r in of],
         )
         for of in (tune, test)
     )
@@ -279,23 +274,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = command_line("evals.studies.selection", __doc__)
     parser.add_argument("rows", type=Path, nargs="*", help="files of evals.studies.control_draws")
     parser.add_argument("--out", type=Path, help="a JSON file")
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        rows: list[ControlDraws] = []
-        for path in args.rows or sorted(FOLDER.glob("choice-*.jsonl.gz")):
-            rows += stored(path).values()
-        if not rows:
-            raise OptionError(
-                "there are no draws", "Read them by `python -m evals.studies.control_draws`"
-            )
-        report = report_of(rows)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    print(markdown(json.loads(json.dumps(report))))
-    if args.out:
-        write_json(args.out, report)
-    return 0
+
+    def run(args: Any) -> str:
+        paths = args.rows or sorted(FOLDER.glob("choice-*.xz"))
+        rows = [row for path in paths for row in stored(path).values()]
+        return told(report_of(rows), markdown, args.out)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

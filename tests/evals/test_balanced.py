@@ -57,7 +57,7 @@ def habit(item, spec):
 def shares(asked):
     """Right answers without evidence: as habit has it, and with the best constants."""
     items = [item for item, _ in asked]
-    logits = [OptionLogits("", i.id, {"baseline": list(habit(i, spec))}) for i, spec in asked]
+    logits = [OptionLogits(i.id, {"baseline": list(habit(i, spec))}) for i, spec in asked]
     answers = Answers.of(items, logits)
     tuned = tune_constants(answers, accurate_constants)
     return answers.hits_with({}).mean(), answers.hits_with(tuned).mean()

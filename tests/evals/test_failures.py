@@ -126,7 +126,7 @@ def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, ca
         return {r.key: r for r in made}
 
     monkeypatch.setattr("macd_studio.evals.running.run.complete", complete)
-    monkeypatch.setattr("macd_studio.evals.printing.report_files.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.printing.report.pictures", lambda report: {})
     command = ["run", "toyworld", "--n", "2", "--split", "1", "--methods", "baseline"]
     assert main([*command, "--out", str(tmp_path)]) == 1
     told = capsys.readouterr()

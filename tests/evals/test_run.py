@@ -18,8 +18,7 @@ from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.printing.report import change, honest_table, markdown
-from macd_studio.evals.printing.report_files import load
+from macd_studio.evals.printing.report import change, honest_table, load, markdown
 from macd_studio.evals.running.answer import GRID, PendingAnswer, count_reads, with_contrast
 from macd_studio.evals.running.rows import (
     NOT_LOOKED,
@@ -36,9 +35,8 @@ from macd_studio.evals.running.rows import (
 )
 from macd_studio.evals.running.run import choose, complete, plan
 from macd_studio.evals.statistics.metrics import open_shares
-from macd_studio.evals.statistics.ranking import gradient_auc
-from macd_studio.evals.statistics.summary import summarise_again
-from macd_studio.evals.statistics.table import right, tabulate
+from macd_studio.evals.statistics.objects import gradient_auc
+from macd_studio.evals.statistics.table import right, summarise_again, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 
@@ -109,7 +107,7 @@ def test_a_lazy_run_does_not_choose_by_logits_it_leaves_out(tmp_path, capsys):
 @pytest.fixture
 def unplotted(finished, tmp_path, monkeypatch):
     """A copy of that folder, whose report is written without its plots."""
-    monkeypatch.setattr("macd_studio.evals.printing.report_files.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.printing.report.pictures", lambda report: {})
     return shutil.copytree(finished, tmp_path / "copy")
 
 

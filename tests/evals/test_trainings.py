@@ -7,11 +7,10 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.commands.render import with_files
 from macd_studio.evals.studies.trainings import (
+    aligned,
     bars_table,
-    main,
-    merge,
+    of_folder,
     registered_rows,
-    spread,
     spread_table,
 )
 
@@ -40,55 +39,36 @@ def folders(tmp_path):
     return tmp_path
 
 
-def test_values_and_their_deviation_stand_in_a_row(folders):
-    lines = spread_table(merge([f"{n}={folders / n}" for n in "abc"]), deviation=True).splitlines()
-    assert lines[0] == "| regime | method | a | b | c | SD |"
+def of(folders, names):
+    return aligned({n: of_folder(folders / n) for n in names})
+
+
+def test_values_stand_in_a_row(folders):
+    lines = spread_table(of(folders, "abc")).splitlines()
+    assert lines[0] == "| regime | method | a | b | c |"
     assert lines[2] == (
-        "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] | 5.0 |"
+        "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] |"
     )
     assert lines[3].startswith("| one two | Constant for each option, the likeliest | +0.0 ")
     assert lines[4].startswith("| one two | MACD | +1.0 [−1.0, 3.0] | −2.0 [−4.0, 0.0] |")
-    assert lines[4].endswith("| 3.0 |")
-
-
-def test_the_spread_is_the_lowest_and_the_highest(folders):
-    reports = merge([f"{n}={folders / n}" for n in "abc"])
-    assert spread(reports, "one two", "macd") == "−2.0 to +4.0"
-    assert spread(reports, "one two", "baseline") == "80.0 to 90.0"
-
-
-def test_no_path_of_this_machine_is_stored(folders, capsys):
-    out = folders / "merged.json"
-    assert main([f"seed 1={folders / 'a'}", f"seed 2={folders / 'b'}", "--out", str(out)]) == 0
-    merged = json.loads(out.read_text())
-    assert [*merged] == ["seed 1", "seed 2"]
-    assert "/home" not in out.read_text()
-    assert "| SD |" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("argument", ["nothing", "=x", "x=", "x=nowhere"])
-def test_what_is_no_report_is_refused(folders, argument, capsys):
-    assert main([argument, "--out", str(folders / "merged.json")]) == 2
-    assert "evals.studies.headroom" in capsys.readouterr().err
-    assert not (folders / "merged.json").exists()
 
 
 def test_other_questions_are_not_set_beside(folders):
     (folders / "c" / "report.json").write_text(json.dumps(report(0.8, 0.0, n=200)))
     with pytest.raises(OptionError, match="other questions"):
-        merge([f"{n}={folders / n}" for n in "ac"])
+        of(folders, "ac")
 
 
 def test_regimes_that_a_report_lacks_are_left_out_of_all(folders):
     more = report(0.8, 0.01)
     more["regimes"]["another"] = more["regimes"]["one two"]
     (folders / "a" / "report.json").write_text(json.dumps(more))
-    merged = merge([f"{n}={folders / n}" for n in "ab"])
+    merged = of(folders, "ab")
     assert [[*one["regimes"]] for one in merged.values()] == [["one two"], ["one two"]]
     more["regimes"].pop("one two")
     (folders / "a" / "report.json").write_text(json.dumps(more))
     with pytest.raises(OptionError, match="no regime in common"):
-        merge([f"{n}={folders / n}" for n in "ab"])
+        of(folders, "ab")
 
 
 def test_what_other_commands_measured_of_a_training_stands_beside(folders):
@@ -97,7 +77,7 @@ def test_what_other_commands_measured_of_a_training_stands_beside(folders):
     (folders / "b" / "draws.json").write_text(
         json.dumps({"shares": {"wrong": [0.45, 0.4, 0.5], "harmed": [0.04, 0.02, 0.06]}})
     )
-    lines = bars_table(merge([f"{n}={folders / n}" for n in "ab"])).splitlines()
+    lines = bars_table(of(folders, "ab")).splitlines()
     assert lines[0] == "| | a | b |"
     mean = '| masked, mean, logits; false "yes", % | +0.08 [−0.03, 0.20]; 1.0 [0.0, 2.0] | – |'
     assert mean in lines
@@ -137,4 +117,4 @@ def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
     seeds = with_files({}, tmp_path)["seeds"]
     assert [*seeds] == ["123", "7"]
     assert "registered" in seeds["123"]
-    assert spread(seeds, "one two", "macd") == "+1.0 to +3.0"
+    assert seeds["7"]["regimes"]["one two"]["methods"]["macd"]["delta"][0] == 0.03

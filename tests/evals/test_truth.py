@@ -19,8 +19,7 @@ from macd_studio.evals.statistics.constant import (
     tune,
     with_constants,
 )
-from macd_studio.evals.statistics.summary import summarise
-from macd_studio.evals.statistics.table import tabulate
+from macd_studio.evals.statistics.table import summarise, tabulate
 
 N = 400
 SHIFT = 1.5
