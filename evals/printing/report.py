@@ -181,16 +181,7 @@ def _constants(report: Report) -> Iterator[str]:
         delta = number(c["delta_on_yes"], "+.2f")
         share = DASH if c["share"] is None else f"{percent(c['share'])} %"
         gains = (change(c["gain"]), change(c["constant_gain"]))
-        cells.append(
-            [
-                regime,
-                title(method, report),
-                *gains,
-                delta,
-                share,
-                change(c["remains"]),
-            ]
-        )
+        cells.append([regime, title(method, report), *gains, delta, share, change(c["remains"])])
     heads = ["regime", "method", "gain", "a constant's", "δ on yes", "share", "remains"]
     yield table(heads, cells)
 
@@ -342,14 +333,12 @@ def _yes_no_short(report: Report) -> Iterator[str]:
     yield "Right answers, and “yes” where “no” is right, in %."
     rows = []
     for method in report["methods"]:
-        told = [figures.get(method) for figures in regimes.values()]
+        told = [known.get(method) for known in regimes.values()]
         cells = (f"{points(f['accuracy'])}, {points(f['false_yes'])}" if f else "–" for f in told)
         rows.append([title(method, report), *cells])
-    lines = (points(next(iter(figures.values()))["always_yes"]) for figures in regimes.values())
-    rows.append(["*always yes*", *lines])
-    counts = [next(iter(figures.values()))["n"] for figures in regimes.values()]
-    names = [f"{regime} (n = {n})" for regime, n in zip(regimes, counts, strict=True)]
-    yield table(["method", *names], rows)
+    first = {regime: next(iter(known.values())) for regime, known in regimes.items()}
+    rows.append(["*always yes*", *(points(f["always_yes"]) for f in first.values())])
+    yield table(["method", *(f"{r} (n = {f['n']})" for r, f in first.items())], rows)
 
 
 def is_calibrated(report: Report) -> bool:
@@ -431,15 +420,16 @@ def _captions(report: Report) -> Iterator[str]:
         heads = ["method", "CHAIR_i % (lower is better)", "change", "recall %", "change"]
         lines = []
         for method, f in rows.items():
-            invented = (percent(f["chair_i"]), _change(f, "chair_i_delta"))
+            invented = (percent(f["chair_i"]), change(f.get("chair_i_delta")))
             lines.append(
-                [title(method, report), *invented, percent(f["recall"]), _change(f, "recall_delta")]
+                [
+                    title(method, report),
+                    *invented,
+                    percent(f["recall"]),
+                    change(f.get("recall_delta")),
+                ]
             )
         yield table(heads, lines)
-
-
-def _change(figures: dict[str, Any], name: str) -> str:
-    return change(figures.get(name))
 
 
 SHOWN_BY_LEVEL = (
