@@ -40,8 +40,14 @@ from macd_studio.evals.paper.doctor import (
 from macd_studio.evals.paper.published import diagnose, read_table
 from macd_studio.evals.printing.report import load, markdown, write
 from macd_studio.evals.running.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
-from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.running.output import check_folder, machine, say
+from macd_studio.evals.running.output import (
+    EXIT,
+    check_folder,
+    count_failures,
+    failures_line,
+    machine,
+    say,
+)
 from macd_studio.evals.scoring.show import markdown as files_markdown
 
 DEFAULT_METHODS = (

@@ -22,7 +22,7 @@ from macd_studio.evals.benchmarks.layout import Reader, place, read_table
 from macd_studio.evals.paper.tables import PaperTable, TableRow
 from macd_studio.evals.running.answer import ONE_VIEW
 from macd_studio.evals.running.engine import Engine, Worker
-from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.output import count_failures, failures_line
 from macd_studio.evals.running.rows import Setting
 from macd_studio.evals.running.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline

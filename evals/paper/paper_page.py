@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.evals.paper.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
-from macd_studio.evals.paper.odd_figures import findings
 from macd_studio.evals.paper.published import (
     FOLDER,
     PublishedRow,
@@ -18,6 +17,7 @@ from macd_studio.evals.paper.published import (
     coincidences,
     diagnose,
     disagreements,
+    findings,
     read_table,
 )
 from macd_studio.evals.paper.query_types import markdown as agreement

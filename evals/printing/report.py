@@ -28,7 +28,7 @@ from macd_studio.evals.printing.figures import (
     title,
 )
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.running.failures import failures_line, objects_note
+from macd_studio.evals.running.output import failures_line, objects_note
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
 

@@ -17,7 +17,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.running.failures import count_objects
+from macd_studio.evals.running.output import count_objects
 from macd_studio.evals.running.rows import PACKED, Row, seeded, unpack
 from macd_studio.evals.statistics.constant import (
     Constants,

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,8 +10,6 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.statistics.stats import choice_test as exact
-from macd_studio.evals.statistics.stats import sum_of_draws
 from macd_studio.evals.studies import choice_draws
 from macd_studio.evals.studies.choice_draws import ChoiceDraws, read_choices
 from macd_studio.evals.studies.choice_test import (
@@ -45,18 +43,6 @@ def planted(n, better=0.0, seed=0):
                                 views[1], views, []))  # fmt: skip
         known.append(Known(right, 0))
     return rows, known
-
-
-def test_the_distribution_is_that_of_all_combinations():
-    classes = [[0, 1, 1], [0, 0, 3], [2, 2, 2], [1, 0, 4]]
-    sums = [sum(one) for one in product(*classes)]
-    expected = np.bincount(sums) / len(sums)
-    assert sum_of_draws(classes) == pytest.approx(expected, abs=1e-12)
-    chosen = [1, 3, 2, 4]
-    upper = np.mean([s >= 10 for s in sums])
-    assert exact(chosen, classes) == pytest.approx(min(1, 2 * upper))
-    with pytest.raises(ValueError, match="no draws"):
-        exact([9, 9, 9, 9], classes)
 
 
 def test_a_class_holds_all_of_as_many_objects_and_places_are_twice_the_middle_rank():

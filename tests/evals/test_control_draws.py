@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
 
 from macd_studio.core.masking.controls import CONTROLS, arrangements
 from macd_studio.core.options import RunOptions
@@ -109,20 +108,3 @@ def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys)
     assert said in text
     assert control_masks.main(["--clips", str(tmp_path / "none")]) == 2
     assert "no folder" in capsys.readouterr().err
-
-
-def test_what_is_shared_stands_beside_what_macd_hides():
-    def row(kind, hidden, **overlap):
-        return {"kind": kind, "hidden": hidden, "overlap": overlap}
-
-    place = [0.2, 0.5, 0.8]
-    clips = [row("drawn", 0.3, **{"random-place": x}) for x in place]
-    clips += [row("real", 0.1, **{"random-place": 1.0, "random-objects": 0.0})]
-    report = {"kinds": {"drawn": {}, "real": {}}, "clips": clips, "seed": 3, "machine": "CPU"}
-    text = control_masks.overlap_table(report)
-    low, high = (float(x) * 100 for x in ttest_1samp(place, 0).confidence_interval())
-    ends = f"[{low:.0f}, {high:.0f}]".replace("-", "−")
-    assert f"| drawn | random-place | 3 | 30 | 50 {ends} | 50 [23, 77] | 2 |" in text
-    assert "| drawn | random-objects | 0 | – | – | – | – |" in text
-    assert "| real | random-place | 1 | 10 | 100 | 100 [100, 100] | 1 |" in text
-    assert control_masks.made_by(report) == "seed 3; CPU"

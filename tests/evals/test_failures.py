@@ -16,7 +16,7 @@ from macd_studio.evals.benchmarks import FILES, file_benchmark, find_benchmark
 from macd_studio.evals.benchmarks.files import Sampling
 from macd_studio.evals.paper.ours import Ours, Source, compute
 from macd_studio.evals.paper.tables import read_table
-from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.output import count_failures, failures_line
 from macd_studio.evals.running.rows import Row
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.evals.layouts import MAKERS

@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.types import Detections
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.running.failures import count_objects, objects_note
+from macd_studio.evals.running.output import count_objects, objects_note
 from macd_studio.evals.running.rows import NOT_LOOKED, Row
 from macd_studio.evals.running.rows import read as read_rows
 from macd_studio.evals.statistics.objects import asked_objects

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.statistics import least_sd
-from macd_studio.evals.paper.odd_figures import findings, most_at_least
 from macd_studio.evals.paper.paper_page import tables
+from macd_studio.evals.paper.published import findings, most_at_least
 
 LEVELS = (1, 2, 3, 4, 5)
 

@@ -20,11 +20,9 @@ from macd_studio.evals.studies.one_mask import (
     PLACE,
     Outcomes,
     best_pair,
-    coverage,
     cross_fitted,
     folds_of,
     report_of,
-    thirds,
     tuned_interval,
 )
 from macd_studio.evals.studies.shared import FOLDER, truths
@@ -108,30 +106,6 @@ def test_what_tuning_adds_widens_the_interval(made):
     assert (estimate, pairs) == (pytest.approx(plain[0]), same)
     assert low <= plain[1]
     assert high >= plain[2]
-
-
-def test_coverage_is_counted_against_what_the_pairs_gain():
-    rows, truth = planted(200, 4)
-    scores = Outcomes.of(rows, truth).scores
-    held = coverage(scores[PLACE], scores[PLACE], scores[MACD], simulated=40, clips=60)
-    assert held["held"] >= 0.85
-    same = coverage(scores[PLACE], scores[MACD], scores[MACD], simulated=3, clips=60)
-    assert (same["held"], same["truth"]) == (1, 0)
-
-
-def test_thirds_are_of_placements_by_their_overlap(made):
-    rows, _, outcomes = made
-    found = thirds(outcomes, 5)
-    every = sorted(d.overlap for r in rows for d in r.places)
-    assert found[0]["overlap"][0] == round(every[0], 3)
-    assert found[2]["overlap"][1] == round(every[-1], 3)
-    low = np.quantile(every, 1 / 3)
-    gains = []
-    for i, row in enumerate(rows):
-        own = [outcomes.places[5, r, i] for r, d in enumerate(row.places) if d.overlap <= low]
-        gains += [np.mean(own) - outcomes.base[i]] if own else []
-    assert found[0]["clips"] == len(gains)
-    assert found[0]["gain"][0] == pytest.approx(np.mean(gains))
 
 
 def test_the_right_answers_are_those_of_the_drawing():

@@ -8,10 +8,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.evals.commands.render import with_files
 from macd_studio.evals.studies.trainings import (
     aligned,
-    bars_table,
     of_folder,
-    registered_rows,
-    spread_table,
 )
 
 
@@ -43,16 +40,6 @@ def of(folders, names):
     return aligned({n: of_folder(folders / n) for n in names})
 
 
-def test_values_stand_in_a_row(folders):
-    lines = spread_table(of(folders, "abc")).splitlines()
-    assert lines[0] == "| regime | method | a | b | c |"
-    assert lines[2] == (
-        "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] |"
-    )
-    assert lines[3].startswith("| one two | Constant for each option, the likeliest | +0.0 ")
-    assert lines[4].startswith("| one two | MACD | +1.0 [−1.0, 3.0] | −2.0 [−4.0, 0.0] |")
-
-
 def test_other_questions_are_not_set_beside(folders):
     (folders / "c" / "report.json").write_text(json.dumps(report(0.8, 0.0, n=200)))
     with pytest.raises(OptionError, match="other questions"):
@@ -71,21 +58,6 @@ def test_regimes_that_a_report_lacks_are_left_out_of_all(folders):
         of(folders, "ab")
 
 
-def test_what_other_commands_measured_of_a_training_stands_beside(folders):
-    behind = {"over_redrawn": [0.084, -0.03, 0.2], "false_yes": [0.01, 0.0, 0.02]}
-    (folders / "a" / "redrawn.json").write_text(json.dumps({"views": {"mean": behind}}))
-    (folders / "b" / "draws.json").write_text(
-        json.dumps({"shares": {"wrong": [0.45, 0.4, 0.5], "harmed": [0.04, 0.02, 0.06]}})
-    )
-    lines = bars_table(of(folders, "ab")).splitlines()
-    assert lines[0] == "| | a | b |"
-    mean = '| masked, mean, logits; false "yes", % | +0.08 [−0.03, 0.20]; 1.0 [0.0, 2.0] | – |'
-    assert mean in lines
-    assert "| random draws: wrong, % | – | 45.0 [40.0, 50.0] |" in lines
-    assert "| random draws: spoilt by MACD, % | – | 4.0 [2.0, 6.0] |" in lines
-    assert '| masked, blur, logits; false "yes", % | – | – |' in lines
-
-
 def rows_of(first, second):
     """Two rows as `evals.studies.registered` writes them, the first of them registered."""
     rows = [
@@ -94,17 +66,6 @@ def rows_of(first, second):
         {"pair": [1.0, 0.1], "over": "random-place", "registered": False, "delta": second},
     ]  # fmt: skip
     return {"n": 9, "rows": rows}
-
-
-def test_registered_rows_of_trainings_stand_beside_each_other():
-    lines = registered_rows({
-        "a": {"registered": rows_of((0.01, -0.01, 0.03), (0.0, -0.02, 0.02))},
-        "b": {"registered": rows_of((-0.02, -0.04, 0.0), (0.05, 0.03, 0.07))},
-    }).splitlines()  # fmt: skip
-    assert lines[0] == "| MACD over | a | b |"
-    assert lines[2].startswith("| mean outcome of all orders")
-    assert lines[2].endswith("| +1.0 [−1.0, 3.0], not decided | −2.0 [−4.0, 0.0], not decided |")
-    assert len(lines) == 3  # what was asked at another α, β is in the files
 
 
 def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
