@@ -17,7 +17,7 @@ from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import SEEN, Counterfactual, Track
 from macd_studio.core.views.context import MethodContext
-from macd_studio.evals.statistics.intervals import share_interval
+from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, sample
 
@@ -41,7 +41,7 @@ def measure(clips: int = CLIPS) -> dict[str, float]:
             clip[name] += [seed] * len(agrees)
     out: dict[str, float] = {}
     for name in names:
-        share, low, high = share_interval(np.array(same[name]), clip[name])
+        share, low, high = clustered_share(np.array(same[name]), clip[name])
         out |= {
             f"agreement_{name}": share,
             f"agreement_{name}_low": low,

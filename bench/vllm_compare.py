@@ -26,7 +26,7 @@ from macd_studio.core.types import Answer, Clip, ModelFrames, Track
 from macd_studio.core.view_records import MaskedView
 from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
-from macd_studio.evals.statistics.stats import clustered_share
+from macd_studio.evals.statistics.intervals import clustered_share
 
 HEAD, TAIL = 3.0, 12.0
 """Nats below the best: what a β of 0.05 lets through, and what is told of beside."""

@@ -38,11 +38,16 @@ from macd_studio.evals.paper.doctor import (
     audit_metrics,
 )
 from macd_studio.evals.paper.published import diagnose, read_table
-from macd_studio.evals.printing.report import markdown
-from macd_studio.evals.printing.report_files import load, write
+from macd_studio.evals.printing.report import load, markdown, write
 from macd_studio.evals.running.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
-from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.running.output import check_folder, machine, say
+from macd_studio.evals.running.output import (
+    EXIT,
+    check_folder,
+    count_failures,
+    failures_line,
+    machine,
+    say,
+)
 from macd_studio.evals.scoring.show import markdown as files_markdown
 
 DEFAULT_METHODS = (
@@ -193,7 +198,7 @@ def _run(args: argparse.Namespace) -> int:
     from macd_studio.evals.running.run import choose, complete, plan, ticking
     from macd_studio.evals.statistics.constant import DELTAS
     from macd_studio.evals.statistics.stats import RESAMPLES
-    from macd_studio.evals.statistics.summary import summarise
+    from macd_studio.evals.statistics.table import summarise
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
@@ -265,7 +270,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from macd_studio.evals.statistics.summary import summarise_again
+            from macd_studio.evals.statistics.table import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

@@ -202,8 +202,7 @@ def _files_report(report: Report, folder: Path) -> Opened:
 def _drawn_report(report: Report, folder: Path) -> Opened:
     """A report over drawn clips, which keeps no questions."""
     from macd_studio.evals.printing.figures import page
-    from macd_studio.evals.printing.report import sections
-    from macd_studio.evals.printing.report_files import pictures
+    from macd_studio.evals.printing.report import pictures, sections
 
     above = _ABOVE(home=link_home(HOME), questions="")
     drawn = list(pictures(report).values())

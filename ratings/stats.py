@@ -18,6 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core import statistics
+from macd_studio.core.statistics import least_sd as least_sd
+
 Matrix = NDArray[np.float64]
 LEVEL = 0.95
 GOOD = 4
@@ -64,11 +67,9 @@ def moments(values: Matrix, by_rater: Matrix, by_clip: Matrix) -> tuple[Matrix, 
 
 def interval(value: float, draws: Matrix) -> Estimate:
     """The value with the percentile interval of its draws."""
-    draws = draws[np.isfinite(draws)]
-    if not np.isfinite(value) or len(draws) < 2:
+    if not np.isfinite(value) or np.isfinite(draws).sum() < 2:
         return Estimate(value, float("nan"), float("nan"))
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(low), float(high))
+    return Estimate(*statistics.percentile_interval(value, draws))
 
 
 def mean_interval(values: Matrix, count: int, seed: int) -> Estimate:
@@ -93,29 +94,6 @@ def _whole(values: Matrix) -> tuple[Matrix, Matrix]:
     return np.ones((1, values.shape[0])), np.ones((1, values.shape[1]))
 
 
-def least_sd(mean: float, share: float, good: int, levels: int) -> float:
-    """The least standard deviation that ratings 1 to `levels` with this mean can have.
-
-    share: of the ratings that are `good` or higher, strictly between 0 and 1. The others lie as
-    near to the mean as whole numbers can, all below `good`. NaN where no ratings fit.
-
-    >>> round(least_sd(3.10, 0.38, 4, 5), 2)  # all of the 38 % are 4, the others 2 and 3
-    0.81
-    """
-    best = float("nan")
-    grid = np.linspace(good, levels, 100 * (levels - good) + 1)
-    at_whole = (mean - (1 - share) * np.arange(1, good)) / share  # where the others are whole
-    for upper in np.concatenate([grid, at_whole[(at_whole >= good) & (at_whole <= levels)]]):
-        lower = (mean - share * upper) / (1 - share)
-        if not 1 - 1e-9 <= lower <= good - 1 + 1e-9:
-            continue
-        parts = ((share, float(upper)), (1 - share, lower))
-        within = sum(w * (z - np.floor(z)) * (np.ceil(z) - z) for w, z in parts)
-        found = float(np.sqrt(within + sum(w * (z - mean) ** 2 for w, z in parts)))
-        best = found if np.isnan(best) else min(best, found)
-    return best
-
-
 def wilson(successes: int, trials: int) -> Estimate:
     """A share with Wilson's 95 % interval.
 
@@ -123,12 +101,7 @@ def wilson(successes: int, trials: int) -> Estimate:
     >>> f"{e.low:.4f} {e.high:.4f}"
     '0.2553 0.3662'
     """
-    if not trials:
-        return Estimate(float("nan"), float("nan"), float("nan"))
-    from scipy.stats import binomtest  # takes half a second, and few who import this call it
-
-    found = binomtest(successes, trials).proportion_ci(LEVEL, method="wilson")
-    return Estimate(successes / trials, float(found.low), float(found.high))
+    return Estimate(*statistics.wilson(successes, trials))
 
 
 def spearman(

@@ -37,7 +37,9 @@ def test_kappa_is_cohen_s_with_quadratic_weights(seed):
     table = np.zeros((5, 5))
     np.add.at(table, (one, other), 1)
     wanted = cohens_kappa(table, weights=np.arange(5), wt="fc").kappa
-    assert quadratic_kappa((one + 1).tolist(), (other + 1).tolist(), 5) == pytest.approx(wanted, abs=1e-12)
+    assert quadratic_kappa((one + 1).tolist(), (other + 1).tolist(), 5) == pytest.approx(
+        wanted, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 20), (3, 7), (50, 100), (999, 1000), (5, 5)])

@@ -223,7 +223,7 @@ def summary(lines: Sequence[Row], held: Sequence[int]) -> Row:
 
 
 def as_table(counts: Row) -> str:
-    """The counts of a search as the lines of docs/toyworld.md."""
+    """The counts of a search, without those by criterion, as the lines of docs/toyworld.md."""
     errs, repairs = counts["errs"], counts["repairs"]
     rows = [
         ("drawn", counts["clips"]),
@@ -231,8 +231,6 @@ def as_table(counts: Row) -> str:
         ("of these MACD repairs", repairs),
         ("of the repairs hold where the clip is read from a file", len(counts["numbers"])),
         ("in so many repairs more than half of 20 random masks do the same", counts["any_mask"]),
-        *((f"repairs that do not meet “{name}”", counts["failed"][name]) for name in CRITERIA),
-        *((f"of the others do not meet “{name}”", counts["failed"][name]) for name in DRAWN),
         ("repairs that meet everything", len(counts["chosen_from"])),
         ("right answers that were tried", counts["watched"]),
         ("of these MACD spoils", counts["spoils"]),

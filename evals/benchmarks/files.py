@@ -1,4 +1,7 @@
-"""What all benchmarks of video files share: items, splits, clips and their content."""
+"""What all benchmarks of video files share: items, splits, clips and their content.
+
+`OtherClips` has the questions of one folder and the video files of another.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -344,3 +348,44 @@ def _picture(path: Path) -> np.ndarray:
     if image is None:
         raise BenchmarkError(f"{place(path)} is not a picture", "Unpack the folder again")
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+class OtherClips:
+    """A benchmark of files whose clips are those that another folder has for the same questions.
+
+    Questions are matched by id; those that the other folder lacks are left out. Which part of a
+    video is shown comes with the video. Anything else is that of the folder of questions.
+    """
+
+    def __init__(self, asked: FileBenchmark, shown: FileBenchmark) -> None:
+        self._asked, self._shown = asked, shown
+        self._clips: Mapping[str, Item] = {i.id: i for i in shown.everything}
+        self._own = {i.id: i for i in asked.everything if i.id in self._clips}
+        self.everything = [self._item(i) for i in self._own.values()]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._asked, name)
+
+    def _item(self, item: Item) -> Item:
+        return replace(item, clip=self._clips[item.id].clip)
+
+    def items(self, split: Split, n: int) -> list[Item]:
+        """See `Benchmark.items`; the folder of questions says which are in a split."""
+        return [self._item(i) for i in self._asked.items(split, n) if i.id in self._own]
+
+    def clip(self, key: str) -> Clip:
+        """The other folder's clip."""
+        return self._shown.clip(key)
+
+    def partner(self, item: Item) -> str | None:
+        """The other folder's partner of the clip."""
+        return self._shown.partner(self._clips[item.id])
+
+    def cluster(self, item: Item) -> str:
+        """As the folder of questions has it."""
+        return self._asked.cluster(self._own[item.id])
+
+    def fingerprint(self) -> str:
+        """Of both folders."""
+        both = f"{self._asked.fingerprint()} {self._shown.fingerprint()}"
+        return hashlib.sha256(both.encode()).hexdigest()[:16]

@@ -38,8 +38,8 @@ OPACITY = {
     "captions": (0.2, 0.4),
     "faint": (0.07, 0.13),
 }
-"""Of the asked object in each regime, chosen on clips of the split "choose"; of "faint" on clips of
-`evals.studies.pilot`."""
+"""Of the asked object in each regime, chosen on clips of the split "choose"; of "faint" on pilot
+clips of other seeds."""
 LEVEL = "faint"
 PAIRED_ANIMALS = tuple(a for a in ANIMALS if a in P.partner)
 PARTNERS = tuple(P.partner[a] for a in PAIRED_ANIMALS)
@@ -58,28 +58,21 @@ def _clear_things(rng: Rng, scene: str, n: int, but: Sequence[str]) -> list[str]
 
 # Which animal is it, of four?
 
-OptionCell = tuple[str, str, str, str | None]
-OPTION_CELLS: list[OptionCell] = list(product(ANIMALS, ANIMALS, ANIMALS, (*PAIRED_ANIMALS, None)))
+OPTION_CELLS: list[tuple[str, str, str, str | None]] = list(
+    product(ANIMALS, ANIMALS, ANIMALS, (*PAIRED_ANIMALS, None))
+)
 """(truth, suggested by the scene, by the motion, by a companion or by none)"""
 
 
-def which_animal(companions: int = COMPANIONS, cells: Sequence[OptionCell] = OPTION_CELLS) -> Maker:
-    """Makes clips of one faint animal among clear things. cells: see OPTION_CELLS."""
-
-    def make(rng: Rng, index: int, opacity: Opacity) -> Drawn:
-        truth, by_scene, by_motion, by_companion = cell_of(cells, index, levels=1)
-        scene = one_of(rng, homes(by_scene))
-        partner = [P.partner[by_companion]] if by_companion else []
-        clear = partner + _clear_things(rng, scene, companions - len(partner), PARTNERS)
-        motions = {c: P.usual_motion[one_of(rng, ANIMALS)] for c in clear}
-        motions[truth] = P.usual_motion[by_motion]
-        spec = draw_faint_and_clear(rng, scene, [truth], clear, opacity, motions)
-        return spec, [Asked("forced", ask.which("animal"), truth, by_scene, truth, ANIMALS)]
-
-    return make
-
-
-_options = which_animal()
+def _options(rng: Rng, index: int, opacity: Opacity) -> Drawn:
+    truth, by_scene, by_motion, by_companion = cell_of(OPTION_CELLS, index, levels=1)
+    scene = one_of(rng, homes(by_scene))
+    partner = [P.partner[by_companion]] if by_companion else []
+    clear = partner + _clear_things(rng, scene, COMPANIONS - len(partner), PARTNERS)
+    motions = {c: P.usual_motion[one_of(rng, ANIMALS)] for c in clear}
+    motions[truth] = P.usual_motion[by_motion]
+    spec = draw_faint_and_clear(rng, scene, [truth], clear, opacity, motions)
+    return spec, [Asked("forced", ask.which("animal"), truth, by_scene, truth, ANIMALS)]
 
 
 # Is it there?
@@ -148,27 +141,15 @@ MOTION_CELLS = list(product(P.motions, P.motions))
 """(motion, usual motion of what moves so)"""
 
 
-def which_way(companions: int = COMPANIONS, apart: bool = False) -> Maker:
-    """Makes clips of one faint object among clear things.
-
-    apart: none of these moves as the faint object does.
-    """
-
-    def make(rng: Rng, index: int, opacity: Opacity) -> Drawn:
-        motion, usual = cell_of(MOTION_CELLS, index, levels=1)
-        asked = one_of(rng, [c for c in P.classes if P.usual_motion[c] == usual])
-        scene = one_of(rng, P.scenes)
-        others = [c for c in rng.permutation(P.of_kind("thing")).tolist() if c != asked]
-        free = [m for m in P.motions if not apart or m != motion]
-        clear = {c: one_of(rng, free) for c in others[:companions]}
-        motions = clear | {asked: motion}
-        spec = draw_faint_and_clear(rng, scene, [asked], [*clear], opacity, motions)
-        return spec, [Asked("word", ask.which_way(asked), motion, usual, asked, P.motions)]
-
-    return make
-
-
-_motion = which_way()
+def _motion(rng: Rng, index: int, opacity: Opacity) -> Drawn:
+    motion, usual = cell_of(MOTION_CELLS, index, levels=1)
+    asked = one_of(rng, [c for c in P.classes if P.usual_motion[c] == usual])
+    scene = one_of(rng, P.scenes)
+    others = [c for c in rng.permutation(P.of_kind("thing")).tolist() if c != asked]
+    clear = {c: one_of(rng, P.motions) for c in others[:COMPANIONS]}
+    motions = clear | {asked: motion}
+    spec = draw_faint_and_clear(rng, scene, [asked], [*clear], opacity, motions)
+    return spec, [Asked("word", ask.which_way(asked), motion, usual, asked, P.motions)]
 
 
 MAKERS: dict[str, Maker] = {

@@ -32,7 +32,7 @@ from macd_studio.evals.benchmarks.layout import (
     read_table,
     require_folder,
 )
-from macd_studio.evals.benchmarks.truths import without_letters
+from macd_studio.evals.benchmarks.questions import without_letters
 
 BINARY, CHOICE = "binary", "multiple_choice"
 VIDEOS, PAIRS, LEFT_OUT = "VidPair-Halluc", "pairs/pairs.json", "qa/hf/open_ended.jsonl"

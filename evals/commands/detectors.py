@@ -26,8 +26,14 @@ from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands import files as files_command
 from macd_studio.evals.commands.common import add_engine_flags, check_engine_flags, find_engine
 from macd_studio.evals.printing.figures import change, percent, table
-from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.running.output import check_folder, machine, say
+from macd_studio.evals.running.output import (
+    EXIT,
+    check_folder,
+    count_failures,
+    failures_line,
+    machine,
+    say,
+)
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.base import Benchmark, Item
@@ -240,7 +246,8 @@ def compare(
     about. gain: a method's right answers less the baseline's. over: less its own with the first
     source.
     """
-    from macd_studio.evals.statistics.stats import clustered_share, mean_difference
+    from macd_studio.evals.statistics.intervals import clustered_share
+    from macd_studio.evals.statistics.stats import mean_difference
 
     clips = [i.clip for i in items]
     first = next(iter(answers))

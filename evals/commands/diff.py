@@ -11,7 +11,7 @@ from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Maybe, Number, shown
 from macd_studio.evals.benchmarks import FILES, open_files
 from macd_studio.evals.running.output import check_folder, say
-from macd_studio.evals.scoring.over import OVER
+from macd_studio.evals.scoring.score import OVER
 
 RERUN = "rerun"
 
@@ -49,9 +49,8 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the shares; writes them too with --out. Raises MacdError."""
     from macd_studio.evals.protocol.inputs import Asked, Questions, read_pair
-    from macd_studio.evals.protocol.show import markdown, plain, write
+    from macd_studio.evals.protocol.show import markdown, plain, printed_difference, write
     from macd_studio.evals.protocol.split import split
-    from macd_studio.evals.protocol.stated import printed_difference
 
     Maybe(Number(1, 100_000, whole=True)).read(args.rerun, "--rerun")
     for name in ("python", "second_data"):

@@ -18,16 +18,22 @@ from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, find_engine, for_reader
 from macd_studio.evals.running.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
-from macd_studio.evals.running.failures import EXIT, count_failures, failures_line
-from macd_studio.evals.running.output import check_folder, machine, say
-from macd_studio.evals.scoring.over import OVER
+from macd_studio.evals.running.output import (
+    EXIT,
+    check_folder,
+    count_failures,
+    failures_line,
+    machine,
+    say,
+)
+from macd_studio.evals.scoring.score import OVER
 
 if TYPE_CHECKING:
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.running.engine import Engine
     from macd_studio.evals.running.rows import Row, Setting
     from macd_studio.evals.scoring.kept_traces import Kept
-    from macd_studio.evals.scoring.over import Over
+    from macd_studio.evals.scoring.score import Over
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
 FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "max_seconds",

@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
         benchmark = open_files(args.benchmark, args.data, Sampling(options.video))
     from macd_studio.core.backbones import load_backbone
     from macd_studio.evals.pairs.items import drawn, pairs_of
-    from macd_studio.evals.pairs.meter import figures_of
-    from macd_studio.evals.pairs.read import METHODS, read_pairs
-    from macd_studio.evals.pairs.show import markdown
+    from macd_studio.evals.pairs.meter import METHODS, figures_of, markdown, read_pairs
     from macd_studio.evals.protocol.border import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.rows import Row, Setting

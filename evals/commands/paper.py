@@ -16,8 +16,7 @@ from macd_studio.core.validation import Maybe, Number
 from macd_studio.evals.benchmarks.base import FIT
 from macd_studio.evals.commands.common import add_engine_flags, check_engine_flags, find_engine
 from macd_studio.evals.paper.tables import PaperTable, TableRow, read_table, table_names
-from macd_studio.evals.running.failures import EXIT
-from macd_studio.evals.running.output import check_folder, machine, say
+from macd_studio.evals.running.output import EXIT, check_folder, machine, say
 
 DRAWN = 4
 """Clips a split of the drawn world, where no data are given."""

@@ -20,38 +20,19 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import Fill
 from macd_studio.core.validation import shown
 from macd_studio.evals.commands.detectors import markdown as detectors_table
-from macd_studio.evals.printing.figures import (
-    Report,
-    area,
-    change,
-    logits,
-    percent,
-    points,
-    survives,
-    table,
+from macd_studio.evals.printing.figures import Report, area, change, logits, percent, points, table
+from macd_studio.evals.printing.report import honest_table, load
+from macd_studio.evals.studies import (
+    captions,
+    choice_test,
+    control_masks,
+    headroom,
+    one_mask,
+    registered,
+    selection,
+    trainings,
 )
-from macd_studio.evals.printing.report import auroc_table, honest_table, readme_tables
-from macd_studio.evals.printing.report_files import load
-from macd_studio.evals.studies.captions import markdown as captions_table
-from macd_studio.evals.studies.choice_test import choice_cell, choice_table, power_table, size_table
-from macd_studio.evals.studies.control_masks import made_by, overlap_table
-from macd_studio.evals.studies.control_masks import markdown as controls_table
-from macd_studio.evals.studies.headroom_tables import gain_text, search_table
-from macd_studio.evals.studies.headroom_tables import markdown as headroom_table
-from macd_studio.evals.studies.one_mask import markdown as one_mask_tables
-from macd_studio.evals.studies.pilot import markdown as pilot_table
-from macd_studio.evals.studies.registered import markdown as registered_table
-from macd_studio.evals.studies.selection import JUDGED, PLAIN
-from macd_studio.evals.studies.selection import markdown as selection_table
-from macd_studio.evals.studies.trainings import BESIDE as ALONGSIDE
-from macd_studio.evals.studies.trainings import (
-    aligned,
-    bars_table,
-    of_folder,
-    registered_rows,
-    spread,
-    spread_table,
-)
+from macd_studio.evals.studies.headroom import gain_text
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "docs" / "toyworld-results"
@@ -66,32 +47,14 @@ PAGES = (
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
 
-def _method(report: Report, regime: str, method: str) -> Report:
+def _of(report: Report, regime: str, method: str = "baseline") -> Report:
     figures: Report = report["regimes"][regime]["methods"][method]
-    return figures
-
-
-def _pair(report: Report, regime: str, method: str, against: str) -> str:
-    cells = report["paired"][regime]
-    cell = next(c for c in cells if (c["method"], c["against"]) == (method, against))
-    return change(cell["delta"], survives(cell))
-
-
-def _ranking(report: Report, regime: str, method: str) -> str:
-    cell = report["auroc"][regime][method]
-    if "delta" in cell:
-        return change(cell["delta"], survives(cell))
-    return percent(cell["auroc"])
-
-
-def _crossed(report: Report, part: str, regime: str, method: str) -> Report:
-    figures: Report = report[part]["regimes"][regime]["methods"][method]
     return figures
 
 
 def _chosen(regime: Report, choice: str, null: str) -> Report:
     """A choice over a null, at the registered α and β, as the method is."""
-    wanted = (PLAIN, choice, null)
+    wanted = (selection.PLAIN, choice, null)
     return next(c for c in regime["choices"] if (c["setting"], c["choice"], c["null"]) == wanted)
 
 
@@ -127,179 +90,97 @@ def _choice(report: Report, who: str, what: str) -> str:
     return makers[what]()
 
 
-KINDS: dict[str, Callable[..., str]] = {
-    "table": readme_tables,
-    "full-table": honest_table,
-    "auroc-table": auroc_table,
-    "questions": lambda r, regime: str(r["regimes"][regime]["n"]),
-    "right": lambda r, regime, method: percent(_method(r, regime, method)["right"]),
-    "change": lambda r, regime, method: change(_method(r, regime, method)["delta"]),
-    "level-change": lambda r, regime, level, method: change(
-        r["regimes"][regime]["levels"][level]["methods"][method]["delta"]
-    ),
-    "yes-no": lambda r, regime, method, name: points(_method(r, regime, method)["yes_no"][name]),
-    "margin-auroc": lambda r, regime, method: (
-        f"{_method(r, regime, method)['yes_no']['margin_auroc']:.3f}".removeprefix("0")
-    ),
-    "asked-yes": lambda r, regime: points(_method(r, regime, "baseline")["yes_no"]["always_yes"]),
-    "caption": lambda r, method, name: change(_method(r, "captions", method)[name]),
-    "alpha": lambda r, method: f"{r['contrasts'][method][0]:g}",
-    "gradient": lambda r, level: area(r["gradient_auc"][level]["auc"]),
-    "share": lambda r, regime, method: percent(_method(r, regime, method)["constant"]["share"]),
-    "remains": lambda r, regime, method: change(_method(r, regime, method)["constant"]["remains"]),
-    "auroc": _ranking,
-    "paired": _pair,
-    "ranked": lambda r, method, regime, level: area(r["ranking"][method][regime][level]["auc"]),
-    "constant-free": lambda r, regime, method: change(
-        r["constant_free"][regime]["methods"][method]["delta"]
-    ),
-    "crossed-table": lambda r: headroom_table(r["crossed"]),
-    "crossed-right": lambda r, regime: percent(_crossed(r, "crossed", regime, "baseline")["right"]),
-    "crossed-n": lambda r, regime: str(r["crossed"]["regimes"][regime]["n"]),
-    "crossed": lambda r, regime, method: gain_text(_crossed(r, "crossed", regime, method)),
-    "crossed-over": lambda r, regime, method, other: gain_text(
-        _crossed(r, "crossed", regime, method)["over"][other]
-    ),
-    "judges": lambda r, regime: (
-        "can" if r["selection"]["regimes"][regime]["can_judge_selection"] else "cannot"
-    ),
-    "selection-table": lambda r: selection_table(r["selection"]),
-    "selection-n": lambda r, regime: str(r["selection"]["regimes"][regime]["n"]),
-    "selection": lambda r, regime, what: change(
-        r["selection"]["regimes"][regime]["settings"][JUDGED][what]["delta"]
-    ),
-    "selection-over": lambda r, regime, choice, null: change(
-        _chosen(r["selection"]["regimes"][regime], choice, null)["delta"]
-    ),
-    "pilot-table": lambda r: pilot_table(r["pilot"]),
-    "one-mask-table": lambda r: one_mask_tables(r["one_mask"]),
-    "one-mask-n": lambda r: str(r["one_mask"]["n"]),
-    "one-mask": lambda r, name: change(r["one_mask"]["cross_fitted"]["gain"][name]["delta"]),
-    "one-mask-over": lambda r, name: change(
-        r["one_mask"]["cross_fitted"]["macd_over"][name]["delta"]
-    ),
-    "agreement-table": lambda r: registered_table(r["agreement"], r["agreement"]["against"]),
-    "registered-table": lambda r: registered_table(r["registered"]),
-    "registered-n": lambda r: f"{r['registered']['n']:,}",
-    "registered": lambda r, row: change(list(r["registered"]["rows"][int(row)]["delta"])),
-    "registered-said": lambda r, row: r["registered"]["rows"][int(row)]["verdict"],
-    "controls-table": lambda r: controls_table(r["controls"]),
-    "controls-overlap": lambda r: overlap_table(r["controls"]),
-    "controls-by": lambda r: made_by(r["controls"]),
-    "controls-n": lambda r: str(len(r["controls"]["clips"])),
-    "former": lambda r, regime, method: gain_text(_crossed(r, "search", regime, method)),
-    "search-table": lambda r: search_table(r["search"]),
-    "choice-table": lambda r: choice_table(r["choices"]),
-    "choice-sizes": lambda r: size_table(r["choices"]),
-    "choice-power": lambda r: power_table(r["choices"]),
-    "choice-n": lambda r: str(r["choices"]["n"]),
-    "choice": lambda r, who, what: _choice(r["choices"], who, what),
-    "choice-refused": lambda r, who, clips: percent(choice_cell(r["choices"], who, clips)["p"]),
-    "choice-refused-places": lambda r, who, clips: percent(
-        choice_cell(r["choices"], who, clips)["place_p"]
-    ),
-    "captions-table": lambda r: captions_table(r["captions"]),
-    "captions": lambda r, what: str(r["captions"][what]),
-    "fills-table": _fills_table,
-    "fills": lambda r, fill, method: gain_text(
-        r["fills"][fill]["regimes"]["options"]["methods"][method]
-    ),
-    "redrawn": lambda r, view: logits(r["redrawn"]["views"][view]["over_redrawn"]),
-    "plate": lambda r, what: logits(r["redrawn"]["plate_by_motion"][what]["over_redrawn"]),
-    "plate-n": lambda r, what: str(r["redrawn"]["plate_by_motion"][what]["n"]),
-    "redrawn-yes": lambda r, view: percent(r["redrawn"]["views"][view]["false_yes"]),
-    "former-redrawn": lambda r, view: logits(r["former_redrawn"]["views"][view]["over_redrawn"]),
-    "former-redrawn-yes": lambda r, view: percent(r["former_redrawn"]["views"][view]["false_yes"]),
-    "draws": lambda r, what: percent(r["draws"]["shares"][what]),
-    "detectors-table": lambda r: detectors_table(r["detectors"]),
-    "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
-    "seeds-bars": lambda r: bars_table(r["seeds"]),
-    "seeds-registered": lambda r: registered_rows(r["seeds"]),
-    "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
-    "seed": lambda r, seed, regime, method: gain_text(_crossed(r["seeds"], seed, regime, method)),
-    "seed-registered": lambda r, seed, row: change(
-        list(r["seeds"][seed]["registered"]["rows"][int(row)]["delta"])
-    ),
-    "seed-said": lambda r, seed, row: r["seeds"][seed]["registered"]["rows"][int(row)]["verdict"],
-    "seed-over": lambda r, seed, regime, method, other: gain_text(
-        _crossed(r["seeds"], seed, regime, method)["over"][other]
-    ),
-}
-"""Kind of figure → how it is taken from a report and the rest of the marker's name."""
+def _part(name: str, make: Callable[..., str]) -> tuple[str, Callable[..., str]]:
+    """A figure of one part of a report, which it may lack."""
+    return name, lambda report, *where: make(report[name], *where)
 
 
-SECTIONS = {
-    "auroc": "auroc",
-    "paired": "paired",
-    "ranked": "ranking",
-    "share": "constants",
-    "remains": "constants",
-    "constant-free": "constant_free",
-    "crossed-table": "crossed",
-    "crossed-right": "crossed",
-    "crossed-n": "crossed",
-    "crossed": "crossed",
-    "crossed-over": "crossed",
-    "judges": "selection",
-    "selection-table": "selection",
-    "selection-n": "selection",
-    "selection": "selection",
-    "selection-over": "selection",
-    "pilot-table": "pilot",
-    "one-mask-table": "one_mask",
-    "one-mask-n": "one_mask",
-    "one-mask": "one_mask",
-    "one-mask-over": "one_mask",
-    "agreement-table": "agreement",
-    "registered-table": "registered",
-    "registered-n": "registered",
-    "registered": "registered",
-    "registered-said": "registered",
-    "controls-table": "controls",
-    "controls-overlap": "controls",
-    "controls-by": "controls",
-    "controls-n": "controls",
-    "former": "search",
-    "search-table": "search",
-    "choice-table": "choices",
-    "choice-sizes": "choices",
-    "choice-power": "choices",
-    "choice-n": "choices",
-    "choice": "choices",
-    "choice-refused": "choices",
-    "choice-refused-places": "choices",
-    "captions-table": "captions",
-    "captions": "captions",
-    "fills-table": "fills",
-    "fills": "fills",
-    "redrawn": "redrawn",
-    "redrawn-yes": "redrawn",
-    "plate": "redrawn",
-    "plate-n": "redrawn",
-    "former-redrawn": "former_redrawn",
-    "former-redrawn-yes": "former_redrawn",
-    "draws": "draws",
-    "detectors-table": "detectors",
-    "seeds-table": "seeds",
-    "seeds-bars": "seeds",
-    "seeds-registered": "seeds",
-    "seeds": "seeds",
-    "seed": "seeds",
-    "seed-over": "seeds",
-    "seed-registered": "seeds",
-    "seed-said": "seeds",
+KINDS: dict[str, tuple[str, Callable[..., str]]] = {
+    "table": ("regimes", honest_table),
+    "questions": _part("regimes", lambda r, regime: str(r[regime]["n"])),
+    "change": _part("regimes", lambda r, regime, m: change(r[regime]["methods"][m]["delta"])),
+    "right": ("regimes", lambda r, regime, m: percent(_of(r, regime, m)["right"])),
+    "yes-no": ("regimes", lambda r, regime, m, name: points(_of(r, regime, m)["yes_no"][name])),
+    "gradient": ("regimes", lambda r, level: area(r["gradient_auc"][level]["auc"])),
+    "crossed-table": _part("crossed", headroom.markdown),
+    "crossed-right": _part("crossed", lambda r, regime: percent(_of(r, regime)["right"])),
+    "crossed-n": _part("crossed", lambda r, regime: str(r["regimes"][regime]["n"])),
+    "crossed": _part("crossed", lambda r, regime, method: gain_text(_of(r, regime, method))),
+    "crossed-over": _part(
+        "crossed", lambda r, regime, method, other: gain_text(_of(r, regime, method)["over"][other])
+    ),
+    "judges": _part(
+        "selection",
+        lambda r, regime: "can" if r["regimes"][regime]["can_judge_selection"] else "cannot",
+    ),
+    "selection-table": _part("selection", selection.markdown),
+    "selection-n": _part("selection", lambda r, regime: str(r["regimes"][regime]["n"])),
+    "selection": _part(
+        "selection",
+        lambda r, regime, what: change(
+            r["regimes"][regime]["settings"][selection.JUDGED][what]["delta"]
+        ),
+    ),
+    "selection-over": _part(
+        "selection",
+        lambda r, regime, choice, null: change(
+            _chosen(r["regimes"][regime], choice, null)["delta"]
+        ),
+    ),
+    "one-mask-table": _part("one_mask", one_mask.markdown),
+    "one-mask-n": _part("one_mask", lambda r: str(r["n"])),
+    "one-mask": _part("one_mask", lambda r, name: change(r["cross_fitted"]["gain"][name]["delta"])),
+    "one-mask-over": _part(
+        "one_mask", lambda r, name: change(r["cross_fitted"]["macd_over"][name]["delta"])
+    ),
+    "agreement-table": _part("agreement", lambda r: registered.markdown(r, r["against"])),
+    "registered-table": _part("registered", registered.markdown),
+    "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
+    "registered": _part("registered", lambda r, row: change(r["rows"][int(row)]["delta"])),
+    "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
+    "controls-table": _part("controls", control_masks.markdown),
+    "controls-overlap": _part("controls", control_masks.overlap_table),
+    "controls-by": _part("controls", control_masks.made_by),
+    "controls-n": _part("controls", lambda r: str(len(r["clips"]))),
+    "search-table": _part("search", headroom.search_table),
+    "choice-table": _part("choices", choice_test.choice_table),
+    "choice-sizes": _part("choices", choice_test.size_table),
+    "choice-n": _part("choices", lambda r: str(r["n"])),
+    "choice": _part("choices", _choice),
+    "choice-refused": _part(
+        "choices", lambda r, who, clips: percent(choice_test.choice_cell(r, who, clips)["p"])
+    ),
+    "choice-refused-places": _part(
+        "choices", lambda r, who, clips: percent(choice_test.choice_cell(r, who, clips)["place_p"])
+    ),
+    "captions-table": _part("captions", captions.markdown),
+    "captions": _part("captions", lambda r, what: str(r[what])),
+    "fills-table": ("fills", _fills_table),
+    "redrawn": _part("redrawn", lambda r, view: logits(r["views"][view]["over_redrawn"])),
+    "redrawn-yes": _part("redrawn", lambda r, view: percent(r["views"][view]["false_yes"])),
+    "plate": _part("redrawn", lambda r, what: logits(r["plate_by_motion"][what]["over_redrawn"])),
+    "plate-n": _part("redrawn", lambda r, what: str(r["plate_by_motion"][what]["n"])),
+    "former-redrawn": _part(
+        "former_redrawn", lambda r, view: logits(r["views"][view]["over_redrawn"])
+    ),
+    "former-redrawn-yes": _part(
+        "former_redrawn", lambda r, view: percent(r["views"][view]["false_yes"])
+    ),
+    "draws": _part("draws", lambda r, what: percent(r["shares"][what])),
+    "detectors-table": _part("detectors", detectors_table),
+    "seeds-table": _part("seeds", trainings.spread_table),
+    "seeds-bars": _part("seeds", trainings.bars_table),
+    "seeds-registered": _part("seeds", trainings.registered_rows),
+    "seed": _part("seeds", lambda r, seed, regime, method: gain_text(_of(r[seed], regime, method))),
+    "seed-registered": _part(
+        "seeds", lambda r, seed, row: change(r[seed]["registered"]["rows"][int(row)]["delta"])
+    ),
+    "seed-said": _part(
+        "seeds", lambda r, seed, row: r[seed]["registered"]["rows"][int(row)]["verdict"]
+    ),
 }
-"""Kind of figure → the part of a report that it is from, where a report may lack it."""
-METHOD_AT = {
-    "change": 1,
-    "right": 1,
-    "auroc": 1,
-    "share": 1,
-    "remains": 1,
-    "ranked": 0,
-    "paired": 1,
-}
-"""Kind of figure → position of its method in the rest of the name."""
+"""Kind of figure → the part of a report that it is from, and how it is taken from the report and
+the rest of the marker's name."""
 NOT_MEASURED = "not measured"
 SHIPPED_SEED = "123"
 """The seed of the training that ships."""
@@ -316,12 +197,12 @@ def rendered(text: str, report: Report) -> str:
 
     def write(mark: re.Match[str]) -> str:
         kind, *where = mark[2].split("/")
-        at = METHOD_AT.get(kind)
-        unknown = at is not None and at < len(where) and where[at] not in report["methods"]
-        if SECTIONS.get(kind, "regimes") not in report or unknown:
+        part, _ = KINDS.get(kind, ("", str))
+        unknown = kind == "change" and len(where) > 1 and where[1] not in report["methods"]
+        if part and (part not in report or unknown):
             return f"{mark[1]}{NOT_MEASURED}{mark[4]}"
         try:
-            value = KINDS[kind](report, *where)
+            value = KINDS[kind][1](report, *where)
         except (KeyError, TypeError, IndexError, StopIteration):
             raise OptionError(
                 f"the report has no figures {shown(mark[2])}",
@@ -341,7 +222,6 @@ BESIDE = {
     "agreement": "agreement.json",
     "registered": "registered.json",
     "selection": "selection.json",
-    "pilot": "pilot.json",
     "choices": "choices.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
@@ -365,11 +245,13 @@ def with_files(report: Report, folder: Path) -> Report:
     }
     fills = {path.stem: json.loads(path.read_text()) for path in folder.glob("fills/*.json")}
     named = {fill: fills[fill] for fill in get_args(Fill) if fill in fills}
-    others = {path.name.removeprefix("seed-"): of_folder(path) for path in folder.glob("seed-*")}
+    others = {
+        path.name.removeprefix("seed-"): trainings.of_folder(path) for path in folder.glob("seed-*")
+    }
     seeds = {}
     if others and "crossed" in read:
-        shipped = read["crossed"] | {part: read[part] for part in ALONGSIDE if part in read}
-        seeds = {"seeds": aligned({SHIPPED_SEED: shipped} | others)}
+        shipped = read["crossed"] | {part: read[part] for part in trainings.BESIDE if part in read}
+        seeds = {"seeds": trainings.aligned({SHIPPED_SEED: shipped} | others)}
     return report | read | ({"fills": named} if named else {}) | seeds
 
 

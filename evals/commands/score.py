@@ -9,7 +9,7 @@ from typing import Any
 
 from macd_studio.core.text.words import visible, visible_json
 from macd_studio.evals.benchmarks import FILES, open_files
-from macd_studio.evals.scoring.over import OVER
+from macd_studio.evals.scoring.score import OVER
 
 
 def add(commands: Any) -> None:

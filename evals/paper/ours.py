@@ -22,11 +22,12 @@ from macd_studio.evals.benchmarks.layout import Reader, place, read_table
 from macd_studio.evals.paper.tables import PaperTable, TableRow
 from macd_studio.evals.running.answer import ONE_VIEW
 from macd_studio.evals.running.engine import Engine, Worker
-from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.output import count_failures, failures_line
 from macd_studio.evals.running.rows import Setting
 from macd_studio.evals.running.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline
-from macd_studio.evals.statistics.stats import clustered_share, could_differ, sign_flip
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import could_differ, sign_flip
 
 REASONING = re.compile(
     r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"

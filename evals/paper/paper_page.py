@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.evals.paper.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
-from macd_studio.evals.paper.odd_figures import findings
 from macd_studio.evals.paper.published import (
     FOLDER,
     PublishedRow,
@@ -18,6 +17,7 @@ from macd_studio.evals.paper.published import (
     coincidences,
     diagnose,
     disagreements,
+    findings,
     read_table,
 )
 from macd_studio.evals.paper.query_types import markdown as agreement
@@ -30,7 +30,10 @@ CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
     ("unmatched as wrong, rounded", "wrong", "rounded"),
     ("unmatched as wrong, rounded or cut off", "wrong", "rounded-or-truncated"),
 )
-YES_NO: dict[bool | None, str] = {True: "yes", False: "no"}
+PAPER = (
+    'Xiao and Zhou, "MACD: Model-Aware Contrastive Decoding via Counterfactual Data for'
+    ' Video-LLMs", ICML 2026, LaTeX source'
+)
 FIRST = ("main", "ablation", "sweep", "detector", "learning_rate", "continuous", "latency")
 
 
@@ -62,22 +65,20 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
     yes = always_yes(193, 137)
     yield "# The paper's tables, put to the metric doctor"
     yield (
-        "The tables ship as data in"
-        " [evals/paper/published_tables](../evals/paper/published_tables), each with its"
-        " source. This page says which printed figures some confusion matrix of the stated size can"
-        " give, and where tables differ from each other. It says nothing of why: a typing error,"
-        " an averaged run, another number of questions or another scorer would all look alike."
-        " `python -m evals.paper.paper_page` writes it;"
-        " `python -m evals doctor --table FILE.csv` does"
-        " the same for any table."
+        "Which printed figures some confusion matrix of the stated size can give, and where tables"
+        " differ from each other. Nothing here says why: a typing error, an averaged run, another"
+        f" number of questions or another scorer would all look alike. The tables are of {PAPER},"
+        " and ship in [evals/paper/published_tables](../evals/paper/published_tables);"
+        " `python -m evals.paper.paper_page` writes this page, and"
+        " `python -m evals doctor --table FILE.csv` does the same for any table, row by row."
     )
     yield "## Conventions"
     yield (
-        "An answer that is neither yes nor no counts as wrong (what EventHallusion's scorer does)"
-        " or as no. A figure was rounded, or each figure may have been cut off instead. Decimals"
-        " are those of the paper's source, figure by figure. Rows of the main table on"
-        f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit"
-        " no counts:"
+        "An answer that is neither yes nor no counts as wrong (EventHallusion's scorer) or as no."
+        " A figure was rounded, or each figure may have been cut off instead; decimals are those of"
+        " the paper's source. Where no number of yes answers is stated, every number was tried."
+        f" Rows of the main table on EventHallusion ({len(main)} rows, 193 questions of which 137"
+        " are answered yes) that fit no counts:"
     )
     fits = ([c[0], f"{n} of {len(main)}"] for c, n in zip(CONVENTIONS, counts, strict=True))
     yield table(["convention", "rows that fit none"], fits)
@@ -89,29 +90,25 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
     )
     yield (
         f"Answering yes to every question gets accuracy {yes['accuracy']:.1f} and F1"
-        f" {yes['f1']:.1f} there, in %. EventHallusion's three splits have other totals: entire is"
-        " 114 questions, misleading 102, all answered no, and interleave 193, all answered yes,"
-        " where precision, recall and F1 say nothing. An earlier file of its authors,"
-        " questions/mix_questions.json at commit d7939e7, has 193 questions of which 137 are"
-        " answered yes."
+        f" {yes['f1']:.1f} there, in %; a figure is called more only by more than its rounding."
+        " EventHallusion's present splits have other totals and one answer each, an earlier file of"
+        " its authors has these ([benchmarks.md](benchmarks.md#eventhallusion))."
     )
     for name in [n for n in FIRST if n in published]:
         yield from _table(published[name])
     yield from _held_together(published)
     yield "## Query types"
     yield (
-        "The paper tells right answers by reasoning depth and content focus, and not how questions"
-        " were sorted. Here a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct"
-        " questions of EventHallusion and POPE, a seeded draw from each source, from the question"
-        " alone and before the rule's labels were seen"
+        "The paper does not say how it sorted questions by reasoning depth and content focus. Here"
+        " a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct questions of"
+        " EventHallusion and POPE, a seeded draw from each, before the rule's labels were seen"
         " ([query-types.csv](query-types.csv)); `python -m evals.paper.query_types`,"
         " Cohen's kappa with its 95 % BCa bootstrap interval over questions:"
     )
     yield agreement(read_labels()[1])
     yield (
-        "The rule finds few of the questions that the reader calls reasoning-heavy: they ask"
-        " whether something is done normally, correctly, or alone, and name no cause and no order."
-        " It was left as it was. Our rows by reasoning depth are therefore no check of the paper's."
+        "The rule finds few of the questions that the reader calls reasoning-heavy, so our rows by"
+        " reasoning depth are no check of the paper's."
     )
     yield "## Figures that cannot be, or cannot all be"
     yield "What follows from the printed figures; nothing here says why."
@@ -133,27 +130,35 @@ def _table(published: PublishedTable) -> Iterator[str]:
         return
     metrics = [m for m in METRICS if any(m in r.figures for r in rows)]
     yield f"## {published.name.replace('_', ' ')}"
-    yield published.source
-    over = {f"{m} over always yes": m for m in ("accuracy", "f1") if m in metrics}
-    heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), *over, "notes"]
+    yield published.source.removeprefix(f"{PAPER}, ")
     lines = []
     for row in rows:
         diagnoses = [diagnose(row, u, p) for _, u, p in CONVENTIONS]
         strictest = diagnoses[0]
         assert strictest is not None
-        cells = [_short(row), *(_figure(row.figures.get(m, "–")) for m in metrics)]
-        cells += ["none" if _fits_none(d) else "fits" for d in diagnoses]
-        above = strictest.over_always_yes
-        cells += [YES_NO.get(above.get(m), "–") for m in over.values()]
-        cells.append("; ".join(strictest.notes) or "–")
-        lines.append(cells)
-    yield table(heads, lines)
-    yield (
-        "“fits”: some confusion matrix gives the row under the convention; “none”: none does. Where"
-        " no number of yes answers is stated, every number was tried. “over always yes”: whether"
-        " the figure is larger, by more than its rounding, than that of answering yes to every"
-        " question."
-    )
+        if strictest.notes or any(map(_fits_none, diagnoses)):
+            fits = [c[0] for c, d in zip(CONVENTIONS, diagnoses, strict=True) if not _fits_none(d)]
+            cells = [_short(row), *(_figure(row.figures.get(m, "–")) for m in metrics)]
+            lines.append([*cells, "; ".join(fits) or "none", "; ".join(strictest.notes) or "–"])
+    if lines:
+        yield table(["row", *metrics, "fits under", "notes"], lines)
+    unlisted = " and are not listed" if 0 < len(lines) < len(rows) else ""
+    fitting = f"{len(rows) - len(lines)} of {len(rows)} rows fit under every convention{unlisted}."
+    yield f"{fitting} {_above(rows, metrics)}".strip()
+
+
+def _above(rows: Sequence[PublishedRow], metrics: Sequence[str]) -> str:
+    """Which rows print more than answering yes every time gets."""
+    told = []
+    for metric in (m for m in ("accuracy", "f1") if m in metrics):
+        known = [(r, d.over_always_yes[metric]) for r in rows
+                 if (d := diagnose(r)) and metric in d.over_always_yes]  # fmt: skip
+        if known:
+            above = "; ".join(_short(r) for r, over in known if over) or "none"
+            told.append(
+                f"More than answering yes every time in {metric}, of {len(known)}: {above}."
+            )
+    return " ".join(told)
 
 
 def _figure(text: str) -> str:

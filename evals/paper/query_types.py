@@ -25,13 +25,13 @@ from scipy.stats import bootstrap
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.statistics import UNKNOWN, Interval
 from macd_studio.core.text.words import visible
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.paper.ours import label_queries
 from macd_studio.evals.printing.figures import area, table
 from macd_studio.evals.running.output import say
-from macd_studio.evals.statistics.intervals import UNKNOWN, Interval
 from macd_studio.parts import ROOT
 
 FILE = ROOT / "docs" / "query-types.csv"

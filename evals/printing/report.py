@@ -1,8 +1,10 @@
-"""Figures → Markdown, JSON and one HTML page. Prints what is there; computes nothing."""
+"""Figures → Markdown, JSON, pictures and one HTML page. Prints what is there; computes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from macd_studio.core.pages.blocks import as_markdown
@@ -18,6 +20,7 @@ from macd_studio.evals.printing.figures import (
     clamped_section,
     open_row,
     open_section,
+    page,
     percent,
     points,
     survives,
@@ -25,11 +28,11 @@ from macd_studio.evals.printing.figures import (
     title,
 )
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.running.failures import failures_line, objects_note
+from macd_studio.evals.running.output import failures_line, objects_note
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
 
-def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
+def honest_table(report: Report) -> str:
     """The table: regimes across, methods down; baseline in percent, the others as change."""
     regimes = report["regimes"]
     rows = [
@@ -38,18 +41,18 @@ def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
             _pair(report, m),
             *(cell(part["methods"][m]) for part in regimes.values()),
         ]
-        for m in methods or report["methods"]
+        for m in report["methods"]
     ]
     counts = [f"{part['n']} ({part['clips']})" for part in regimes.values()]
     rows.append(["*questions (clips)*", "", *counts])
     return table(["method", "α, β", *regimes], rows)
 
 
-def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
+def auroc_table(report: Report) -> str:
     """AUROC of the yes-no margin, which no constant changes; the others as change, in points."""
     regimes = report.get("auroc", {})
     rows = []
-    for method in methods or report["methods"]:
+    for method in report["methods"]:
         cells = [_auroc_cell(method, part.get(method)) for part in regimes.values()]
         if set(cells) != {"–"}:
             rows.append([title(method, report), *cells])
@@ -66,19 +69,6 @@ def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
     return percent(figures["auroc"])
 
 
-README_METHODS = ("baseline", CONSTANT, "random-place", "random-mask", "vcd", "macd")
-
-
-def readme_tables(report: Report) -> str:
-    """At most five rows: right answers, and below them the ranking that no constant changes."""
-    methods = [m for m in README_METHODS if m in report["methods"]]
-    right = honest_table(report, methods)
-    if not report.get("auroc"):
-        return right
-    head = "AUROC of the yes-no margin, %, and its change in points:"
-    return "\n\n".join([right, head, auroc_table(report, methods)])
-
-
 def _pair(report: Report, method: str) -> str:
     """α and β, or δ of the tuned constant on yes."""
     if method == CONSTANT and "constants" in report:
@@ -87,8 +77,8 @@ def _pair(report: Report, method: str) -> str:
     return f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
 
 
-def sections(report: Report) -> Iterator[str]:
-    """Every block of the report."""
+def sections(report: Report, *, details: bool = True) -> Iterator[str]:
+    """Every block of the report. details: with what `markdown` leaves to report.html."""
     yield f"# {report['benchmark']}: where contrast helps, and where it hurts"
     if failed := failures_line(report.get("failures")):
         yield f"**{as_cell(failed)}**"
@@ -112,13 +102,22 @@ def sections(report: Report) -> Iterator[str]:
     yield from _constants(report)
     yield from _constant_free(report)
     yield from _paired(report)
-    yield from _objects(report)
-    yield from _levels(report)
-    yield from _breakdown(report)
-    yield from _yes_no(report)
+    yield from _objects(report, details)
+    if details:
+        yield from _levels(report)
+        yield from _breakdown(report)
+        yield from _yes_no(report)
+    else:
+        yield from _yes_no_short(report)
     yield from _captions(report)
     yield from _calibration(report)
     yield from _open(report)
+    if not details:
+        yield (
+            "Tables by evidence, by properties of the asked object, and of every figure of yes/no"
+            " questions are in `report.html`, which `python -m evals report FOLDER --again` writes,"
+            " and in `report.json`."
+        )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
     yield from _counted(report, "errors", "Answers that failed, and count as wrong")
@@ -182,16 +181,7 @@ def _constants(report: Report) -> Iterator[str]:
         delta = number(c["delta_on_yes"], "+.2f")
         share = DASH if c["share"] is None else f"{percent(c['share'])} %"
         gains = (change(c["gain"]), change(c["constant_gain"]))
-        cells.append(
-            [
-                regime,
-                title(method, report),
-                *gains,
-                delta,
-                share,
-                change(c["remains"]),
-            ]
-        )
+        cells.append([regime, title(method, report), *gains, delta, share, change(c["remains"])])
     heads = ["regime", "method", "gain", "a constant's", "δ on yes", "share", "remains"]
     yield table(heads, cells)
 
@@ -237,8 +227,8 @@ def _paired(report: Report) -> Iterator[str]:
     )
 
 
-def _objects(report: Report) -> Iterator[str]:
-    """Does the gradient find the asked object?"""
+def _objects(report: Report, details: bool) -> Iterator[str]:
+    """Does the gradient find the asked object? details: also by evidence."""
     if "ranking" not in report and report["gradient_auc"]:
         yield "## Does the gradient find the asked object?"
         found = report["gradient_auc"].items()
@@ -258,6 +248,8 @@ def _objects(report: Report) -> Iterator[str]:
     for method, regimes in report["ranking"].items():
         for regime, levels in regimes.items():
             for level, f in levels.items():
+                if level != "all" and not details:
+                    continue
                 shares = (percent(f["first"]), points(f["chance"]))
                 agrees = percent(f["agrees"])
                 of = (title(method, report), regime, level, f["pairs"])
@@ -327,6 +319,26 @@ def _yes_no(report: Report) -> Iterator[str]:
         "McNemar's exact p is over all questions of the regime, and takes questions of one clip for"
         " independent; what is bold elsewhere rests on the test over clips."
     )
+
+
+def _yes_no_short(report: Report) -> Iterator[str]:
+    """Right answers and false "yes" of each regime's yes/no questions, in one table."""
+    regimes = {}
+    for regime, part in report["regimes"].items():
+        if known := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
+            regimes[regime] = known
+    if not regimes:
+        return
+    yield "## Yes/no questions only"
+    yield "Right answers, and “yes” where “no” is right, in %."
+    rows = []
+    for method in report["methods"]:
+        told = [known.get(method) for known in regimes.values()]
+        cells = (f"{points(f['accuracy'])}, {points(f['false_yes'])}" if f else "–" for f in told)
+        rows.append([title(method, report), *cells])
+    first = {regime: next(iter(known.values())) for regime, known in regimes.items()}
+    rows.append(["*always yes*", *(points(f["always_yes"]) for f in first.values())])
+    yield table(["method", *(f"{r} (n = {f['n']})" for r, f in first.items())], rows)
 
 
 def is_calibrated(report: Report) -> bool:
@@ -408,15 +420,16 @@ def _captions(report: Report) -> Iterator[str]:
         heads = ["method", "CHAIR_i % (lower is better)", "change", "recall %", "change"]
         lines = []
         for method, f in rows.items():
-            invented = (percent(f["chair_i"]), _change(f, "chair_i_delta"))
+            invented = (percent(f["chair_i"]), change(f.get("chair_i_delta")))
             lines.append(
-                [title(method, report), *invented, percent(f["recall"]), _change(f, "recall_delta")]
+                [
+                    title(method, report),
+                    *invented,
+                    percent(f["recall"]),
+                    change(f.get("recall_delta")),
+                ]
             )
         yield table(heads, lines)
-
-
-def _change(figures: dict[str, Any], name: str) -> str:
-    return change(figures.get(name))
 
 
 SHOWN_BY_LEVEL = (
@@ -433,5 +446,37 @@ SHOWN_BY_LEVEL = (
 
 
 def markdown(report: Report) -> str:
-    """The whole report."""
-    return as_markdown(sections(report))
+    """The report without the details of `sections`."""
+    return as_markdown(sections(report, details=False))
+
+
+def write(report: Report, out: Path) -> None:
+    """report.json, report.md and report.html in a folder."""
+    from macd_studio.evals.running.output import write_json
+
+    write_json(out / "report.json", report)
+    (out / "report.md").write_text(markdown(report), encoding="utf-8")
+    drawn = pictures(report)
+    for name, picture in drawn.items():
+        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
+    whole = page(report["benchmark"], sections(report), list(drawn.values()))
+    (out / "report.html").write_text(whole, encoding="utf-8")
+
+
+def pictures(report: Report) -> dict[str, str]:
+    """Name → SVG of the report's plots."""
+    from macd_studio.evals.printing.plots import by_level, forest, reliability
+
+    drawings = {"change": forest(report)}
+    shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
+    if any(part["levels"] for part in report["regimes"].values()):
+        drawings["evidence"] = by_level(report, shown)
+    if is_calibrated(report):
+        drawings["reliability"] = reliability(report, shown)
+    return drawings
+
+
+def load(out: Path) -> Report:
+    """The report of a folder."""
+    report: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    return report

@@ -10,7 +10,7 @@ from typing import Any
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import OWN_CONTRAST
 from macd_studio.evals.protocol.border import ClipGiven, ItemGiven, Protocol
-from macd_studio.evals.protocol.figure import Figure
+from macd_studio.evals.protocol.inputs import Figure
 
 ANNOTATION, CLIP, FRAMES, SIZE, FIT = "annotation", "clip file", "frames", "size", "fit"
 DECODING, PROCESSOR, TOKENIZER, TEMPLATE = "decoding", "processor", "tokenizer", "template"

@@ -1,28 +1,215 @@
 """What can be compared: a folder of ours, samples of lmms-eval, predictions, a row of a paper.
 
-A folder may be followed by `:METHOD`. A row of a paper is written `paper:72.5,n=409`, and what it
-says of its own protocol after that: `frames=8,dtype=float16,rule=official`.
+Each becomes a `Figure`: answers to questions, how they are judged, and what they were computed
+from; 100·Σ right / Σ counted, see `evals.scoring.score.sums`. A folder may be followed by
+`:METHOD`. A row of a paper is written `paper:72.5,n=409`, and what it says of its own protocol
+after that: `frames=8,dtype=float16,rule=official`. What a caption of a drawn run may name is what
+its true caption names, so that nothing is drawn again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError, MacdError, OptionError
 from macd_studio.core.validation import Number, shown
-from macd_studio.evals.benchmarks import DRAWN
+from macd_studio.evals.benchmarks import DRAWN, find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.protocol import lmms
 from macd_studio.evals.protocol.border import NAME_OF_FILE, Protocol, read_protocol
-from macd_studio.evals.protocol.drawn import drawn_figure, refuse_other_clips
-from macd_studio.evals.protocol.figure import Figure, Parser, rule_parser
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.scoring.over import Over, check_over
 from macd_studio.evals.scoring.predictions import read_predictions
+from macd_studio.evals.scoring.score import Over, check_over, headline, left_out
+from macd_studio.evals.statistics.metrics import mentioned, normalised, read_yes_no
+
+DRAWN_RULE = "read"
+"""The one rule of drawn questions."""
+Verdict = tuple[bool, bool]
+"""Whether an answer is right, and whether it is counted where answers that say nothing are not."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """How answers are judged: a rule of this project, or the verdicts that came with the answers.
+
+    name: of the rule with its version, or of what gave the verdicts. judge: None where only these
+    are known.
+    """
+
+    name: str
+    judge: Callable[[str | None, Item], Verdict] | None = None
+
+
+def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
+    """The benchmark's rule of that name, its headline without. Raises OptionError."""
+    if benchmark in DRAWN:
+        return _drawn_parser(benchmark, name)
+    rule = headline(benchmark, item, name)
+
+    def judge(text: str | None, item: Item) -> Verdict:
+        own = headline(benchmark, item, name)
+        return own.right(text, item), not left_out(own, text, item)
+
+    return Parser(rule.title, judge)
+
+
+def _drawn_parser(benchmark: str, name: str | None) -> Parser:
+    """The rule of drawn questions, as `evals.statistics.table.right`; OptionError for another name.
+
+    yes or no as the answer begins, words exactly, captions where they name nothing but what the
+    true caption names. An answer that says nothing of the kind is not counted where only answered
+    questions are.
+    """
+    if name not in (None, "", DRAWN_RULE):
+        raise OptionError(f"{benchmark} has no rule {name!r}", f"Choose {DRAWN_RULE}")
+    nouns = find_benchmark(benchmark).nouns
+
+    def judge(text: str | None, item: Item) -> Verdict:
+        said = text or ""
+        if item.kind == "yes-no":
+            found = read_yes_no(said)
+            return found == item.truth, found is not None
+        if item.kind == "caption":
+            named = mentioned(said, nouns)
+            return bool(named) and named <= mentioned(item.truth, nouns), bool(named)
+        return normalised(said) == normalised(item.truth), bool(normalised(said))
+
+    return Parser(DRAWN_RULE, judge)
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure with what is known of it."""
+
+    title: str
+    """Its name in tables."""
+    benchmark: str
+    items: Mapping[str, Item]
+    """Questions by id, with the truth of its own annotation."""
+    texts: Mapping[str, str | None]
+    """Answers by id; a question without one is missing here and in `items`."""
+    parser: Parser
+    over: Over = "all"
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdicts that came with the answers, by id."""
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """`clusters` and `groups` of questions by id."""
+    stated: tuple[float, int] | None = None
+    """Accuracy in percent and n, as printed by whoever made it; None where it is computed here."""
+    protocol: Protocol | None = None
+    """What it was computed from; None where nothing is known of that."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What a printed row says of its own protocol."""
+    method: str = "baseline"
+    """The method of this project."""
+    folder: str = ""
+    """The folder of its report."""
+    notes: tuple[str, ...] = ()
+    """What its reading left out."""
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether single answers are known, or a printed figure alone."""
+        return bool(self.items)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its clips are drawn, not read from files."""
+        return self.benchmark in DRAWN
+
+    def verdict(self, text: str | None, item: Item) -> Verdict:
+        """Of an own answer: by the parser, or as it came."""
+        if self.parser.judge is not None:
+            return self.parser.judge(text, item)
+        return self.verdicts.get(item.id, (False, True))
+
+
+POOLED = (
+    "Regimes of drawn clips are taken together here, which their reports never do; --split REGIME"
+    " compares one of {}."
+)
+
+
+def drawn_figure(
+    report: Mapping[str, Any], protocol: Protocol, folder: Path, method: str, rule: str
+) -> Figure:
+    """The figure of one method of a run, over all of its regimes.
+
+    Raises OptionError, and KeyError where the report is damaged.
+    """
+    from macd_studio.evals.running.rows import PACKED, unpack
+
+    name = str(report["benchmark"])
+    items = {
+        i.id: Item(i.id, protocol.clips[i.clip].key, _regime(i.id), "", i.kind, "", i.truth)  # type: ignore[arg-type]
+        for i in protocol.items
+    }
+    rows = unpack(folder / PACKED)
+    if method == CONSTANT:
+        texts = _with_constants(items, rows, report["constants"])
+    else:
+        texts = {r.item: r.text for r in rows if r.method == method and not (r.error or r.left_out)}
+    if not any(i in items for i in texts):
+        raise OptionError(
+            f"{shown(folder.name)} has no answer of {shown(method)} that did not fail",
+            "Choose another --method",
+        )
+    regimes = ", ".join(dict.fromkeys(i.regime for i in items.values()))
+    return Figure(
+        title=f"{folder.name}:{method}",
+        benchmark=name,
+        items=items,
+        texts={i: texts.get(i) for i in items},
+        parser=rule_parser(name, next(iter(items.values())), rule),
+        clusters={i.id: i.clip for i in items.values()},
+        protocol=protocol,
+        method=method,
+        folder=str(folder),
+        notes=(POOLED.format(regimes),) if "," in regimes else (),
+    )
+
+
+def _regime(name: str) -> str:
+    """Of a drawn question, "SPLIT/REGIME/CLIP/QUESTION"."""
+    parts = name.split("/")
+    return parts[1] if len(parts) == 4 else ""
+
+
+def _with_constants(
+    items: Mapping[str, Item], rows: list[Any], constants: dict[str, float]
+) -> dict[str, str]:
+    """Answers of the tuned constant, which follow from the baseline's rows."""
+    from macd_studio.evals.statistics.constant import answers_by_first, with_constants
+
+    plain = {r.item: r for r in rows if r.method == "baseline"}
+    texts = answers_by_first([r for name, r in plain.items() if name not in items])
+    made = [with_constants(i, plain[i.id], constants, texts) for i in items.values()]
+    return {r.item: r.text for r in made if not (r.error or r.left_out)}
+
+
+def refuse_other_clips(first: Figure, second: Figure) -> None:
+    """Raises OptionError for drawn runs whose questions have the same names and are others."""
+    a, b = first.protocol, second.protocol
+    if a is None or b is None or not (first.drawn or second.drawn):
+        return
+    if first.benchmark != second.benchmark:
+        raise OptionError(
+            f"{first.title} answers {first.benchmark}, {second.title} {second.benchmark}",
+            "Compare runs over the same benchmark",
+        )
+    seeds = [p.setting.get("seed", 0) for p in (a, b)]
+    if seeds[0] != seeds[1]:
+        raise OptionError(
+            f"{first.title} and {second.title} were asked about other clips: their --seed is"
+            f" {shown(seeds[0])} and {shown(seeds[1])}",
+            "Compare runs over the same drawing of the clips",
+        )
+
 
 PAPER = "paper:"
 STATED = (

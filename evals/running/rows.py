@@ -136,8 +136,7 @@ class Setting:
 
     def _with_other_clips(self) -> Benchmark:
         from macd_studio.evals.benchmarks import open_files
-        from macd_studio.evals.benchmarks.files import FileBenchmark, Sampling
-        from macd_studio.evals.benchmarks.other_clips import OtherClips
+        from macd_studio.evals.benchmarks.files import FileBenchmark, OtherClips, Sampling
 
         shown = replace(self, data=self.clips, clips="", masks="").open()
         assert isinstance(shown, FileBenchmark)

@@ -24,12 +24,12 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.printing.figures import page
-from macd_studio.evals.running.failures import count_objects, objects_note
+from macd_studio.evals.running.output import count_objects, objects_note
 from macd_studio.evals.scoring import TRACES
-from macd_studio.evals.scoring.over import Over
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
+    Over,
     by_label,
     by_rule,
     figures,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from macd_studio.evals.benchmarks.base import LETTERS, Item
-from macd_studio.evals.scoring import harnesses, paired
+from macd_studio.evals.scoring import harnesses
 from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 from macd_studio.evals.statistics.metrics import normalised
 
@@ -275,38 +275,38 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "videohallucer": (
         Rule("official", f"cal_score of {_HALLUCER} (ae4c2f2): the right word is anywhere in it",
-             word_yes_no, paired.names_truth),
+             word_yes_no, harnesses.names_truth),
         Rule("official-start", f"{_HALLUCER} until May 2024 (7503b14): it begins with the right"
-             " word", word_yes_no, paired.begins_with_truth),
+             " word", word_yes_no, harnesses.begins_with_truth),
         Rule("official-stop", f"{_HALLUCER} of April 2024 (0949046): what stands before the first"
-             " full stop is the right word", word_yes_no, paired.truth_before_stop),
+             " full stop is the right word", word_yes_no, harnesses.truth_before_stop),
         *YES_NO,
     ),
     "vidhalluc: yes-no": (
         Rule("official", f"eval_bqa.py of {_VIDHALLUC}: yes or no before the first stop and comma",
-             paired.word_before_comma),
+             harnesses.word_before_comma),
         *YES_NO,
     ),
     "vidhalluc: choices": (
         Rule("official", f"eval_mcq.py of {_VIDHALLUC}: the same capitals A to D; else the first"
-             " option that is named", paired.letters_a_to_d),
+             " option that is named", harnesses.letters_a_to_d),
         *CHOICES,
     ),
     "vidhalluc: word": (
         Rule("official", f"eval_tsh.py of {_VIDHALLUC}: which action comes before which",
-             paired.order_of_actions),
+             harnesses.order_of_actions),
     ),
     "vidpair-halluc: yes-no": (
         Rule("official", f"evaluate/clipqa.py of {_VIDPAIR} (c2e0da5), which leaves answers with"
-             " neither yes nor no out", paired.yes_somewhere,
-             dropping=lambda text, item: paired.yes_somewhere(text, item) is None),
+             " neither yes nor no out", harnesses.yes_somewhere,
+             dropping=lambda text, item: harnesses.yes_somewhere(text, item) is None),
         *YES_NO,
     ),
     "vidpair-halluc: choice": (
         Rule("official", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), clips: the letter and nothing"
-             " else", paired.letters_without_blanks),
+             " else", harnesses.letters_without_blanks),
         Rule("official-letter", f"evaluate_mcq.py of {_VIDPAIR} (b2ac63b), videos: the first"
-             " letter", paired.first_letter),
+             " letter", harnesses.first_letter),
         *CHOICE,
     ),
 }  # fmt: skip

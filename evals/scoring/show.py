@@ -17,9 +17,8 @@ from macd_studio.evals.printing.figures import (
     own_title,
     table,
 )
-from macd_studio.evals.running.failures import failures_line
-from macd_studio.evals.scoring.over import WORDS
-from macd_studio.evals.scoring.score import questions_of
+from macd_studio.evals.running.output import failures_line
+from macd_studio.evals.scoring.score import WORDS, questions_of
 from macd_studio.evals.statistics.stats import COULD_DIFFER
 
 Scores = dict[str, Any]

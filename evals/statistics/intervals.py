@@ -4,7 +4,7 @@ One idea for all three: an interval that is good for independent questions is ta
 number of questions, n divided by the design effect that the clips show (`effective_questions`).
 
 docs/intervals.md shows by simulation how often each holds the truth, beside the percentile
-bootstrap (`python -m evals intervals`).
+bootstrap (`python -m evals.studies.coverage`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 from scipy.stats import norm, t
 
+from macd_studio.core.statistics import UNKNOWN, Interval
+
 Array = NDArray[Any]
 Clusters = Sequence[Any] | Array
 """N keys, such as the clip of each question."""
 
-Interval = tuple[float, float, float]
-"""estimate, lower and upper end of the 95 % confidence interval"""
-
 TAIL = 0.025
-UNKNOWN: Interval = (float("nan"), float("nan"), float("nan"))
 
 PRIOR_CLIPS = 0.5
 """Clips whose questions all go together, added to those seen: a design effect that was estimated
@@ -69,13 +67,13 @@ def effective_questions(
     return float(n / effect * freedom**2)
 
 
-def share_interval(hits: Array, cluster: Clusters) -> Interval:
+def clustered_share(hits: Array, cluster: Clusters) -> Interval:
     """A share of N questions, (N,) bool, with Clopper and Pearson's interval; NaN for N = 0.
 
     With one question a clip it is exact (SciPy's `proportion_ci`); with several it is taken at
     the effective number of questions, which need not be whole (Korn and Graubard, 1998).
 
-    >>> [round(x, 3) for x in share_interval(np.repeat([1, 0], [8, 2]), range(10))]
+    >>> [round(x, 3) for x in clustered_share(np.repeat([1, 0], [8, 2]), range(10))]
     [0.8, 0.444, 0.975]
     """
     values = np.asarray(hits, float)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,44 @@ def normalised(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".").strip()
 
 
+@dataclass(frozen=True)
+class YesNo:
+    """What was answered to N yes/no questions. hits: "yes" where it is right; alarms: where not."""
+
+    n: int
+    positives: int
+    hits: int
+    alarms: int
+    right_no: int
+    unmatched: int
+
+    @classmethod
+    def of(cls, truth: Sequence[str], read: Sequence[str | None]) -> YesNo:
+        """read: "yes", "no" or None, an answer with neither word, which is wrong and no yes."""
+        pairs = Counter(zip(truth, read, strict=True))
+        return cls(
+            len(truth),
+            sum(t == "yes" for t in truth),
+            pairs["yes", "yes"],
+            pairs["no", "yes"],
+            pairs["no", "no"],
+            sum(r is None for r in read),
+        )
+
+    def sensitivity(self) -> tuple[float, float]:
+        """d′ = z(hits) − z(false alarms), and c = −½·(z(hits) + z(false alarms)).
+
+        NaN where one of the truths is missing. c < 0: leans towards "yes". Of normally distributed
+        margins of equal spread a shift changes c alone; in others it changes d′ a little: see
+        `margin_d_prime`.
+        """
+        if not 0 < self.positives < self.n:
+            return float("nan"), float("nan")
+        hits = float(norm.ppf((self.hits + 0.5) / (self.positives + 1)))
+        alarms = float(norm.ppf((self.alarms + 0.5) / (self.n - self.positives + 1)))
+        return hits - alarms, -(hits + alarms) / 2
+
+
 def yes_no_metrics(truth: Sequence[str], said: Sequence[str | None]) -> dict[str, float]:
     """Accuracy and what it hides; "yes" is the positive class. Unmatched answers are wrong.
 
@@ -49,21 +88,22 @@ def yes_no_metrics(truth: Sequence[str], said: Sequence[str | None]) -> dict[str
     >>> m["accuracy"], m["recall"], m["false_yes"], m["unmatched"], m["yes_rate"]
     (0.25, 0.5, 0.5, 1.0, 0.5)
     """
-    t = np.array([x == "yes" for x in truth], bool)
-    yes = np.array([x == "yes" for x in said], bool)
-    no = np.array([x == "no" for x in said], bool)
-    tp, fp = int((yes & t).sum()), int((yes & ~t).sum())
-    recall, specificity = _share(tp, t.sum()), _share((no & ~t).sum(), (~t).sum())
+    c = YesNo.of(truth, said)
+    negatives, yes = c.n - c.positives, c.hits + c.alarms
+    recall, specificity = _share(c.hits, c.positives), _share(c.right_no, negatives)
     both = [z for z in (recall, specificity) if not np.isnan(z)]
+    d_prime, criterion = c.sensitivity()
     return {
-        "accuracy": _share((yes & t).sum() + (no & ~t).sum(), len(t)),
+        "accuracy": _share(c.hits + c.right_no, c.n),
         "balanced": float(np.mean(both)) if both else float("nan"),
-        "precision": _share(tp, tp + fp),
+        "precision": _share(c.hits, yes),
         "recall": recall,
-        "f1": _share(2 * tp, 2 * tp + fp + int((~yes & t).sum())),
-        "yes_rate": _share(yes.sum(), len(t)),
-        "false_yes": _share(fp, (~t).sum()),
-        "unmatched": float((~yes & ~no).sum()),
+        "f1": _share(2 * c.hits, yes + c.positives),
+        "yes_rate": _share(yes, c.n),
+        "false_yes": _share(c.alarms, negatives),
+        "unmatched": float(c.unmatched),
+        "d_prime": d_prime,
+        "criterion": criterion,
     }
 
 
@@ -84,28 +124,6 @@ def auroc(positive: NDArray[Any], score: NDArray[Any]) -> float:
     if not len(a) or not len(b):
         return float("nan")
     return float(mannwhitneyu(a, b).statistic / (len(a) * len(b)))
-
-
-def sensitivity(truth: Sequence[str], said: Sequence[str | None]) -> dict[str, float]:
-    """d′ and criterion c of yes/no answers, of the rates of "yes" where it is right and wrong.
-
-    d′ = z(hits) − z(false alarms), c = −½·(z(hits) + z(false alarms)); c < 0: leans towards "yes".
-    Rates are (count + ½)/(n + 1), the log-linear correction (Hautus 1995), so that neither is
-    infinite. NaN where one of the truths is missing. Of normally distributed margins of equal
-    spread a shift changes c alone; in others it changes d′ a little: see `margin_d_prime`.
-
-    >>> {k: round(v, 2) for k, v in sensitivity(["yes", "no"] * 20, ["yes"] * 40).items()}
-    {'d_prime': 0.0, 'criterion': -1.98}
-    """
-    yes = np.array([x == "yes" for x in said], bool)
-    positive = np.array([x == "yes" for x in truth], bool)
-    if positive.all() or not positive.any():
-        return {"d_prime": float("nan"), "criterion": float("nan")}
-    hits, alarms = (
-        float(norm.ppf((yes[kind].sum() + 0.5) / (kind.sum() + 1)))
-        for kind in (positive, ~positive)
-    )
-    return {"d_prime": hits - alarms, "criterion": -(hits + alarms) / 2}
 
 
 def margin_d_prime(area: float, pairs: int) -> float:
@@ -183,7 +201,7 @@ Ledger = dict[str, Any]
 def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     """Rates in percent, of N questions; None for what one class alone cannot tell.
 
-    read: "yes", "no" or None, an answer with neither word: it counts as wrong, and not as yes.
+    read: see `YesNo.of`.
     precision, recall and f1 are of yes, and None where the questions have one answer only.
 
     >>> ledger = yes_no_ledger(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
@@ -192,33 +210,26 @@ def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     >>> yes_no_ledger(["no", "no"], ["yes", "no"])["f1"] is None
     True
     """
-    n, positives = len(truth), sum(t == "yes" for t in truth)
-    pairs = list(zip(truth, read, strict=True))
-    hits, false = pairs.count(("yes", "yes")), pairs.count(("no", "yes"))
+    c = YesNo.of(truth, read)
+    n, yes = c.n, c.hits + c.alarms
     ledger: Ledger = {
         "n": n,
-        "yes_rate": _percent(hits + false, n),
-        "unmatched": sum(r is None for r in read),
-        "constants": {"yes": _percent(positives, n), "no": _percent(n - positives, n)},
-        "balanced": None,
-        "d_prime": None,
-        "criterion": None,
-        "precision": None,
-        "recall": None,
-        "f1": None,
+        "yes_rate": _percent(yes, n),
+        "unmatched": c.unmatched,
+        "constants": {"yes": _percent(c.positives, n), "no": _percent(n - c.positives, n)},
+        **dict.fromkeys(("balanced", "d_prime", "criterion", "precision", "recall", "f1")),
     }
-    if not 0 < positives < n:
+    if not 0 < c.positives < n:
         return ledger
-    recall, specificity = hits / positives, pairs.count(("no", "no")) / (n - positives)
-    z_hit = float(norm.ppf((hits + 0.5) / (positives + 1)))
-    z_false = float(norm.ppf((false + 0.5) / (n - positives + 1)))
+    recall, specificity = c.hits / c.positives, c.right_no / (n - c.positives)
+    d_prime, criterion = c.sensitivity()
     return ledger | {
         "balanced": round(50 * (recall + specificity), 4),
-        "d_prime": round(z_hit - z_false, 4),
-        "criterion": round(-(z_hit + z_false) / 2, 4),
-        "precision": _percent(hits, hits + false) if hits + false else None,
-        "recall": _percent(hits, positives),
-        "f1": _percent(2 * hits, hits + false + positives),
+        "d_prime": round(d_prime, 4),
+        "criterion": round(criterion, 4),
+        "precision": _percent(c.hits, yes) if yes else None,
+        "recall": _percent(c.hits, c.positives),
+        "f1": _percent(2 * c.hits, yes + c.positives),
     }
 
 

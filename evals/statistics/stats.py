@@ -14,30 +14,17 @@ import numpy as np
 from scipy.stats import binom, binomtest, norm
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval, percentile_interval
 from macd_studio.evals.statistics.intervals import (
     Array,
     Clusters,
-    Interval,
     cluster_sums,
     difference_interval,
-    share_interval,
 )
 
 RESAMPLES = 4000
 LEVEL = 0.05
 """Of every test: where p is below it, 0 is refused."""
-
-
-def wilson(hits: int, n: int) -> Interval:
-    """A share in [0, 1] with Wilson's score interval; NaN for n = 0.
-
-    >>> [round(x, 3) for x in wilson(8, 10)]
-    [0.8, 0.49, 0.943]
-    """
-    if n == 0:
-        return float("nan"), float("nan"), float("nan")
-    found = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-    return hits / n, float(found.low), float(found.high)
 
 
 def mcnemar(a: Array, b: Array) -> float:
@@ -91,15 +78,6 @@ def bootstrap_ratio(
     return percentile_interval(float(ratio(sums.sum(1))), ratio(sums @ weights.T))
 
 
-def percentile_interval(estimate: float, drawn: Array) -> Interval:
-    """The estimate with the 2.5th and 97.5th percentile of what was resampled, where finite."""
-    drawn = drawn[np.isfinite(drawn)]
-    if not len(drawn):
-        return float("nan"), float("nan"), float("nan")
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return estimate, float(low), float(high)
-
-
 def mean_difference(a: Array, b: Array, cluster: Clusters) -> Interval:
     """Mean of b − a over the same N questions, with its interval; a, b: (N,) in [0, 1].
 
@@ -117,18 +95,6 @@ def mean_difference(a: Array, b: Array, cluster: Clusters) -> Interval:
     if sign_flip(difference, cluster) < LEVEL:
         return mean, low, high
     return mean, min(low, 0.0), max(high, 0.0)
-
-
-def clustered_share(hits: Array, cluster: Clusters) -> Interval:
-    """A share in [0, 1] of N questions with its interval over clips, see `share_interval`.
-
-    hits: (N,) bool; cluster: N keys. NaN for N = 0.
-
-    >>> estimate, low, high = clustered_share(np.ones(100), range(100))
-    >>> estimate, round(low, 3), high
-    (1.0, 0.964, 1.0)
-    """
-    return share_interval(hits, cluster)
 
 
 def sign_flip(difference: Array, cluster: Clusters) -> float:

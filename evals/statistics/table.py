@@ -1,26 +1,33 @@
-"""Rows → figures: each regime by itself, each method against others on the same questions."""
+"""Rows → figures: each regime by itself, each method against others on the same questions.
+
+`summarise` takes all rows of a run, and `tabulate` those of one split.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.running.contrasts import CONSTANT
-from macd_studio.evals.running.rows import Row
-from macd_studio.evals.statistics.breakdown import asked_objects, groups_of
+from macd_studio.evals.running.output import count_objects
+from macd_studio.evals.running.rows import PACKED, Row, seeded, unpack
 from macd_studio.evals.statistics.constant import (
     Constants,
     answers_by_first,
     same_counts,
     takes_constant,
+    tune,
     with_constants,
 )
-from macd_studio.evals.statistics.intervals import auroc_change, auroc_interval
+from macd_studio.evals.statistics.intervals import auroc_change, auroc_interval, clustered_share
 from macd_studio.evals.statistics.metrics import (
     auroc,
     calibration,
@@ -32,13 +39,16 @@ from macd_studio.evals.statistics.metrics import (
     normalised,
     open_shares,
     read_yes_no,
-    sensitivity,
     yes_no_metrics,
 )
-from macd_studio.evals.statistics.ranking import gradient_auc, object_ranking
+from macd_studio.evals.statistics.objects import (
+    asked_objects,
+    gradient_auc,
+    groups_of,
+    object_ranking,
+)
 from macd_studio.evals.statistics.stats import (
     bootstrap_ratio,
-    clustered_share,
     could_differ,
     holm,
     mcnemar,
@@ -120,6 +130,48 @@ class Judged:
     def methods(self) -> list[str]:
         """In the order of the table."""
         return list(self.rows)
+
+
+def summarise(
+    benchmark: Benchmark, rows: Iterable[Row], methods: Sequence[str], n: int, split: int
+) -> Figures:
+    """Tunes the constants on the choose split and tabulates the test split.
+
+    rows: of the baseline on the choose split, of every method but yes-bias on the test split.
+    n, split: questions a regime. Raises OptionError where a row is missing.
+    """
+    answers = {(row.item, row.method): row for row in rows}
+    chosen, items = benchmark.items("choose", split), benchmark.items("test", n)
+    try:
+        chosen = [i for i in chosen if i.kind != "caption"]
+        plain = {i.id: answers[i.id, "baseline"] for i in chosen}
+        constants = tune(chosen, plain)
+        texts = answers_by_first(list(plain.values()))
+        for item in items:
+            baseline = answers[item.id, "baseline"]
+            answers[item.id, CONSTANT] = with_constants(item, baseline, constants, texts)
+        by_regime = {
+            regime: tune([i for i in chosen if i.regime == regime], plain)
+            for regime in benchmark.regimes
+        }
+        figures = tabulate(benchmark, items, answers, methods, by_regime)
+    except KeyError as error:
+        raise OptionError(f"there is no row of {error.args[0]}", "Run it again") from None
+    asked = {i.id for i in items}
+    objects = count_objects(row for (item, _), row in answers.items() if item in asked)
+    return figures | {
+        "constants": constants,
+        "regime_constants": by_regime,
+        "objects": objects,
+    }
+
+
+def summarise_again(report: Figures, folder: Path) -> Figures:
+    """The report of a run with its figures computed again from the rows in its folder."""
+    rows = unpack(folder / PACKED)
+    benchmark = seeded(find_benchmark(report["benchmark"]), report["seed_step"])
+    asked = report["asked"]
+    return report | summarise(benchmark, rows, report["methods"], asked["test"], asked["choose"])
 
 
 def tabulate(
@@ -270,7 +322,7 @@ def _yes_no(judged: Judged, method: str) -> Figures:
     truth = [i.truth for i in asked.items]
     rows = asked.rows[method]
     answered = [read_yes_no(r.text) for r in rows]
-    figures: Figures = dict(yes_no_metrics(truth, answered)) | sensitivity(truth, answered)
+    figures: Figures = dict(yes_no_metrics(truth, answered))
     figures["n"] = len(asked.items)
     figures["always_yes"] = truth.count("yes") / len(truth)
     positive = np.array([t == "yes" for t in truth])

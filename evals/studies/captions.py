@@ -11,10 +11,8 @@ no video. After a kill it continues where it was.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,10 @@ from numpy.typing import NDArray
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.decoding.answers import find_answer
-from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.text.numbers import with_interval
-from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
-from macd_studio.core.validation import Number
 from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
@@ -43,7 +38,8 @@ from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.metrics import chair, mentioned
 from macd_studio.evals.statistics.stats import bootstrap_ratio, could_differ, holm, sign_flip
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, oracle_view
-from macd_studio.evals.studies.headroom import METHODS, as_drawn, check_methods, open_models
+from macd_studio.evals.studies.headroom import METHODS, as_drawn, check_methods
+from macd_studio.evals.studies.shared import Row, check_counts, command, kept, open_models
 
 REGIME = "captions"
 FEWER = "one object fewer"
@@ -52,7 +48,6 @@ Contrast = tuple[float, float]
 GRID: tuple[Contrast, ...] = tuple((a, b) for a in (0.25, 0.5, 1.0, 2.0, 4.0) for b in (0.1, 0.5))
 EQUAL: Contrast = (1.0, 0.1)
 LONGEST = DecodeOptions(max_tokens=24)
-Row = dict[str, Any]
 
 
 def caption_row(
@@ -100,31 +95,12 @@ def read_all(
     """A row for each item; computed and stored where none of these methods and pairs is there."""
     content = setting.content(benchmark)
     what = "captions " + json.dumps({m: list(p) for m, p in contrasts.items()}, sort_keys=True)
-    keys = [row_key(content, item, what, None) for item in items]
-    stored = {row["key"]: row for row in _stored(path)}
-    missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
-    if missing:
+
+    def start() -> Callable[[Item], Row]:
         lm, prepare = open_models(benchmark, setting)
-        with path.open("a", encoding="utf-8") as file:
-            for done, (key, item) in enumerate(missing, 1):
-                row = caption_row(lm, *prepare(item), item, contrasts, setting.options)
-                stored[key] = {"key": key, **row}
-                file.write(json.dumps(stored[key]) + "\n")
-                file.flush()
-                if done % 20 == 0:
-                    print(f"{done} of {len(missing)} clips", file=sys.stderr, flush=True)
-    return [stored[k] for k in keys]
+        return lambda item: caption_row(lm, *prepare(item), item, contrasts, setting.options)
 
-
-def _stored(path: Path) -> Iterator[Row]:
-    """The rows of a file, none where there is none; a line torn by a kill is left out."""
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                row = json.loads(line)
-                yield row | {"key": row["key"]}
-            except (ValueError, TypeError, KeyError):
-                continue
+    return list(kept(path, ((row_key(content, i, what, None), i) for i in items), start))
 
 
 def without_last(caption: str, nouns: Sequence[str]) -> set[str]:
@@ -234,16 +210,14 @@ def markdown(report: Mapping[str, Any]) -> str:
     return table(heads, rows)
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: Any) -> dict[str, Any]:
     """Reads what is missing and writes captions.json. Raises MacdError."""
-    for name in ("n", "split"):
-        Number(1, 100_000, whole=True).read(getattr(args, name), name)
+    check_counts(args, n=100_000, split=100_000)
     options = RunOptions()
     names = [m for m in args.methods.split(",") if m]
     check_methods(names)
     setting = Setting("toyworld-crossed", options, args.backbone, args.detector, args.boxes)
     benchmark = as_drawn(find_benchmark(setting.benchmark))
-    args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "captions.jsonl"
     asked: dict[Split, int] = {"choose": args.split, "test": args.n}
 
@@ -279,13 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--detector", default="toyworld")
     parser.add_argument("--out", type=Path, default=Path("runs/captions"))
-    try:
-        report = run(parser.parse_args(argv))
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    print(markdown(report))
-    return 0
+    return command(parser, lambda args: markdown(run(args)), argv)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ and stores the rows, `evals.studies.choice_test` judges choices by them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,18 @@ import torch
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.errors import OptionError
 from macd_studio.core.measurements import MOST_OBJECTS
 from macd_studio.core.options import RunOptions
-from macd_studio.core.rows import Row
-from macd_studio.core.text.question import word_tokens
-from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Track
-from macd_studio.core.validation import Number
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.output import check_folder, say
-from macd_studio.evals.studies.row_files import read_missing, rows_of
+from macd_studio.evals.studies.shared import (
+    check_counts,
+    command,
+    context_of,
+    option_logits,
+    read_missing,
+)
 
 DIGITS = 3
 """Decimals of the stored logits."""
@@ -56,11 +54,6 @@ class ChoiceDraws:
     seed: int = 0
     """Seed of the drawing of the clips, as `--seed` gives it."""
 
-    @staticmethod
-    def of(values: dict[str, Any]) -> ChoiceDraws:
-        """From plain values."""
-        return ChoiceDraws(**values)
-
     @property
     def subsets(self) -> list[list[float]]:
         """(2^K, C) the subsets with the frame mask as MACD has it."""
@@ -84,11 +77,11 @@ def read_choices(
             f"{item.id} has {len(tracks)} objects; subsets of at most {MOST_OBJECTS} are read",
             "Take another regime",
         )
-    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
-    context = MethodContext(lm, lm.encode(clip, item.question), tracks, own)
+    context = context_of(lm, clip, tracks, item, options)
+    mask = context.options.mask
     with torch.enable_grad():
-        macd = context.counterfactual(own.mask)
-    masks, none = context.masks(own.mask), np.zeros_like(macd.frame_level)
+        macd = context.counterfactual(mask)
+    masks, none = context.masks(mask), np.zeros_like(macd.frame_level)
     halves = [none, macd.frame_level] if macd.frame_level.any() else [none]
     videos = [context.composite(masks, macd.level, macd.frame_level)]
     count = 1 << len(tracks)
@@ -97,28 +90,17 @@ def read_choices(
             level = np.array([float(subset >> k & 1) for k in range(len(tracks))])
             videos.append(context.composite(masks, level, frame_level))
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
-    ids = [word_tokens(lm.tokens, option) for option in item.options]
-    named = sorted({i for tokens in ids for i in tokens})
-
-    def of_options(row: Row) -> list[float]:
-        values = (float(row.among(np.array(tokens)).values.max()) for tokens in ids)
-        return [round(value, DIGITS) for value in values]
-
-    read = [of_options(row) for row in lm.next_rows(state, ids=named)]
+    (plain,) = option_logits(lm, context.base, item.options, DIGITS)
+    read = option_logits(lm, state, item.options, DIGITS)
     return ChoiceDraws(
         item.id,
         [t.label for t in tracks],
         macd.level.tolist(),
-        of_options(lm.next_rows(context.base, ids=named)[0]),
+        plain,
         read[0],
         read[1 : 1 + count],
         read[1 + count :],
     )
-
-
-def stored_choices(path: Path) -> dict[str, ChoiceDraws]:
-    """See `rows_of`."""
-    return rows_of(path, ChoiceDraws.of)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,15 +111,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=3, help="of the drawing of the clips")
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--out", type=Path, default=Path("runs/choice-draws"))
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        Number(1, 100_000, whole=True).read(args.n, "n")
-        check_folder(args.out)
-        read_missing(args, {"test": args.n}, "choices", ChoiceDraws.of, read_choices)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    return 0
+
+    def run(args: Any) -> str:
+        check_counts(args, n=100_000)
+        return read_missing(args, {"test": args.n}, "choices", read_choices)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

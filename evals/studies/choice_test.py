@@ -12,8 +12,6 @@ simulated with clips drawn from these, and told beside what it says of MACD.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,17 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.words import visible
-from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import wilson
 from macd_studio.evals.printing.figures import change, percent, table
-from macd_studio.evals.running.output import say, write_json
-from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
-from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws, wilson
-from macd_studio.evals.studies.choice_draws import ChoiceDraws, stored_choices
-from macd_studio.evals.studies.one_mask import FIXED, FOLDER
+from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws
+from macd_studio.evals.studies.choice_draws import ChoiceDraws
+from macd_studio.evals.studies.first_token import contrast_scores
+from macd_studio.evals.studies.one_mask import FIXED
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
+from macd_studio.evals.studies.shared import FOLDER, command, items_of, stored, told
 
 SIMULATED = 2000
 """Samples of clips for each chooser and number of clips."""
@@ -106,11 +103,11 @@ def clip_of(row: ChoiceDraws, known: Known, pair: tuple[float, float], frames: b
     """The clip's subsets contrasted with α, β. frames: with MACD's frame mask where it has one."""
     video = np.array(row.video)
     views = np.array(row.subsets if frames else row.bare)
-    scores = _contrast(video, views, pair)
+    scores = contrast_scores(video[None], views, *pair)
     others = np.delete(scores, known.right, axis=1).max(1)
     with np.errstate(invalid="ignore"):  # the cut may leave one option alone
         height = scores[:, known.right] - others
-    own = _contrast(video, np.array([row.own]), pair)[0]
+    own = contrast_scores(video[None], np.array([row.own]), *pair)[0]
     return Clip(
         (scores.argmax(1) == known.right).astype(np.int64),
         height,
@@ -119,13 +116,6 @@ def clip_of(row: ChoiceDraws, known: Known, pair: tuple[float, float], frames: b
         row.chosen,
         1 << known.asked,
     )
-
-
-def _contrast(video: Array, views: Array, pair: tuple[float, float]) -> Array:
-    """(S, C) scores of each view; −inf for options that the cut removes."""
-    alpha, beta = pair
-    kept = video >= video.max() + math.log(beta)
-    return np.where(kept, (1 + alpha) * video - alpha * views, -np.inf)
 
 
 Chooser = Callable[[Clip, np.random.Generator], "int | None"]
@@ -312,36 +302,27 @@ def report_of(
 
 def known_of(rows: Sequence[ChoiceDraws]) -> list[Known]:
     """The truth of each row. Raises OptionError for a row of no question."""
-    drawings = {
-        seed: seeded(find_benchmark("toyworld-crossed"), seed) for seed in {r.seed for r in rows}
-    }
-    found = []
-    for row in rows:
-        key, _, which = row.item.rpartition("/")
-        try:
-            item = drawings[row.seed].item(key, int(which))  # type: ignore[attr-defined]
-            found.append(Known(item.options.index(item.truth), row.labels.index(item.about)))
-        except (ValueError, KeyError, IndexError):
-            raise OptionError(
-                f"there is no question {row.item[:60]!r}", "Read the subsets again"
-            ) from None
-    return found
+    pairs = zip(rows, items_of(rows), strict=True)
+    return [Known(i.options.index(i.truth), row.labels.index(i.about)) for row, i in pairs]
 
 
 def choice_table(report: dict[str, Any]) -> str:
-    """MACD's choice and the oracle's against all subsets of as many objects."""
-    lines = []
-    for one in report["settings"]:
+    """MACD's choice and the oracle's against all subsets of as many objects, with MACD's frame mask
+    and without."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for one in sorted(report["settings"], key=lambda z: not z["frames"]):
         for name, title in (("macd", "MACD"), ("oracle", "oracle: the asked object")):
             told = one[name]
-            lines.append([
-                "{:g}, {:g}".format(*one["pair"]), "MACD's" if one["frames"] else "none", title,
-                told["n"], change(told["over"]), _p(told["p"]),
-                percent(told["place"]), _p(told["place_p"]),
-            ])  # fmt: skip
-    heads = ["α, β", "frame mask", "choice", "clips", "over its class, points", "p",
-             "place in its class, %", "p of places"]  # fmt: skip
-    return table(heads, lines)
+            line = lines.setdefault(("{:g}, {:g}".format(*one["pair"]), title), [str(told["n"])])
+            line += [change(told["over"]), percent(told["place"])]
+    told = [z["macd"] for z in report["settings"]]
+    least = min(z[p] for z in told for p in ("p", "place_p"))
+    heads = ["over its class, points", "place in its class, %"]
+    heads = ["α, β", "choice", "clips", *heads, *(f"{z}, no frame mask" for z in heads)]
+    return (
+        f"{table(heads, ([*names, *cells] for names, cells in lines.items()))}\n\n"
+        f"Exact p of MACD's choice: at least {_p(least)}."
+    )
 
 
 def size_table(report: dict[str, Any]) -> str:
@@ -363,6 +344,11 @@ def power_table(report: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def markdown(report: dict[str, Any]) -> str:
+    """All tables."""
+    return "\n\n".join(make(report) for make in (choice_table, size_table, power_table))
+
+
 def choice_cell(report: dict[str, Any], chooser: str, clips: str) -> dict[str, Any]:
     """What the simulation found for a chooser and a number of clips; StopIteration for no such."""
     return next(z for z in report["cells"] if (z["chooser"], str(z["clips"])) == (chooser, clips))
@@ -375,24 +361,14 @@ def _p(value: float) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the tables and writes the report beside the reads."""
     parser = command_line("evals.studies.choice_test", __doc__)
-    parser.add_argument("--draws", type=Path, default=FOLDER / "choices.jsonl.gz")
+    parser.add_argument("--draws", type=Path, default=FOLDER / "choices.json.xz")
     parser.add_argument("--out", type=Path, default=FOLDER / "choices.json", help="a JSON file")
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        rows = list(stored_choices(args.draws).values())
-        if not rows:
-            raise OptionError(
-                f"{args.draws.name} holds no reads",
-                "Read them by `python -m evals.studies.choice_draws`",
-            )
-        report = report_of(rows, known_of(rows))
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    write_json(args.out, report)
-    told = json.loads(args.out.read_text(encoding="utf-8"))
-    print("\n\n".join(make(told) for make in (choice_table, size_table, power_table)))
-    return 0
+
+    def run(args: Any) -> str:
+        rows = list(stored(args.draws, lambda row: ChoiceDraws(**row)).values())
+        return told(report_of(rows, known_of(rows)), markdown, args.out)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ mask. `python -m evals.studies.control_draws` reads and stores them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import MacdError
 from macd_studio.core.macd import no_masks
 from macd_studio.core.masking.controls import (
     ControlMask,
@@ -34,30 +31,31 @@ from macd_studio.core.masking.controls import (
     random_place,
 )
 from macd_studio.core.options import RunOptions
-from macd_studio.core.rows import Row
-from macd_studio.core.text.question import word_tokens
-from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip, Counterfactual, Track
-from macd_studio.core.validation import Number
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.views.table import hidden_by
-from macd_studio.evals.benchmarks.base import Item, Split
-from macd_studio.evals.running.answer import choices_of, item_seed
-from macd_studio.evals.running.output import check_folder, say
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.studies.first_token import ORACLE
-from macd_studio.evals.studies.row_files import read_missing, rows_of
+from macd_studio.evals.studies.shared import (
+    check_counts,
+    command,
+    context_of,
+    option_logits,
+    read_missing,
+)
+from macd_studio.evals.studies.shared import stored as stored_rows
 
 PLACES = 8
 """Independent placements of a clip."""
 ORDERS = 16
 """Orders of MACD's levels that are all read; where there are more, so many are drawn."""
 
+DIGITS = 4
+"""Decimals of what is stored."""
 MACD, MEASURED = "macd", "macd-measured"
 CHOICES = (MACD, MEASURED, ORACLE)
 """Choices of objects whose rows can be read."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -134,14 +132,13 @@ def read_draws(
     Where the oracle's object lies under another one, it is masked there too, and so is each
     object of its orders.
     """
-    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
     if choice == ORACLE:
-        own = replace(own, mask=replace(own.mask, frame_mask="off", overlap="raw"))
-    context = MethodContext(lm, lm.encode(clip, item.question), tracks, own)
-    mask = own.mask
+        options = replace(options, mask=replace(options.mask, frame_mask="off", overlap="raw"))
+    context = context_of(lm, clip, tracks, item, options)
+    mask = options.mask
     macd = chosen_by(choice, context, item.about)
     hidden = hidden_by(context, macd)
-    seeds = np.random.SeedSequence(own.seed).generate_state(max(places, PLACES) + 1)
+    seeds = np.random.SeedSequence(context.options.seed).generate_state(max(places, PLACES) + 1)
     placed = [random_place(hidden, int(seed)) for seed in seeds[:places]]
     objects = list(orders(hidden, int(seeds[-1])))
     masks = context.masks(mask)
@@ -150,21 +147,15 @@ def read_draws(
         moved = masks if drawn.tracks is hidden.tracks else context.masks(mask, drawn.tracks)
         videos.append(context.composite(moved, drawn.level, drawn.frame_level))
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
-    ids = [word_tokens(lm.tokens, option) for option in item.options]
-
-    named = sorted({i for tokens in ids for i in tokens})
-
-    def of_options(row: Row) -> list[float]:
-        return [round(float(row.among(np.array(tokens)).values.max()), 4) for tokens in ids]
-
-    read = [of_options(row) for row in lm.next_rows(state, ids=named)]
+    (plain,) = option_logits(lm, context.base, item.options, DIGITS)
+    read = option_logits(lm, state, item.options, DIGITS)
     described = [
-        Draw(logits, round(d.area_ratio, 4), round(d.overlap, 4), d.level.tolist())
+        Draw(logits, round(d.area_ratio, DIGITS), round(d.overlap, DIGITS), d.level.tolist())
         for d, logits in zip((*placed, *objects), read[1:], strict=True)
     ]
     return ControlDraws(
         item.id,
-        of_options(lm.next_rows(context.base, ids=named)[0]),
+        plain,
         read[0],
         macd.level.tolist(),
         described[:places],
@@ -174,8 +165,8 @@ def read_draws(
 
 
 def stored(path: Path) -> dict[str, ControlDraws]:
-    """See `rows_of`."""
-    return rows_of(path, ControlDraws.of)
+    """Item id → its row, of a packed file."""
+    return stored_rows(path, ControlDraws.of)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -189,19 +180,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--places", type=int, default=PLACES, help="random places a clip")
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--out", type=Path, default=Path("runs/control-draws"))
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        for name, most in (("n", 100_000), ("split", 100_000), ("places", 64)):
-            Number(1, most, whole=True).read(getattr(args, name), name)
-        check_folder(args.out)
-        counts: dict[Split, int] = {"choose": args.split, "test": args.n}
+
+    def run(args: Any) -> str:
+        check_counts(args, n=100_000, split=100_000, places=64)
         name = "draws" if args.choice == MACD else f"draws-{args.choice}"
         read = partial(read_draws, choice=args.choice, places=args.places)
-        read_missing(args, counts, name, ControlDraws.of, read)
-        return 0
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
+        return read_missing(args, {"choose": args.split, "test": args.n}, name, read)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError
-from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number
 from macd_studio.evals.printing.figures import table
 from macd_studio.evals.running.output import check_folder, say
@@ -29,10 +27,11 @@ from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
     cluster_sums,
+    clustered_share,
     difference_interval,
-    share_interval,
 )
 from macd_studio.evals.statistics.stats import RESAMPLES, mean_difference, resampled_clusters
+from macd_studio.evals.studies.shared import command
 from macd_studio.parts import ROOT
 
 Array = NDArray[Any]
@@ -180,7 +179,7 @@ KINDS = {
     "share": Kind(
         "Shares",
         draw_share,
-        lambda d: share_interval(d[0], d[1])[1:],
+        lambda d: clustered_share(d[0], d[1])[1:],
         lambda d: former_mean(d[0], d[1], 0.0),
     ),
     "difference": Kind(
@@ -264,44 +263,46 @@ def markdown(report: dict[str, Any]) -> str:
     """docs/intervals.md."""
     sections = []
     for name, kind in KINDS.items():
-        rows = []
+        lines: dict[tuple[str, ...], list[str]] = {}
+        truths: dict[str, None] = {}
         for cell in (c for c in report["cells"] if c["kind"] == name):
-            now, former = cell["now"], cell["former"]
-            rows.append([
-                _truth(cell), cell["clips"], cell["questions"] or "1 to 9",
-                f"{cell['together']:g}", _held(now), f"{now['width']:.3f}",
-                _held(former), f"{former['width']:.3f}",
-            ])  # fmt: skip
-        head = ["truth", "clips", "questions a clip", "correlation in a clip", "holds", "width",
-                "bootstrap holds", "its width"]  # fmt: skip
+            design = (str(cell["clips"]), str(cell["questions"] or "1 to 9"))
+            line = lines.setdefault((*design, f"{cell['together']:g}"), [])
+            line.append(f"{_held(cell['now'])}, {_held(cell['former'])}")
+            truths[_truth(cell)] = None
+        head = ["clips", "questions a clip", "correlation in a clip", *truths]
+        rows = ([*design, *cells] for design, cells in lines.items())
         sections.append(f"## {kind.title}\n\n{table(head, rows)}")
-    now = [c["now"] for c in report["cells"]]
+    now, former = ([c[z] for c in report["cells"]] for z in ("now", "former"))
     low = min(now, key=lambda c: c["held"])
-    former = min(c["former"]["held"] for c in report["cells"])
-    missed, missed_before = (
-        sum(c[z]["held"] < REACHED for c in report["cells"]) for z in ("now", "former")
-    )
     text = f"""# Do the intervals hold what they say?
 
-Written by `python -m evals.studies.coverage`. Each line is drawn {now[0]["draws"]} times; the
-bootstrap gets {report["cells"][0]["former"]["draws"]} of them. *holds*: the share of draws whose
-95 % interval holds the truth, with its Monte Carlo error; *width*: of the interval, on average. The
-bootstrap is the percentile interval over clips that was used before. Least of all {len(now)} lines:
-{low["held"]:.3f} ± {low["error"]:.3f} now, {former:.3f} before. Below {REACHED}, in bold:
-{missed} lines now, {missed_before} before.
+Written by `python -m evals.studies.coverage`; widths and each Monte Carlo error are in
+[intervals.json](intervals.json). Each cell: the share of {now[0]["draws"]} draws whose 95 %
+interval holds the truth, then that of {former[0]["draws"]} draws by the percentile bootstrap over
+clips; the Monte Carlo error is at most {_most(now)} and {_most(former)}. A column is one truth.
+Least of all {len(now)} cells: {low["held"]:.3f} ± {low["error"]:.3f}, by the bootstrap
+{min(c["held"] for c in former):.3f}. Below {REACHED}, in bold: {_missed(now)} cells, by the
+bootstrap {_missed(former)}.
 
-The methods, in `evals/statistics/intervals.py`: Clopper and Pearson's interval for shares; Tango's
-score interval with a continuity correction for paired differences, which keeps 0 where the exact
-test beside it does not refuse it; Newcombe's score interval for areas; MOVER for their change. Each
-is taken at the number of questions divided by the design effect over clips. SciPy has the first,
-for independent questions; neither SciPy nor statsmodels has the others for several questions a
-clip.
+Methods (`evals/statistics/intervals.py`): Clopper and Pearson's interval for shares; Tango's score
+interval with a continuity correction for paired differences; Newcombe's score interval for areas;
+MOVER for their change. Each is taken at the number of questions divided by the design effect over
+clips.
 
 Nothing was simulated for fewer than 30 clips. Rates over mentions (CHAIR), balanced accuracy,
-shares of a map and a constant's part of a gain are ratios; their intervals are still percentiles of
-the bootstrap over clips, and too narrow near 0 and 1 as the columns on the right show.
+shares of a map and a constant's part of a gain are ratios: their intervals are percentiles of the
+bootstrap over clips, and too narrow near 0 and 1, as its figures here show.
 """
     return text + "\n" + "\n\n".join(sections) + "\n"
+
+
+def _most(cells: list[dict[str, Any]]) -> str:
+    return f"{max(c['error'] for c in cells):.3f}"
+
+
+def _missed(cells: list[dict[str, Any]]) -> int:
+    return sum(c["held"] < REACHED for c in cells)
 
 
 def _truth(cell: dict[str, Any]) -> str:
@@ -316,7 +317,7 @@ def _truth(cell: dict[str, Any]) -> str:
 
 
 def _held(figures: dict[str, Any]) -> str:
-    text = f"{figures['held']:.3f} ± {figures['error']:.3f}"
+    text = f"{figures['held']:.3f}"
     return text if figures["held"] >= REACHED else f"**{text}**"
 
 
@@ -325,21 +326,21 @@ def main(argv: list[str] | None = None) -> int:
     parser = command_line("evals.studies.coverage", __doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"a line (default: {DRAWS})")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of both files")
-    args = parser.parse_args(argv)
-    try:
+
+    def run(args: Any) -> str:
         Number(100, 10**6, whole=True).read(args.draws, "draws")
         check_folder(args.out)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    measured = []
-    for cell in cells():
-        measured.append(measure(cell, args.draws))
-        say(f"{cell}: {measured[-1]['now']}")
-    report = {"cells": measured, "resamples": RESAMPLES}
-    (args.out / "intervals.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    (args.out / "intervals.md").write_text(markdown(report), "utf-8")
-    return 0
+        measured = []
+        for cell in cells():
+            measured.append(measure(cell, args.draws))
+            say(f"{cell}: {measured[-1]['now']}")
+        report = {"cells": measured, "resamples": RESAMPLES}
+        text = markdown(report)
+        (args.out / "intervals.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        (args.out / "intervals.md").write_text(text, "utf-8")
+        return text
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

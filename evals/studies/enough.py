@@ -13,9 +13,7 @@ docs/evidence.md; `--render` renders only. Rows are kept in `runs/` and not meas
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +37,25 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.printing.figures import percent, table
-from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import bootstrap_ratio
 from macd_studio.evals.studies import evidence
-from macd_studio.evals.studies.evidence import KINDS, PATCHES, TITLES, asked_items, read_rows
+from macd_studio.evals.studies.evidence import (
+    KINDS,
+    PATCHES,
+    TITLES,
+    asked_items,
+    in_turn,
+    read_rows,
+)
+from macd_studio.evals.studies.shared import Row, kept
 
 FIGURES = evidence.DOCS / "enough.json"
 FEWEST = 30
 """Answers below which nothing is concluded."""
-Row = dict[str, Any]
 
 
-def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item, curves: bool = True) -> Row:
+def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
     """What the model says by itself; of a right or hallucinated answer, what is enough for it."""
     tracks = benchmark.true_tracks(item.clip)
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
@@ -73,7 +79,7 @@ def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item, curves: bool = Tr
     *_, bounds = reader.search()
     asked = next((t.id for t in tracks if t.label == item.about), None)
     row |= _sets(reader, bounds, asked)
-    if row["right"] and curves:
+    if row["right"]:
         row["curves"] = _curves(lm, context, target)
     return row
 
@@ -123,32 +129,27 @@ def _curves(lm: LocalLM, context: MethodContext, target: Target) -> dict[str, fl
     return out | {RANDOM_ORDER: round(float(np.mean(random)), 6)}
 
 
-def run(n: int, hallucinated: int, screen: int, curves: bool = True) -> Path:
+def run(n: int, hallucinated: int, screen: int) -> Path:
     """Measures until there are n right answers that need the video, and so many hallucinated ones.
 
     Of at most `screen` questions each. Returns the file of rows.
     """
-    benchmark, lm = ToyWorld(), load_backbone("toyworld", "cpu")
+    benchmark = ToyWorld()
     path = rows_file(benchmark)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = {row["id"]: row for row in read_rows(path)}
-    began = time.monotonic()
-    with path.open("a") as out:
-        for pool, needed, is_one in (
-            (asked_items(benchmark, screen), n, needs_video),
-            (absent_items(benchmark, screen), hallucinated, lambda row: bool(row["hallucinated"])),
-        ):
-            found = 0
-            for item in pool:
-                if found >= needed:
-                    break
-                if item.id not in rows:
-                    rows[item.id] = measure_item(lm, benchmark, item, curves)
-                    out.write(json.dumps(rows[item.id]) + "\n")
-                    out.flush()
-                found += is_one(rows[item.id])
-                if found % 20 == 0 and is_one(rows[item.id]):
-                    print(f"{found} of {needed} after {time.monotonic() - began:.0f} s", flush=True)
+
+    def start() -> Callable[[Item], Row]:
+        lm = load_backbone("toyworld", "cpu")
+        return lambda item: measure_item(lm, benchmark, item)
+
+    for pool, needed, is_one in (
+        (asked_items(benchmark, screen), n, needs_video),
+        (absent_items(benchmark, screen), hallucinated, lambda row: bool(row["hallucinated"])),
+    ):
+        found = 0
+        for row in kept(path, ((item.id, item) for item in pool), start, "id"):
+            found += is_one(row)
+            if found >= needed:
+                break
     return path
 
 
@@ -163,16 +164,10 @@ def needs_video(row: Row) -> bool:
 
 
 def absent_items(benchmark: ToyWorld, n: int) -> list[Item]:
-    """Questions about what is not there, regimes in turn, one a clip."""
-    by_regime: dict[str, list[Item]] = {}
-    clips = set()
-    for item in benchmark.items("test", n):
-        absent = item.about and item.about not in benchmark.present(item.clip)
-        if item.kind != "caption" and (absent or not item.about) and item.clip not in clips:
-            clips.add(item.clip)
-            by_regime.setdefault(item.regime, []).append(item)
-    turns = zip_longest(*by_regime.values())
-    return [item for turn in turns for item in turn if item is not None][:n]
+    """n questions about what is not there."""
+    asked = benchmark.items("test", n)
+    absent = [i for i in asked if not i.about or i.about not in benchmark.present(i.clip)]
+    return in_turn(absent, n)
 
 
 def figures(rows: Sequence[Row], key: str) -> dict[str, Any]:
@@ -307,17 +302,11 @@ def main() -> None:
     parser.add_argument(
         "--screen", type=int, default=3000, help="questions to look in (default: 3000)"
     )
-    parser.add_argument("--no-curves", action="store_true", help="no insertion and deletion")
     parser.add_argument("--render", action="store_true", help="only render what is measured")
-    parser.add_argument("--dry", action="store_true", help="print figures, leave docs as they are")
     args = parser.parse_args()
     if not args.render:
-        path = run(args.n, args.hallucinated, args.screen, not args.no_curves)
-        report = figures(read_rows(path), path.stem)
-        if args.dry:
-            print(json.dumps(report, indent=1))
-            return
-        FIGURES.write_text(json.dumps(report, indent=1) + "\n")
+        path = run(args.n, args.hallucinated, args.screen)
+        FIGURES.write_text(json.dumps(figures(read_rows(path), path.stem), indent=1) + "\n")
     evidence.PAGE.write_text(whole_page())
 
 

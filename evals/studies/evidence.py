@@ -12,18 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import combinations, zip_longest
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
@@ -42,31 +36,35 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.printing.figures import area, change, percent, table
 from macd_studio.evals.statistics.stats import bootstrap_ratio
+from macd_studio.evals.studies.shared import Row, kept, lines_of
+from macd_studio.parts import ROOT
 
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 FIGURES = DOCS / "evidence.json"
 PAGE = DOCS / "evidence.md"
 ROWS = Path("runs") / "evidence"
 PATCHES = "3x3"
 ENOUGH = 500
 """Questions from which on the figures are not called preliminary."""
-FEWEST = 30
-"""Answers below which the page draws no conclusion."""
-Row = dict[str, Any]
 
 
-def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
-    """n questions about an object that is there, regimes in turn, one question a clip."""
+def in_turn(items: Sequence[Item], n: int) -> list[Item]:
+    """n of the questions that are no captions, regimes in turn, one question a clip."""
     by_regime: dict[str, list[Item]] = {}
     clips = set()
-    for item in benchmark.items("test", n):
-        there = item.about and item.about in benchmark.present(item.clip)
-        if there and item.clip not in clips and item.kind != "caption":
+    for item in items:
+        if item.clip not in clips and item.kind != "caption":
             clips.add(item.clip)
             by_regime.setdefault(item.regime, []).append(item)
     turns = zip_longest(*by_regime.values())
     return [item for turn in turns for item in turn if item is not None][:n]
+
+
+def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
+    """n questions about an object that is there."""
+    asked = benchmark.items("test", n)
+    return in_turn([i for i in asked if i.about and i.about in benchmark.present(i.clip)], n)
 
 
 def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
@@ -126,82 +124,34 @@ def answers_right(lm: LocalLM, benchmark: ToyWorld, item: Item) -> bool:
     return lm.text([best]).lower() == item.truth.lower()
 
 
-def run(n: int, wrong: int = 0, screen: int = 0, workers: int = 1) -> Path:
+def run(n: int, wrong: int = 0, screen: int = 0) -> Path:
     """Measures what is missing of n questions; returns the file of rows.
 
-    Of up to `screen` further ones those answered wrong, until there are `wrong` of them in all.
-    workers: processes beside this one, each with a model of its own; 1: none, all is done here.
+    Of up to `screen` further ones those answered wrong, until there are `wrong` of them in all; one
+    that is answered right is only noted.
     """
     benchmark = ToyWorld()
     path = rows_file(benchmark)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = {row["id"]: row for row in read_rows(path)}
-    began, pool = time.monotonic(), asked_items(benchmark, n + screen)
-    missing = ((item, i < n) for i, item in enumerate(pool) if item.id not in rows)
-    with path.open("a") as out, _measuring(benchmark, workers) as measure:
-        for done, row in enumerate(measure(_needed(missing, rows, wrong)), 1):
-            rows[row["id"]] = row
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            if done % 20 == 0:
-                print(f"{done} questions after {time.monotonic() - began:.0f} s", flush=True)
-    return path
+    pool = enumerate(asked_items(benchmark, n + screen))
 
-
-Task = tuple[Item, bool]
-"""A question, and whether it is measured whatever the answer is."""
-
-
-def _needed(missing: Iterable[Task], rows: Mapping[str, Row], wrong: int) -> Iterator[Task]:
-    """The tasks, the further ones only while too few answers are wrong."""
-    for item, always in missing:
-        if not always and sum(not row["right"] for row in rows.values()) >= wrong:
-            return
-        yield item, always
-
-
-@contextmanager
-def _measuring(
-    benchmark: ToyWorld, workers: int
-) -> Iterator[Callable[[Iterable[Task]], Iterator[Row]]]:
-    """A call that turns tasks into rows in their order, a few at a time on several processes."""
-    if workers <= 1:
+    def start() -> Callable[[tuple[Item, bool]], Row]:
         lm = load_backbone("toyworld", "cpu")
-        yield lambda tasks: (_row(lm, benchmark, task) for task in tasks)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker) as pool:
 
-        def each(tasks: Iterable[Task]) -> Iterator[Row]:
-            waiting: deque[Future[Row]] = deque()
-            for task in tasks:
-                waiting.append(pool.submit(_row_in_worker, task))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        def make(task: tuple[Item, bool]) -> Row:
+            item, always = task
+            if not always and answers_right(lm, benchmark, item):
+                return {"right": True}
+            return measure_item(lm, benchmark, item)
 
-        yield each
+        return make
 
-
-_WORKER: dict[str, Any] = {}
-"""A worker's model and questions."""
-
-
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    _WORKER.update(lm=load_backbone("toyworld", "cpu"), benchmark=ToyWorld())
-
-
-def _row_in_worker(task: Task) -> Row:
-    return _row(_WORKER["lm"], _WORKER["benchmark"], task)
-
-
-def _row(lm: LocalLM, benchmark: ToyWorld, task: Task) -> Row:
-    """A further question that is answered right is only noted, so that it is not asked again."""
-    item, always = task
-    if not always and answers_right(lm, benchmark, item):
-        return {"id": item.id, "right": True}
-    return measure_item(lm, benchmark, item)
+    found = 0
+    wanted = ((item.id, (item, i < n)) for i, item in pool)
+    for done, row in enumerate(kept(path, wanted, start, "id"), 1):
+        found += not row["right"]
+        if done >= n and found >= wrong:
+            break
+    return path
 
 
 def rows_file(benchmark: ToyWorld) -> Path:
@@ -211,9 +161,7 @@ def rows_file(benchmark: ToyWorld) -> Path:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file; none where it is not there."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return list(lines_of(path))
 
 
 def fingerprint(benchmark: ToyWorld) -> str:
@@ -307,23 +255,29 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
         f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
         " ones only those that were answered wrong."
         " The map is of the embedded model's own first token against the best other one. Share:"
-        " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
-        " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
+        " how much of the map's magnitude lies inside the asked object's box, in %. Lead: over the"
+        " box's share of the frames, the first row, which a map that knows nothing has. Peak: how"
         " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
-        " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
+        " leaves out zero. Occlusion by object can only point at objects, so"
         " its share is not a like-for-like comparison: the box is among the few places it has.",
     ]
     if report["questions"] < ENOUGH:
         blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
-    for right, word in ((True, "right"), (False, "wrong")):
-        rows = [["the box itself", "–", percent(report[f"area_{word}"]), "–", "–"]]
-        rows += [
-            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], percent(r["share"]),
-             _lead(r["lead"]), percent(r["peak"])]
-            for r in report["table"] if r["right"] is right
-        ]  # fmt: skip
-        blocks.append(f"## Where the answer is {word} ({report[word]} questions)")
-        blocks.append(table(["map", "view", "share", "lead over the box's area", "peak"], rows))
+    words = {True: "right", False: "wrong"}
+    rows = [["the box itself", "–"]]
+    rows[0] += [z for w in words.values() for z in (percent(report[f"area_{w}"]), "–", "–")]
+    for kind in KINDS:
+        for view in VIEWS:
+            told = [next(r for r in report["table"]
+                         if (r["kind"], r["view"], r["right"]) == (kind, view, right))
+                    for right in words]  # fmt: skip
+            cells = [z for r in told for z in (percent(r["share"]), _lead(r["lead"]),
+                                               percent(r["peak"]))]  # fmt: skip
+            rows.append([TITLES[kind], VIEW_TITLES[view], *cells])
+    heads = [f"{z}, {w}" for w in words.values() for z in ("share", "lead", "peak")]
+    counts = " and ".join(f"{report[w]} {w}" for w in words.values())
+    blocks.append(f"## Where the answer is right, and where it is wrong ({counts} answers)")
+    blocks.append(table(["map", "view", *heads], rows))
     sanity = [
         [TITLES[kind], *(_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
         for kind in KINDS
@@ -342,30 +296,11 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
         "## Whether the kinds agree",
         "Spearman's correlation of magnitudes over the cells where neither map is 0.",
         table(["maps", "V", "V_d"], agreement),
-        "## In short",
-        "\n".join(_summary(report)),
         *more,
         "## How each is measured",
         "\n".join(METHODS),
     ]
     return as_markdown(blocks)
-
-
-def _summary(report: dict[str, Any]) -> Iterator[str]:
-    """What the tables say, in words that follow from the figures."""
-    for right, word in ((True, "right"), (False, "wrong")):
-        rows = [r for r in report["table"] if r["right"] is right and r["view"] == "video"]
-        rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
-        if not rows or report[word] < FEWEST:
-            yield f"- Under V, {word} answers: too few to say anything."
-            continue
-        above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
-        best = max(rows, key=lambda r: r["lead"][0])
-        names = ", ".join(above) if above else "none"
-        yield (
-            f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
-            f" interval: {names}. Most: {TITLES[best['kind']]}, {percent(best['share'])} %."
-        )
 
 
 def _lead(ends: Sequence[float] | None) -> str:
@@ -387,21 +322,10 @@ def main() -> None:
     parser.add_argument(
         "--screen", type=int, default=3000, help="further questions to look in (default: 3000)"
     )
-    parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--render", action="store_true", help="only render what is measured")
-    parser.add_argument(
-        "--so-far", action="store_true", help="write the figures of what is measured, run nothing"
-    )
-    parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
     args = parser.parse_args()
     if not args.render:
-        path = (
-            rows_file(ToyWorld())
-            if args.so_far
-            else run(args.n, args.wrong, args.screen, args.workers)
-        )
-        if args.dry:
-            return
+        path = run(args.n, args.wrong, args.screen)
         report = figures(read_rows(path), path.stem, args.n)
         FIGURES.write_text(json.dumps(report, indent=1) + "\n")
     from macd_studio.evals.studies.enough import whole_page  # it stands on this module

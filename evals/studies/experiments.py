@@ -2,15 +2,12 @@
 
 `python -m evals.studies.experiments` writes crossed.json with its picture and search.json anew, one
 file an experiment. Nothing is read by a model: the logits of
-docs/toyworld-results/crossed-*.jsonl.gz hold every view of every clip, so a figure that does not
+docs/toyworld-results/crossed-*.json.xz hold every view of every clip, so a figure that does not
 follow from them is not published.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,15 +24,13 @@ from macd_studio.evals.running.answer import item_seed
 from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import Answers, adjust, compare
-from macd_studio.evals.studies.headroom_tables import picture
-from macd_studio.parts import ROOT
+from macd_studio.evals.studies.headroom import Answers, adjust, compare, picture
+from macd_studio.evals.studies.shared import FOLDER, unpack_rows
 
-FOLDER = ROOT / "docs" / "toyworld-results"
-POOL = "crossed-logits.jsonl.gz"
+POOL = "crossed-logits.json.xz"
 BENCHMARK = "toyworld-crossed"
 
-CONTROLS, DRAWS = "crossed-controls.jsonl.gz", "draws.jsonl.gz"
+CONTROLS, DRAWS = "crossed-controls.json.xz", "draws.json.xz"
 """The controls that were named later, of *options*: their logits stand for those of the pool. Clips
 that `evals.studies.control_draws` read are not in CONTROLS but come from its rows; see
 `one_draw`."""
@@ -73,7 +68,7 @@ EXPERIMENTS: dict[str, dict[str, Part]] = {
             OPTIONS, ("macd", "macd-margin", "macd-measured", "random-mask", "random-average-4")
         ),
     },
-    "seed-124/report": {"options": Part(OPTIONS, PRESENT, ("seed-124/logits.jsonl.gz",))},
+    "seed-124/report": {"options": Part(OPTIONS, PRESENT, ("seed-124/logits.json.xz",))},
 }
 """File → regime → what is compared there. A folder is of another training's backbone."""
 
@@ -89,25 +84,18 @@ def one_draw(row: ControlDraws) -> OptionLogits:
     drawn = [d.logits for d in (*row.places[:4], row.objects[order])]
     draws = (drawn[0], drawn[4], np.mean(drawn[:4], 0).tolist())
     views = {VIDEO: row.video} | dict(zip(READS, draws, strict=True))
-    return OptionLogits("", row.item, views, READS)
+    return OptionLogits(row.item, views, READS)
 
 
 @lru_cache(maxsize=4)
 def read_pool(path: Path) -> Mapping[str, OptionLogits]:
     """Item id → its row, of a packed file of logits or of `evals.studies.control_draws`.
 
-    Raises OptionError where a file of logits is not whole.
+    Raises OptionError where a file cannot be read.
     """
     if path.name == DRAWS:
         return {item: one_draw(row) for item, row in stored(path).items()}
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows = [OptionLogits(**json.loads(line)) for line in lines]
-    except (OSError, EOFError, ValueError, TypeError) as error:
-        raise OptionError(
-            f"{path.name} cannot be read ({error})", "Take it from the repository again"
-        ) from None
-    return {row.item: row for row in rows}
+    return {row["item"]: OptionLogits(**row) for row in unpack_rows(path)}
 
 
 def merged(pools: Sequence[Mapping[str, OptionLogits]]) -> Mapping[str, OptionLogits]:
@@ -174,7 +162,7 @@ def main(argv: list[str] | None = None) -> int:
     need_checkout("evals.studies.experiments")
     parser = command_line("evals.studies.experiments", __doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the files")
-    args: argparse.Namespace = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     for name in EXPERIMENTS:
         report = report_of(name)
         write_json(args.out / f"{name}.json", report)

@@ -5,10 +5,8 @@ From these every α, every β and every constant can be tried without reading th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +17,14 @@ from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.order import decoding_views
-from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.view_records import OtherView
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.second_view import SecondView, masked_view
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.running.answer import choices_of, count_reads, item_seed
+from macd_studio.evals.running.answer import count_reads
 from macd_studio.evals.running.prompting import GatheringLM
+from macd_studio.evals.studies.shared import as_options, option_logits
 
 ORACLE, REMOVED = "oracle", "removed"
 """The asked object masked, and the clip drawn again without it: no methods, they know the truth."""
@@ -54,6 +52,8 @@ def removed_view(context: MethodContext, without: Clip | None) -> SecondView:
 
 
 VIDEO = "baseline"
+DIGITS = 4
+"""Decimals of the logits."""
 Array = NDArray[np.float64]
 
 
@@ -61,11 +61,10 @@ Array = NDArray[np.float64]
 class OptionLogits:
     """One item: view → the logits of its options, in the order of `Item.options`.
 
-    key: of everything they depend on but the views. views: "baseline" is the video itself. reads:
-    view → prompts read for it in all, see `answer.count_reads`.
+    views: "baseline" is the video itself. reads: view → prompts read for it in all, see
+    `answer.count_reads`.
     """
 
-    key: str
     item: str
     views: dict[str, list[float]]
     reads: dict[str, float] = field(default_factory=dict)
@@ -78,18 +77,16 @@ def read_options(
     item: Item,
     methods: Sequence[str],
     options: RunOptions,
-    key: str = "",
     without: Clip | None = None,
 ) -> OptionLogits:
     """The item's row: the video's logits, and those of the second view of each method.
 
     The mean of the logits where a method has several second views. methods: names of
-    `core.methods`, "oracle" or "removed". key: of the row. without: the clip drawn again without
-    the asked object.
+    `core.methods`, "oracle" or "removed". without: the clip drawn again without the asked object.
     """
     gathering: Any = GatheringLM(lm)
-    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
-    context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
+    encoded = lm.encode(clip, item.question)
+    context = MethodContext(gathering, encoded, tracks, as_options(options, item))
     built = []
     reads = {VIDEO: 1.0}
     for name in methods:
@@ -99,15 +96,13 @@ def read_options(
         built.append(decoding_views(context, method, second))
         reads[name] = count_reads(context, method)
     *views, video = gathering.resolve([*built, decoding_views(context, find_method(VIDEO))])
-    ids = [word_tokens(lm.tokens, option) for option in item.options]
 
     def of_options(state: Any) -> list[float]:
-        (row,) = lm.next_rows(state, ids=sorted({i for tokens in ids for i in tokens}))
-        return [float(row.among(np.array(tokens)).values.max()) for tokens in ids]
+        return option_logits(lm, state, item.options, DIGITS)[0]
 
     video_logits = {VIDEO: of_options(video.base)}
     means = (np.mean([of_options(z) for z in v.others], 0).tolist() for v in views)
-    return OptionLogits(key, item.id, video_logits | dict(zip(methods, means, strict=True)), reads)
+    return OptionLogits(item.id, video_logits | dict(zip(methods, means, strict=True)), reads)
 
 
 TRUTHS: dict[str, Callable[[MethodContext, Item, Clip | None], SecondView]] = {
@@ -126,26 +121,14 @@ def stack(rows: Sequence[OptionLogits], view: str) -> Array:
     return table
 
 
-def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> NDArray[np.int64]:
-    """Index (N,) of the chosen option: (1 + α)z − αz′ where p ≥ β·max p; base, counter: (N, K)."""
+def contrast_scores(base: Array, counter: Array, alpha: float, beta: float) -> Array:
+    """(1 + α)z − αz′ where p ≥ β·max p, else −∞; base, counter: (N, K), or one row for all."""
     with np.errstate(invalid="ignore"):
         scores = (1 + alpha) * base - alpha * counter
     floor = base.max(1, keepdims=True) + (np.log(beta) if beta > 0 else -np.inf)
-    return np.asarray(np.where((base >= floor) & np.isfinite(base), scores, -np.inf).argmax(1))
+    return np.where((base >= floor) & np.isfinite(base), scores, -np.inf)
 
 
-def append_logits(path: Path, row: OptionLogits) -> None:
-    """Adds one line, flushed; a line torn by a kill is dropped by `stored_logits`."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(row)) + "\n")
-
-
-def stored_logits(path: Path) -> Iterator[OptionLogits]:
-    """Every whole row of a file, none where there is no file."""
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            yield OptionLogits(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
+def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> NDArray[np.int64]:
+    """Index (N,) of the chosen option, see `contrast_scores`."""
+    return np.asarray(contrast_scores(base, counter, alpha, beta).argmax(1))

@@ -16,10 +16,10 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.truth import is_right, normalized
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.statistics import wilson
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import random_item
-from macd_studio.evals.statistics.stats import wilson
-from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
+from macd_studio.evals.studies.shared import measure_drawn_clips
 from macd_studio.toyworld.priors import priors
 from macd_studio.toyworld.world import ClipSpec
 

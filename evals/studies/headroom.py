@@ -10,11 +10,9 @@ on clips of the other split. Whether a regime can judge a choice of objects at a
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,48 +21,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
-from macd_studio.core.text.words import visible
-from macd_studio.core.types import Clip, Track
-from macd_studio.core.validation import Number
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
+from macd_studio.evals.printing.figures import change, percent, survives, table, title
 from macd_studio.evals.running.answer import GRID
+from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.constant import accurate_constants, best, likely_constants
+from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import (
-    clustered_share,
+    COULD_DIFFER,
     could_differ,
     holm,
     mean_difference,
     sign_flip,
 )
 from macd_studio.evals.studies.first_token import (
+    ORACLE,
     REMOVED,
     TRUTHS,
     VIDEO,
     Array,
     OptionLogits,
-    append_logits,
     contrasted,
     read_options,
     stack,
-    stored_logits,
 )
-from macd_studio.evals.studies.headroom_tables import (
-    ACCURATE,
-    CEILING,
-    CONSTANT,
-    CONSTANTS,
-    EQUAL,
-    REFERENCES,
-    markdown,
-    picture,
+from macd_studio.evals.studies.shared import (
+    check_counts,
+    command,
+    kept,
+    open_models,
+    pack_rows,
 )
+
+REFERENCES = ("mask-all", "random-place", "random-mask", "random-objects", "random-average-4")
+"""Methods that choose no objects: a choice is worth what it gains over them."""
+CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
+"""Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
+the most accurate ones of the very clips they are judged on, which no constant can beat by much."""
+
+EQUAL = ((1.0, 0.1), (3.0, 0.1))
+"""α and β at which all methods are compared alike, beside those tuned for each."""
 
 Name = str
 METHODS = (
@@ -233,31 +235,6 @@ def as_drawn(benchmark: Benchmark) -> DrawnBenchmark:
     return benchmark
 
 
-def open_models(
-    benchmark: Benchmark, setting: Setting
-) -> tuple[LocalLM, Callable[[Item], tuple[Clip, tuple[Track, ...]]]]:
-    """The backbone, and what gives an item's clip and its objects.
-
-    Raises MacdError for models that cannot be loaded; the call, for a clip that cannot be read.
-    """
-    from macd_studio.core.backbones import load_backbone
-    from macd_studio.core.objects.detect import load_detector
-    from macd_studio.evals.running.tracks import Preparing
-
-    lm = load_backbone(setting.backbone)
-    own = setting.boxes == "detector"
-    detector = load_detector(setting.detector, lm.info.device) if own else None
-    preparing = Preparing(benchmark, detector, setting.options)
-
-    def prepare(item: Item) -> tuple[Clip, tuple[Track, ...]]:
-        prepared = preparing.prepare(item.clip, (item.question,))
-        if prepared.clip is None:
-            raise prepared.error or OptionError("a clip cannot be read", "Run it again")
-        return prepared.clip, prepared.tracks or ()
-
-    return lm, prepare
-
-
 def read_all(
     benchmark: Benchmark,
     items: Sequence[Item],
@@ -267,23 +244,21 @@ def read_all(
 ) -> list[OptionLogits]:
     """The logits of every item; computed and stored where no row holds all these methods yet."""
     content = setting.content(benchmark)
-    keys = [row_key(content, i, "first token", None) for i in items]
-    stored = {r.key: r for r in stored_logits(path) if r.views.keys() >= set(methods)}
-    missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
-    if missing:
+    wanted = ((row_key(content, i, "first token", None), i) for i in items)
+
+    def start() -> Callable[[Item], dict[str, Any]]:
         lm, prepare = open_models(benchmark, setting)
-        for done, (key, item) in enumerate(missing):
-            clip, tracks = prepare(item)
-            without = None
-            if REMOVED in methods and item.about:
-                without = as_drawn(benchmark).without(item.clip, item.about)
-            stored[key] = read_options(
-                lm, clip, tracks, item, methods, setting.options, key, without
-            )
-            append_logits(path, stored[key])
-            if done % 50 == 49:
-                print(f"{done + 1} of {len(missing)} questions", file=sys.stderr, flush=True)
-    return [stored[k] for k in keys]
+
+        def make(item: Item) -> dict[str, Any]:
+            removed = REMOVED in methods and item.about
+            without = as_drawn(benchmark).without(item.clip, item.about) if removed else None
+            row = read_options(lm, *prepare(item), item, methods, setting.options, without=without)
+            return asdict(row)
+
+        return make
+
+    rows = kept(path, wanted, start, fits=lambda row: set(row["views"]) >= set(methods))
+    return [OptionLogits(row["item"], row["views"], row["reads"]) for row in rows]
 
 
 def check_methods(names: Sequence[str]) -> None:
@@ -295,16 +270,89 @@ def check_methods(names: Sequence[str]) -> None:
             )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; after a kill it continues where it was."""
-    args = _parser().parse_args(argv)
-    try:
-        report = run(args)
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    print(markdown(report))
-    return 0
+def markdown(report: dict[str, Any]) -> str:
+    """Tables: right answers by method and regime, in percent and points with 95 % intervals, and
+    what the choices and the oracle gain over references that choose nothing.
+
+    report: as `run` writes it; it also has all gains at EQUAL.
+    """
+    regimes = {name: part["methods"] for name, part in report["regimes"].items()}
+    methods = [
+        m
+        for m in (VIDEO, *CONSTANTS, *report["methods"])
+        if any(m in known for known in regimes.values())
+    ]
+    gains = []
+    for method in methods:
+        told = [known.get(method) for known in regimes.values()]
+        reads = {f"{one['reads']:.1f}" for one in told if one and "reads" in one}
+        gains.append([title(method), " or ".join(sorted(reads)) or "–", *map(_right, told)])
+    references = [z for z in REFERENCES if z in report["methods"]]
+    paired = [
+        [regime, title(m), *(gain_text(known[m]["over"].get(z)) for z in references)]
+        for regime, known in regimes.items()
+        for m in report["methods"]
+        if m in known and m not in (*REFERENCES, REMOVED)
+    ]
+    families = report["families"]
+    names = [f"{r} ({p['balance']}), n = {p['n']}" for r, p in report["regimes"].items()]
+    return "\n\n".join((
+        table(["method", "prompts read", *names], gains),
+        "Right answers in %, then changes in points and α, β. "
+        + _family(families["gains"], "changes by methods"),
+        table(["regime", "method", *(f"over {title(z).lower()}" for z in references)], paired),
+        _family(families["choices"], "choices against references"),
+    ))  # fmt: skip
+
+
+def _right(figures: Mapping[str, Any] | None) -> str:
+    """The share of right answers, or its change with α and β."""
+    if figures is None:
+        return "–"
+    if "delta" not in figures:
+        return percent(figures["right"])
+    pair = "; {:g}, {:g}".format(*figures["contrast"]) if "contrast" in figures else ""
+    return gain_text(figures) + pair
+
+
+def search_table(report: dict[str, Any]) -> str:
+    """Each rule of choice against each reference that chooses nothing, with p; see `adjust`."""
+    rows = []
+    for part in report["regimes"].values():
+        for rule in (m for m in report["methods"] if m not in (*REFERENCES, *TRUTHS)):
+            figures = part["methods"][rule]
+            for other, over in figures["over"].items():
+                p, adjusted = (f"{over[z]:.3g}" if z in over else "–" for z in ("p", "holm"))
+                rows.append(
+                    [title(rule), title(other), gain_text(figures), gain_text(over), p, adjusted]
+                )
+    heads = ["rule", "reference", "over the baseline", "over the reference", "p", "Holm"]
+    return table(heads, rows)
+
+
+def gain_text(figures: Mapping[str, Any] | None) -> str:
+    """A gain in points with its interval, bold where it survives Holm's correction; a dash if None.
+
+    figures: with `delta`, and `holm` where `adjust` has tested it.
+    """
+    return "–" if figures is None else change(figures["delta"], survives(dict(figures)))
+
+
+def _family(tests: int, what: str) -> str:
+    return (
+        f"Bold: significant after Holm's correction over the table's {tests} {what} in which at"
+        f" least {COULD_DIFFER} clips differ; neither the constants nor what knows the truth is"
+        " tested."
+    )
+
+
+def picture(report: dict[str, Any]) -> str:
+    """Gains by method as SVG, the oracle's estimate and the random average's interval marked."""
+    from macd_studio.evals.printing.plots import forest
+
+    known = report["methods"]
+    average = next((m for m in REFERENCES[::-1] if m in known), "")
+    return forest(report, ORACLE if ORACLE in known else "", average)
 
 
 def _others(path: Path, setting: dict[str, Any]) -> dict[str, Any]:
@@ -317,7 +365,8 @@ def _others(path: Path, setting: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; after a kill it continues where it was."""
     parser = command_line("evals.studies.headroom", __doc__)
     parser.add_argument("benchmark", choices=tuple(BENCHMARKS))
     parser.add_argument("--regimes", default="", help="with semicolons; all without it")
@@ -330,17 +379,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--detector", default="toyworld")
     parser.add_argument("--fill", default="mean", help="mean, black, blur, noise or plate")
     parser.add_argument("--out", type=Path, default=Path("runs/headroom"))
-    return parser
+    return command(parser, lambda args: markdown(run(args)), argv)
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: Any) -> dict[str, Any]:
     """Reads what is missing and writes report.json. Raises MacdError.
 
     Regimes that the folder's report holds already, of the same methods, setting, models and code,
     are kept.
     """
-    for name in ("n", "split"):
-        Number(1, 100_000, whole=True).read(getattr(args, name), name)
+    check_counts(args, n=100_000, split=100_000)
     options = RunOptions()
     options = replace(options, mask=replace(options.mask, fill=args.fill))
     methods = [m for m in args.methods.split(",") if m] + ([] if args.no_oracle else [*TRUTHS])
@@ -353,16 +401,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             f"there is no regime {sorted(unknown)[0]!r}",
             f"Choose one of {'; '.join(benchmark.regimes)}",
         )
-    args.out.mkdir(parents=True, exist_ok=True)
-
     items: dict[Split, list[Item]] = {
         "choose": benchmark.items("choose", args.split),
         "test": benchmark.items("test", args.n),
     }
 
+    read: list[OptionLogits] = []
+
     def answers(split: Split, regime: str) -> Answers:
         asked = [i for i in items[split] if i.regime == regime and i.options]
         rows = read_all(benchmark, asked, setting, methods, args.out / "logits.jsonl")
+        read.extend(rows)
         return Answers.of(asked, rows)
 
     by_regime = {}
@@ -384,7 +433,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     by_regime = _others(args.out / "report.json", setting_of_all) | by_regime
     families = adjust(by_regime)
     report = setting_of_all | {"families": families, "regimes": by_regime}
-    (args.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    write_json(args.out / "report.json", report)
+    pack_rows(args.out / "logits.json.xz", read)
     (args.out / "gains.svg").write_text(picture(report))
     return report
 

@@ -14,8 +14,6 @@ interval holds the truth is simulated from the same pool of logits (`coverage`).
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,26 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.words import visible
-from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.benchmarks.base import Item
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, points, table
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.output import say, write_json
-from macd_studio.evals.running.rows import seeded
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
+from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import sign_flip
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, stored
 from macd_studio.evals.studies.first_token import contrasted
-from macd_studio.parts import ROOT
+from macd_studio.evals.studies.shared import FOLDER, command, told, truths
 
 FOLDS, REPEATS, RESAMPLED = 5, 3, 60
 """Folds of cross-fitting, divisions into folds, bootstrap samples of `tuned_interval`."""
 FIXED = ((1.0, 0.1), (3.0, 0.1), (5.0, 0.01))
 """α and β at which everything is told beside the tuned pair."""
 SIMULATED, CLIPS = 1000, 240
-FOLDER = ROOT / "docs" / "toyworld-results"
 
 Generator = np.random.Generator
 Array = NDArray[Any]
@@ -285,17 +278,15 @@ def one_placement(made: Outcomes, pair: int) -> dict[str, float]:
 
 def markdown(report: dict[str, Any]) -> str:
     """The tables, and how well the cross-fitted interval holds."""
-    lines = []
     settings = {"cross-fitted": report["cross_fitted"]} | {
         f"α, β {pair}": part for pair, part in report["fixed"].items()
     }
-    for setting, part in settings.items():
-        for name, title in TITLES.items():
-            over = part["macd_over"].get(name)
-            p = f"{over['p']:.3g}" if over and "p" in over else "–"
-            gain = change(part["gain"][name]["delta"])
-            lines.append([setting, title, gain, change(over and over["delta"]), p])
-    heads = ["α, β", "answer", "over the baseline", "MACD over it", "p"]
+    lines = [
+        [f"{title}{beside}", *(change(part[key][name]["delta"]) for part in settings.values())]
+        for key, beside in (("gain", " over the baseline"), ("macd_over", ": MACD over it"))
+        for name, title in TITLES.items()
+        if (key, name) != ("macd_over", MACD)
+    ]
     least = [
         [f"{100 * z['overlap'][0]:.0f} to {100 * z['overlap'][1]:.0f} %", str(z["clips"]),
          change(z["gain"])] for z in report["thirds"]
@@ -311,41 +302,18 @@ def markdown(report: dict[str, Any]) -> str:
         f" {points(luck['most'])} points, by luck alone."
     )
     return "\n\n".join((
-        table(heads, lines), text,
+        table(["answer", *settings], lines), text,
         table(["of MACD's mask also hidden", "clips", "gain of random places"], least),
     ))  # fmt: skip
-
-
-def items_of(rows: Sequence[ControlDraws]) -> list[Item]:
-    """The question of each row. Raises OptionError for a row of no question."""
-    drawings = {
-        seed: seeded(find_benchmark("toyworld-crossed"), seed) for seed in {r.seed for r in rows}
-    }
-    found = []
-    for row in rows:
-        benchmark = drawings[row.seed]
-        key, _, which = row.item.rpartition("/")
-        try:
-            found.append(benchmark.item(key, int(which)))  # type: ignore[attr-defined]
-        except (ValueError, KeyError, IndexError):
-            raise OptionError(
-                f"there is no question {row.item[:60]!r}", "Read the draws again"
-            ) from None
-    return found
-
-
-def truths(rows: Sequence[ControlDraws]) -> list[int]:
-    """Index of the right option of each row. Raises OptionError for a row of no question."""
-    return [item.options.index(item.truth) for item in items_of(rows)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the tables and writes the report beside the draws."""
     parser = command_line("evals.studies.one_mask", __doc__)
-    parser.add_argument("--draws", type=Path, default=FOLDER / "draws.jsonl.gz")
+    parser.add_argument("--draws", type=Path, default=FOLDER / "draws.json.xz")
     parser.add_argument("--out", type=Path, default=FOLDER / "one-mask.json", help="a JSON file")
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
+
+    def run(args: Any) -> str:
         rows = sorted(stored(args.draws).values(), key=lambda r: r.item.startswith("test"))
         tuning = sum(not r.item.startswith("test") for r in rows)
         if not 0 < tuning < len(rows):
@@ -353,13 +321,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{args.draws.name} holds no draws of both splits",
                 "Read them by `python -m evals.studies.control_draws`",
             )
-        report = report_of(rows, truths(rows), tuning)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    write_json(args.out, report)
-    print(markdown(json.loads(args.out.read_text(encoding="utf-8"))))
-    return 0
+        return told(report_of(rows, truths(rows), tuning), markdown, args.out)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

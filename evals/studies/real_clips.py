@@ -24,7 +24,7 @@ import numpy as np
 from macd_studio.commands import parser as command_line
 from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.objects.truth import normalized
-from macd_studio.evals.statistics.intervals import share_interval
+from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import resampled_clusters
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def balanced(rows: Sequence[Row], key: str) -> tuple[float, float, float]:
 
 def counted(rows: Sequence[Row], key: str) -> tuple[float, float, float]:
     """The share right, with its interval over clips."""
-    return share_interval(
+    return clustered_share(
         np.array([is_correct(row, row[key]) for row in rows]), [row["clip"] for row in rows]
     )
 
@@ -249,7 +249,7 @@ def table_of(rows: Sequence[Row]) -> str:
         own = [row for row in rows if name in row and fits(row[f"{name}_left"])]
         own = [row | {"gone": row[name]} for row in own]
         gone = np.array([normalized(row["gone"]) == "no" for row in own])
-        share = share_interval(gone, [row["clip"] for row in own])
+        share = clustered_share(gone, [row["clip"] for row in own])
         lines.append(f"| {text} | {len(own)} | {cell(share)} | | | |")
     return "\n".join(lines) + "\n"
 

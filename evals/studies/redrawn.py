@@ -1,6 +1,6 @@
 """Is a masked object the same to the model as one that was never there?
 
-`python -m evals.studies.redrawn --n 600 --out FILE.json --rows FILE.jsonl.gz`: clips with one of a
+`python -m evals.studies.redrawn --n 600 --out FILE.json --rows FILE.json.xz`: clips with one of a
 usual pair and a second object, asked for the other one of the pair, which is not there. The margin
 of "yes" over "no" with the companion masked (its true box, r = 1, no frame mask), by each fill, is
 held against that of the same clip drawn again without it. Beside it: the clip as it is, and a mask
@@ -23,8 +23,9 @@ from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import SEEN, Track
 from macd_studio.core.views.context import MethodContext
-from macd_studio.evals.statistics.stats import bootstrap_ratio, clustered_share
-from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import bootstrap_ratio
+from macd_studio.evals.studies.shared import measure_drawn_clips
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip
 from macd_studio.toyworld.priors import priors

@@ -6,19 +6,18 @@ With `--against OTHER` it tells whether two drawings of clips agree.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.words import visible
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, table
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.output import say, write_json
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
+from macd_studio.evals.running.output import write_json
+from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.one_mask import (
@@ -31,8 +30,8 @@ from macd_studio.evals.studies.one_mask import (
     TITLES,
     Outcomes,
     compared,
-    truths,
 )
+from macd_studio.evals.studies.shared import command, truths
 
 REGISTERED_PAIR = (5.0, 0.01)
 """α and β of both registered rows."""
@@ -96,7 +95,7 @@ def agreement(first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, A
 
 
 def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> str:
-    """A table of the rows; with another report, beside it, and how many rows miss."""
+    """A table of the rows; with another report, its intervals beside them and how many miss."""
     agree = agreement(report, against) if against else []
     lines = []
     for i, row in enumerate(report["rows"]):
@@ -105,18 +104,18 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
             "{:g}, {:g}".format(*row["pair"]),
             f"MACD over {TITLES[row['over']]}",
             change(list(row["delta"])),
-            change(list(row["ninety"])),
-            f"{row['p']:.3g}",
-            row.get("verdict") or f"Holm {row['holm']:.3g}",
         ]
         if against:
             other = against["rows"][i]
             cells += [change(list(other["delta"])), "yes" if agree[i]["agrees"] else "**no**"]
+        else:
+            said = row.get("verdict") or f"Holm {row['holm']:.3g}"
+            cells += [change(list(row["ninety"])), f"{row['p']:.3g}", said]
         lines.append(cells)
-    heads = ["row", "α, β", "comparison", "95 %", "90 %", "p", "said"]
+    heads = ["row", "α, β", "comparison", "95 %"]
     clips = f"{report['n']} clips."
     if not against:
-        return "\n\n".join((table(heads, lines), clips))
+        return "\n\n".join((table([*heads, "90 %", "p", "said"], lines), clips))
     missed = sum(not a["agrees"] for a in agree)
     expected = 0.05 * len(agree)
     told = (
@@ -126,12 +125,9 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
     return "\n\n".join((table([*heads, "the other drawing", "agree"], lines), told))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def report_of_file(path: Path) -> dict[str, Any]:
+    """`report_of` of a packed file of draws."""
     rows = list(stored(path).values())
-    if not rows:
-        raise OptionError(
-            f"{path.name} holds no draws", "Read them by `python -m evals.studies.control_draws`"
-        )
     return report_of(rows, truths(rows))
 
 
@@ -141,18 +137,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("draws", type=Path)
     parser.add_argument("--against", type=Path, help="draws of another seed")
     parser.add_argument("--out", type=Path, help="a JSON file")
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        report = _read(args.draws)
-        against = _read(args.against) if args.against else None
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    print(markdown(report, against))
-    if args.out:
-        more = {"against": against, "agreement": agreement(report, against)} if against else {}
-        write_json(args.out, report | more)
-    return 0
+
+    def run(args: Any) -> str:
+        report = report_of_file(args.draws)
+        against = report_of_file(args.against) if args.against else None
+        if args.out:
+            agreed = (
+                {"against": against, "agreement": agreement(report, against)} if against else {}
+            )
+            write_json(args.out, report | agreed)
+        return markdown(report, against)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

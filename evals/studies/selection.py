@@ -13,8 +13,6 @@ choices on the same clips, each against every order of its own levels and agains
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,22 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.words import visible
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import Interval
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld_crossed import CYCLE, CrossedToyWorld
 from macd_studio.evals.printing.figures import change, percent, table, title
 from macd_studio.evals.running.answer import GRID
-from macd_studio.evals.running.output import say, write_json
 from macd_studio.evals.statistics.constant import likely_constants
-from macd_studio.evals.statistics.intervals import Interval, difference_interval
-from macd_studio.evals.statistics.stats import LEVEL, clustered_share, holm
+from macd_studio.evals.statistics.intervals import clustered_share, difference_interval
+from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import Answers, constant_hits, tune_constants
-from macd_studio.evals.studies.headroom_tables import CONSTANTS
+from macd_studio.evals.studies.headroom import CONSTANTS, Answers, constant_hits, tune_constants
 from macd_studio.evals.studies.one_mask import (
-    FOLDER,
     MACD,
     MULTIPLE,
     OBJECTS,
@@ -48,9 +43,9 @@ from macd_studio.evals.studies.one_mask import (
     Outcomes,
     best_pair,
     compared,
-    items_of,
 )
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
+from macd_studio.evals.studies.shared import FOLDER, command, items_of, told
 from macd_studio.toyworld.priors import priors
 
 OVER_BASELINE, OVER_NULL = 0.10, 0.04
@@ -141,7 +136,7 @@ def regime_report(rows: Mapping[str, Rows], items: Mapping[str, Item]) -> dict[s
     choose, judged = (
         Answers.of(
             [items[r.item] for r in of],
-            [OptionLogits("", r.item, {VIDEO: r.video}) for r in of],
+            [OptionLogits(r.item, {VIDEO: r.video}) for r in of],
         )
         for of in (tune, test)
     )
@@ -246,6 +241,7 @@ def report_of(rows: Sequence[ControlDraws]) -> dict[str, Any]:
 def markdown(report: dict[str, Any]) -> str:
     """The verdict of each regime with its figures, then each choice over its own nulls."""
     rooms, choices, notes = [], [], []
+    held: list[float] = []
     for regime, part in report["regimes"].items():
         for setting, one in part["settings"].items():
             said = "can" if part["can_judge_selection"] else "cannot"
@@ -253,12 +249,13 @@ def markdown(report: dict[str, Any]) -> str:
             rooms.append([regime, str(part["n"]), setting, "{:g}, {:g}".format(*one["pair"]),
                           percent(list(one["baseline"])), *gains,
                           said if setting == JUDGED else "–"])  # fmt: skip
-        for one in part["choices"]:
-            adjusted = f"{one['holm']:.3g}" if "holm" in one else "–"
-            choices.append([regime, str(one["n"]), one["setting"], title(one["choice"]),
-                            change(list(one["gain"])), TITLES[one["null"]],
-                            change(list(one["delta"])), change(list(one["ninety"])),
-                            f"{one['p']:.3g}", adjusted])  # fmt: skip
+        for one in (z for z in part["choices"] if z["setting"] == JUDGED):
+            same = (one["choice"], one["null"])
+            both = [z for z in part["choices"] if (z["choice"], z["null"]) == same]
+            gains = (change(list(z[key])) for key in ("gain", "delta") for z in both)
+            choices.append([regime, str(one["n"]), title(one["choice"]), TITLES[one["null"]],
+                            *gains])  # fmt: skip
+            held += [z["holm"] for z in both if "holm" in z]
         gained = (f"{title(z).lower()} {change(list(part['constants'][z]))}" for z in CONSTANTS)
         notes.append(f"*{regime}*, constants alone: {'; '.join(gained)}.")
     notes += [f"*{regime}* cannot: {why}." for regime, why in report["refused"].items()]
@@ -266,8 +263,9 @@ def markdown(report: dict[str, Any]) -> str:
         table(["regime", "n", "setting", "α, β", "baseline right, %", "any one object",
                "the asked one (oracle)", "oracle over any one", "a choice"], rooms),
         " ".join(notes),
-        table(["regime", "n", "setting", "choice", "over the baseline", "null", "over it, 95 %",
-               "90 %", "p", "Holm"], choices),
+        table(["regime", "n", "choice", "null", *(f"{what}, {z}" for what in
+               ("over the baseline", "over the null") for z in (JUDGED, PLAIN))], choices),
+        *([f"Holm's p of what does not know the truth: at least {min(held):.2g}."] if held else []),
     ))  # fmt: skip
 
 
@@ -276,23 +274,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = command_line("evals.studies.selection", __doc__)
     parser.add_argument("rows", type=Path, nargs="*", help="files of evals.studies.control_draws")
     parser.add_argument("--out", type=Path, help="a JSON file")
-    args: argparse.Namespace = parser.parse_args(argv)
-    try:
-        rows: list[ControlDraws] = []
-        for path in args.rows or sorted(FOLDER.glob("choice-*.jsonl.gz")):
-            rows += stored(path).values()
-        if not rows:
-            raise OptionError(
-                "there are no draws", "Read them by `python -m evals.studies.control_draws`"
-            )
-        report = report_of(rows)
-    except MacdError as error:
-        say(f"error: {visible(str(error))}")
-        return 2
-    print(markdown(json.loads(json.dumps(report))))
-    if args.out:
-        write_json(args.out, report)
-    return 0
+
+    def run(args: Any) -> str:
+        paths = args.rows or sorted(FOLDER.glob("choice-*.xz"))
+        rows = [row for path in paths for row in stored(path).values()]
+        return told(report_of(rows), markdown, args.out)
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

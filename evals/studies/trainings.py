@@ -1,29 +1,21 @@
-"""What differs between trainings, and between fills of the masks.
+"""What differs between trainings: tables of reports side by side.
 
-`python -m evals.studies.trainings NAME=FOLDER … --out FILE` merges reports of
-`evals.studies.headroom` into one JSON file, the key NAME for each, with what
-`evals.studies.redrawn`, `evals.studies.habits` and `evals.studies.registered` wrote beside them
-(`redrawn.json`, `draws.json`, `registered.json`).
-Tables of such files are written into pages by `evals.commands.render`.
+`evals.commands.render` writes them into pages from the folders `docs/toyworld-results/seed-NUMBER`,
+each with a report of `evals.studies.headroom` and, beside it, what `evals.studies.redrawn`,
+`evals.studies.habits` and `evals.studies.registered` wrote: `redrawn.json`, `draws.json`,
+`registered.json`.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from macd_studio.commands import parser as command_line
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.text.numbers import number
-from macd_studio.core.text.words import visible
-from macd_studio.core.validation import shown
-from macd_studio.evals.printing.figures import change, logits, percent, points, table, title
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.printing.figures import change, logits, percent, table, title
 from macd_studio.evals.studies.first_token import VIDEO
-from macd_studio.evals.studies.headroom_tables import ACCURATE, CONSTANT
+from macd_studio.evals.studies.headroom import ACCURATE, CONSTANT
 from macd_studio.evals.studies.one_mask import TITLES
 
 Reports = dict[str, dict[str, Any]]
@@ -43,28 +35,11 @@ DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired
 """Share of `evals.studies.habits` → its words."""
 
 
-def merge(named: Sequence[str]) -> Reports:
-    """The reports of arguments NAME=FOLDER, see `aligned`, without the paths of this machine.
-
-    Raises OptionError where a folder has no report.
-    """
-    reports: Reports = {}
-    for argument in named:
-        name, equals, folder = argument.partition("=")
-        if not name or not equals or not (Path(folder) / "report.json").is_file():
-            raise OptionError(
-                f"no report is at {shown(argument)}",
-                "Give NAME=FOLDER, a folder that evals.studies.headroom wrote",
-            )
-        reports[name] = of_folder(Path(folder)) | {"backbone": name}
-    return aligned(reports)
-
-
 def of_folder(folder: Path) -> dict[str, Any]:
     """A folder's report, and what lies beside it."""
     parts = {part: folder / f"{part}.json" for part in BESIDE}
-    beside = {part: _read(file) for part, file in parts.items() if file.is_file()}
-    return _read(folder / "report.json") | beside
+    beside = {part: json.loads(p.read_text("utf-8")) for part, p in parts.items() if p.is_file()}
+    return dict(json.loads((folder / "report.json").read_text("utf-8"))) | beside
 
 
 def aligned(reports: Reports) -> Reports:
@@ -94,11 +69,6 @@ def aligned(reports: Reports) -> Reports:
     return out
 
 
-def _read(path: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return report
-
-
 def _questions(report: dict[str, Any]) -> tuple[Any, ...]:
     counts = {name: (part["n"], part["tuned_on"]) for name, part in report["regimes"].items()}
     return report["benchmark"], report["boxes"], counts
@@ -110,11 +80,8 @@ def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
     return interval
 
 
-def spread_table(reports: Reports, *, deviation: bool = False) -> str:
-    """Regimes and methods down, reports across: the baseline in %, the others as its change.
-
-    deviation: a last column with the standard deviation over the reports, in points.
-    """
+def spread_table(reports: Reports) -> str:
+    """Regimes and methods down, reports across: the baseline in %, the others as its change."""
     first = next(iter(reports.values()))
     rows = []
     for regime in first["regimes"]:
@@ -123,65 +90,38 @@ def spread_table(reports: Reports, *, deviation: bool = False) -> str:
         for method in (VIDEO, *constants, *first["methods"]):
             ends = [_interval(report, regime, method) for report in reports.values()]
             cells = [(percent if method == VIDEO else change)(one) for one in ends]
-            if deviation:
-                cells.append(points(statistics.stdev(one[0] for one in ends)))
             rows.append([regime, title(method), *cells])
-    return table(["regime", "method", *reports, *(["SD"] if deviation else [])], rows)
+    return table(["regime", "method", *reports], rows)
 
 
 def bars_table(reports: Reports) -> str:
     """Masks against true removal and random draws down, reports across; "–" if not measured."""
 
-    def row(words: str, part: str, group: str, key: str, figure: str = "") -> list[str]:
-        found = [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
-        shown = logits if figure == "over_redrawn" else percent
-        return [words, *(shown(one[figure] if figure else one) if one else "–" for one in found)]
+    def found(part: str, group: str, key: str) -> list[Any]:
+        return [report.get(part, {}).get(group, {}).get(key) for report in reports.values()]
 
     rows = []
     for view, words in VIEWS.items():
-        rows.append(row(f"{words}, logits", "redrawn", "views", view, "over_redrawn"))
-        rows.append(row('the same: false "yes", %', "redrawn", "views", view, "false_yes"))
-    rows += [row(f"random draws: {words}, %", "draws", "shares", k) for k, words in DRAWS.items()]
+        told = found("redrawn", "views", view)
+        cells = (
+            f"{logits(one['over_redrawn'])}; {percent(one['false_yes'])}" if one else "–"
+            for one in told
+        )
+        rows.append([f'{words}, logits; false "yes", %', *cells])
+    for key, words in DRAWS.items():
+        cells = (percent(one) if one else "–" for one in found("draws", "shares", key))
+        rows.append([f"random draws: {words}, %", *cells])
     return table(["", *reports], rows)
 
 
 def registered_rows(reports: Reports) -> str:
-    """The rows of `evals.studies.registered` down, reports across: MACD over each control."""
+    """The rows of `evals.studies.registered` at the registered α, β down, reports across."""
     told = [report["registered"] for report in reports.values()]
     rows = []
     for same in zip(*(one["rows"] for one in told), strict=True):
-        pair, over = same[0]["pair"], same[0]["over"]
-        said = [change(list(row["delta"])) for row in same]
-        if same[0]["registered"]:
-            said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
-        kind = "registered" if same[0]["registered"] else "secondary"
-        rows.append([kind, "{:g}, {:g}".format(*pair), f"MACD over {TITLES[over]}", *said])
-    return table(["row", "α, β", "comparison", *reports], rows)
-
-
-def spread(reports: Reports, regime: str, method: str) -> str:
-    """Lowest and highest of the reports: "−0.3 to +2.1", the baseline without a sign."""
-    values = [100 * _interval(report, regime, method)[0] for report in reports.values()]
-    sign = "" if method == VIDEO else "+"
-    low, high = (number(v, f"{sign}.1f") for v in (min(values), max(values)))
-    return f"{low} to {high}"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line."""
-    parser = command_line("evals.studies.trainings", __doc__)
-    parser.add_argument("named", nargs="+", metavar="NAME=FOLDER")
-    parser.add_argument("--out", type=Path, required=True, help="a JSON file")
-    args = parser.parse_args(argv)
-    try:
-        reports = merge(args.named)
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    args.out.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
-    print(spread_table(reports, deviation=len(reports) > 1))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        if same[0]["pair"] == told[0]["rows"][0]["pair"]:
+            said = [change(list(row["delta"])) for row in same]
+            if same[0]["registered"]:
+                said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
+            rows.append([TITLES[same[0]["over"]], *said])
+    return table(["MACD over", *reports], rows)

@@ -22,9 +22,6 @@ CYCLES = {
     "against motion": 96,
 }
 """Balanced regime with options → clips in which every cell comes equally often."""
-NO_LEAN = ("choice of four", "presence, both habits", "against motion")
-"""Regimes whose habits suggest every answer as often as it is right."""
-UNBALANCED = ("which, unusual", "choice of four, unusual", "order, against habit")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +54,7 @@ def habit(item, spec):
 def shares(asked):
     """Right answers without evidence: as habit has it, and with the best constants."""
     items = [item for item, _ in asked]
-    logits = [OptionLogits("", i.id, {"baseline": list(habit(i, spec))}) for i, spec in asked]
+    logits = [OptionLogits(i.id, {"baseline": list(habit(i, spec))}) for i, spec in asked]
     answers = Answers.of(items, logits)
     tuned = tune_constants(answers, accurate_constants)
     return answers.hits_with({}).mean(), answers.hits_with(tuned).mean()
@@ -68,13 +65,6 @@ def test_no_constant_helps_where_a_regime_is_balanced(benchmark, asked, regime):
     assert benchmark.balance[regime] == "balanced"
     plain, tuned = shares(asked[regime])
     assert tuned - plain < 0.01
-
-
-@pytest.mark.parametrize("regime", UNBALANCED)
-def test_a_constant_helps_in_the_other_of_a_pair(benchmark, asked, regime):
-    assert benchmark.balance[regime] == "unbalanced"
-    plain, tuned = shares(asked[regime])
-    assert tuned - plain > 0.1
 
 
 def suggestion(item, spec):
@@ -103,19 +93,6 @@ def test_thirds_are_none_usual_and_unusual(asked):
         case = item.truth if item.truth == ask.NONE else item.truth in usual(spec.scene, kind)
         counts[spec.scene, kind][case] += 1
     assert all(set(c.values()) == {3} and len(c) == 3 for c in counts.values())
-
-
-@pytest.mark.parametrize("regime", NO_LEAN)
-def test_habits_suggest_each_answer_as_often_as_it_is_right(asked, regime):
-    suggested, right = Counter(), Counter()
-    for item, spec in asked[regime]:
-        best = np.flatnonzero((z := habit(item, spec)) == z.max())
-        suggested.update({item.options[i]: 1 / len(best) for i in best})
-        right[item.truth] += 1
-    n = len(asked[regime])
-    for option in right:
-        slack = 0.01 if option not in ("car", "bus") else 0.1  # both are usual in the street
-        assert abs(suggested[option] - right[option]) <= slack * n
 
 
 def test_the_asked_object_is_faint_its_companions_clear_and_its_motion_says_nothing(asked):

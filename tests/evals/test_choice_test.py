@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,24 +10,19 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.statistics.stats import choice_test as exact
-from macd_studio.evals.statistics.stats import sum_of_draws
-from macd_studio.evals.studies import choice_draws, choice_test
-from macd_studio.evals.studies.choice_draws import ChoiceDraws, read_choices, stored_choices
+from macd_studio.evals.studies import choice_draws
+from macd_studio.evals.studies.choice_draws import ChoiceDraws, read_choices
 from macd_studio.evals.studies.choice_test import (
-    FOLDER,
     Known,
     by_macd,
     by_oracle,
     clip_of,
-    exact_size,
     judged,
     known_of,
     power_table,
     report_of,
 )
-from macd_studio.evals.studies.first_token import contrasted
-from macd_studio.evals.studies.row_files import pack_rows
+from macd_studio.evals.studies.shared import FOLDER, stored
 
 PAIR = (5.0, 0.01)
 
@@ -50,25 +45,6 @@ def planted(n, better=0.0, seed=0):
     return rows, known
 
 
-def test_the_distribution_is_that_of_all_combinations():
-    classes = [[0, 1, 1], [0, 0, 3], [2, 2, 2], [1, 0, 4]]
-    sums = [sum(one) for one in product(*classes)]
-    expected = np.bincount(sums) / len(sums)
-    assert sum_of_draws(classes) == pytest.approx(expected, abs=1e-12)
-    chosen = [1, 3, 2, 4]
-    upper = np.mean([s >= 10 for s in sums])
-    assert exact(chosen, classes) == pytest.approx(min(1, 2 * upper))
-    with pytest.raises(ValueError, match="no draws"):
-        exact([9, 9, 9, 9], classes)
-
-
-def test_the_size_is_what_draws_at_random_are_refused():
-    classes = [[0, 1], [0, 1, 1], [0, 0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
-    p = [exact(one, classes) for one in product(*classes)]
-    assert exact_size(classes) == pytest.approx(np.mean(np.array(p) < 0.05))
-    assert exact_size(classes) <= 0.05
-
-
 def test_a_class_holds_all_of_as_many_objects_and_places_are_twice_the_middle_rank():
     rows, known = planted(3)
     clip = clip_of(rows[1], known[1], PAIR, True)
@@ -79,16 +55,6 @@ def test_a_class_holds_all_of_as_many_objects_and_places_are_twice_the_middle_ra
     assert [tied.places[n] for n in (0b001, 0b010, 0b100)] == [3, 3, 0]
     assert tied.places[0] == tied.places[0b111] == 0
     assert tied.alike(0b111) == (0b111,)
-
-
-def test_a_subset_is_right_as_its_contrast_is():
-    rows, known = planted(4, 1.0)
-    for row, k in zip(rows, known, strict=True):
-        clip = clip_of(row, k, PAIR, True)
-        for n, view in enumerate(row.bare):
-            one = contrasted(np.array([row.video]), np.array([view]), *PAIR)
-            assert clip.right[n] == (int(one[0]) == k.right)
-            assert clip.right[n] == (clip.height[n] > 0)
 
 
 def test_a_chooser_that_sees_is_found_and_one_at_random_is_not():
@@ -120,21 +86,15 @@ def test_a_row_holds_what_each_subset_read_alone_holds(toyworld, tmp_path, monke
     with pytest.raises(OptionError, match="at most 6"):
         read_choices(toyworld, clip, tracks * 2, item, RunOptions())
     models = toyworld, lambda item: (clip, tracks)
-    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.shared.open_models", lambda *_: models)
     monkeypatch.setattr(type(benchmark), "items", lambda *_: [item])
     assert choice_draws.main(["--n", "1", "--out", str(tmp_path)]) == 0
-    stored = stored_choices(tmp_path / "choices.jsonl.gz")
-    assert stored == {item.id: replace(row, seed=3)}
+    assert read_stored(tmp_path / "choices.json.xz") == {item.id: replace(row, seed=3)}
     assert choice_draws.main(["--n", "0"]) == 2
 
 
-def test_a_file_that_holds_nothing_is_refused(tmp_path, capsys):
-    assert choice_test.main(["--draws", str(tmp_path / "none.gz")]) == 2
-    assert "holds no reads" in capsys.readouterr().err
-    rows, _ = planted(1)
-    pack_rows(tmp_path / "rows.gz", [replace(rows[0], item="test/nothing/0/0")])
-    assert choice_test.main(["--draws", str(tmp_path / "rows.gz")]) == 2
-    assert "no question" in capsys.readouterr().err
+def read_stored(path):
+    return stored(path, lambda row: ChoiceDraws(**row))
 
 
 def told():
@@ -143,7 +103,7 @@ def told():
 
 def test_the_published_test_holds_its_level_and_finds_the_oracle():
     report = told()
-    assert report["n"] == len(stored_choices(FOLDER / "choices.jsonl.gz"))
+    assert report["n"] == len(read_stored(FOLDER / "choices.json.xz"))
     for one in report["settings"]:
         for who in ("macd", "oracle"):
             assert one[who]["size"] <= 0.05
@@ -162,7 +122,7 @@ def test_the_published_test_holds_its_level_and_finds_the_oracle():
 
 @pytest.mark.long
 def test_the_published_figures_follow_from_the_reads():
-    rows = list(stored_choices(FOLDER / "choices.jsonl.gz").values())
+    rows = list(read_stored(FOLDER / "choices.json.xz").values())
     again = json.loads(json.dumps(report_of(rows, known_of(rows), simulated=0)))
     published = told()
     for name in set(again) - {"cells", "simulated"}:

@@ -15,7 +15,6 @@ from macd_studio.evals.statistics.constant import (
     constant_like,
     likely_constants,
 )
-from macd_studio.evals.statistics.metrics import calibration
 
 
 def a_case(seed, n=60, words=4):
@@ -107,10 +106,3 @@ def test_no_question_and_no_margin_are_no_error():
     assert made == {"delta": 0.0, "best": 50.0, "beyond": 0.0}
     alone = constant_like(np.array([False]), np.array([math.nan]), 0.0)
     assert (alone["delta"], alone["best"]) == (0.0, 0.0)
-
-
-def test_an_edge_belongs_to_the_bin_above_it():
-    edges = [k / 10 for k in range(1, 10)]
-    assert calibration(edges, [True] * 9)["bins"] == [[pytest.approx(e), 1.0, 1] for e in edges]
-    assert calibration([0.3 - 1e-12, 1.0, math.nan], [False] * 3)["n"] == 2
-    assert math.isnan(calibration([], [])["ece"])

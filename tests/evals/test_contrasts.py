@@ -12,7 +12,6 @@ from macd_studio.evals.paper.tables import read_table
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.contrasts import read_contrasts, takes_contrast
 from macd_studio.evals.running.rows import Row
-from macd_studio.evals.scoring.score import score
 from tests.evals.layouts import touch, write
 
 
@@ -209,14 +208,3 @@ def test_frames_are_as_published_unless_another_fit_is_asked_for(planned, data, 
     )
     assert setting.options.video.fit == "native"
     assert RunOptions().video.fit == "pad"
-
-
-@pytest.mark.parametrize(
-    ("text", "right"), [("none", 0), ("None of them", 0), ("nothing", 0), ("No.", 1), ("no one", 1)]
-)
-def test_none_is_not_no_in_questions_of_ones_own(tmp_path, text, right):
-    from macd_studio.evals.benchmarks import open_files
-
-    (tmp_path / "questions.csv").write_text("video,question,answer\na.mp4,Is it there?,no\n")
-    benchmark = open_files("questions", tmp_path, videos=False)
-    assert score(benchmark, {"1": text})["right"] == right

@@ -1,12 +1,10 @@
 """Many draws of each control, and what they hide, against the same views read one by one."""
 
-import gzip
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
 
 from macd_studio.core.masking.controls import CONTROLS, arrangements
 from macd_studio.core.options import RunOptions
@@ -16,9 +14,8 @@ from macd_studio.core.views.table import find_view, hidden_by
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import choices_of, item_seed
 from macd_studio.evals.studies import control_draws, control_masks
-from macd_studio.evals.studies.control_draws import ORDERS, PLACES, ControlDraws, read_draws, stored
+from macd_studio.evals.studies.control_draws import ORDERS, PLACES, read_draws, stored
 from macd_studio.evals.studies.first_token import oracle_view
-from macd_studio.evals.studies.row_files import pack_rows
 
 
 @pytest.fixture(scope="module")
@@ -74,30 +71,15 @@ def test_every_order_of_the_levels_is_there_once(read):
     assert len(drawn) == ORDERS
 
 
-def test_rows_are_kept_and_a_torn_line_is_left_out(read, tmp_path):
-    row = read[0]
-    path = tmp_path / "rows.gz"
-    pack_rows(path, [row])
-    assert stored(path) == {row.item: row}
-    first = path.read_bytes()
-    pack_rows(path, [row])
-    assert path.read_bytes() == first
-    line = gzip.decompress(first).decode()
-    (tmp_path / "rows").write_text(line + line[: len(line) // 2])
-    assert stored(tmp_path / "rows") == {row.item: row}
-    assert ControlDraws.of(json.loads(line)) == row
-    assert stored(tmp_path / "none") == {}
-
-
 def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, capsys):
     benchmark = find_benchmark("toyworld-crossed")
     items = [i for i in benchmark.items("choose", 80) if i.regime == "options"][:2]
     monkeypatch.setattr(type(benchmark), "items", lambda *_: items)
     models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
-    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.shared.open_models", lambda *_: models)
     args = ["--n", "2", "--split", "2", "--out", str(tmp_path)]
     assert control_draws.main(args) == 0
-    first = stored(tmp_path / "draws.jsonl.gz")
+    first = stored(tmp_path / "draws.json.xz")
     assert set(first) == {i.id for i in items}
     nothing_is_missing = "macd_studio.evals.studies.control_draws.read_draws"
     monkeypatch.setattr(nothing_is_missing, lambda *_, **__: pytest.fail("a clip is read again"))
@@ -109,7 +91,7 @@ def test_the_command_goes_on_where_it_stopped(toyworld, tmp_path, monkeypatch, c
 def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys):
     benchmark = find_benchmark("toyworld-crossed")
     models = toyworld, lambda item: (benchmark.clip(item.clip), benchmark.true_tracks(item.clip))
-    monkeypatch.setattr("macd_studio.evals.studies.headroom.open_models", lambda *_: models)
+    monkeypatch.setattr("macd_studio.evals.studies.control_masks.open_models", lambda *_: models)
     out = tmp_path / "masks.json"
     assert control_masks.main(["--n", "2", "--out", str(out)]) == 0
     report = json.loads(out.read_text())
@@ -126,20 +108,3 @@ def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys)
     assert said in text
     assert control_masks.main(["--clips", str(tmp_path / "none")]) == 2
     assert "no folder" in capsys.readouterr().err
-
-
-def test_what_is_shared_stands_beside_what_macd_hides():
-    def row(kind, hidden, **overlap):
-        return {"kind": kind, "hidden": hidden, "overlap": overlap}
-
-    place = [0.2, 0.5, 0.8]
-    clips = [row("drawn", 0.3, **{"random-place": x}) for x in place]
-    clips += [row("real", 0.1, **{"random-place": 1.0, "random-objects": 0.0})]
-    report = {"kinds": {"drawn": {}, "real": {}}, "clips": clips, "seed": 3, "machine": "CPU"}
-    text = control_masks.overlap_table(report)
-    low, high = (float(x) * 100 for x in ttest_1samp(place, 0).confidence_interval())
-    ends = f"[{low:.0f}, {high:.0f}]".replace("-", "−")
-    assert f"| drawn | random-place | 3 | 30 | 50 {ends} | 50 [23, 77] | 2 |" in text
-    assert "| drawn | random-objects | 0 | – | – | – | – |" in text
-    assert "| real | random-place | 1 | 10 | 100 | 100 [100, 100] | 1 |" in text
-    assert control_masks.made_by(report) == "seed 3; CPU"

@@ -13,19 +13,6 @@ from macd_studio.evals.paper.published import coincidences, disagreements, read_
 from macd_studio.evals.statistics.metrics import yes_no_metrics
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
-def test_true_figures_are_always_possible(rows):
-    truth = ["yes" if t else "no" for t, _ in rows]
-    m = yes_no_metrics(truth, ["yes" if s else "no" for _, s in rows])
-    names = ("accuracy", "precision", "recall", "f1", "yes_rate")
-    claimed = {k: round(100 * m[k], 2) for k in names if m[k] == m[k]}
-    found = audit_metrics(Claim(n=len(rows), positives=truth.count("yes"), **claimed))
-    assert found.possible >= 1
-    tp, fn, fp, tn = found.example
-    assert tp + fn == truth.count("yes")
-    assert tp + fn + fp + tn == len(rows)
-
-
 @given(
     st.lists(
         st.tuples(st.booleans(), st.sampled_from(["yes", "no", None])), min_size=2, max_size=40
@@ -48,7 +35,11 @@ def test_true_figures_are_possible_under_the_convention_they_were_made_by(
             claimed[name] = cut(100 * m[name] * scale + (1e-9 if cut is math.floor else 0)) / scale
     claim = Claim(len(rows), truth.count("yes"), **claimed, decimals=places, unmatched=unmatched,
                   printed=printed)  # fmt: skip
-    assert audit_metrics(claim).possible >= 1
+    found = audit_metrics(claim)
+    assert found.possible >= 1
+    tp, fn, fp, tn = found.example
+    assert tp + fn == truth.count("yes")
+    assert tp + fn + fp + tn <= len(rows)
 
 
 def test_counts_are_those_of_brute_force():
@@ -143,13 +134,6 @@ def test_the_paper_s_tables_are_what_they_are_known_to_be():
 def test_the_page_of_the_paper_s_tables_is_up_to_date():
     told = Path(__file__).parents[2] / "docs" / "paper-tables.md"
     assert told.read_text(encoding="utf-8") == page()
-
-
-def test_a_row_that_contradicts_itself_is_refused():
-    assert (
-        audit_metrics(Claim(n=193, positives=137, accuracy=90.0, recall=50.0, decimals=1)).possible
-        == 0
-    )
 
 
 def test_figures_of_always_yes_are_possible_and_not_enough():

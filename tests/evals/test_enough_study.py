@@ -68,7 +68,7 @@ def test_it_ends_with_enough_answers_and_goes_on_where_it_was(monkeypatch, tmp_p
     monkeypatch.setattr(enough, "load_backbone", lambda *_: None)
     measured = []
 
-    def measure(lm, benchmark, item, curves):
+    def measure(lm, benchmark, item):
         measured.append(item.id)
         there = item.about in benchmark.present(item.clip)
         return made_row(len(measured), id=item.id, right=there, hallucinated=not there)

@@ -43,10 +43,9 @@ def test_figures_keep_right_and_wrong_apart():
     assert wrong["lead"][0] == pytest.approx(-0.05)
     assert found["agreement"]["gradient attention video"] is None
     page = evidence.page(found)
-    assert "too few to say anything" in page
     assert "**+20.0** [20.0, 20.0]" in page
     assert "**−5.0**" in page
-    assert "(6 questions)" in page
+    assert "(6 right and 1 wrong answers)" in page
     assert "Fewer questions than 500" in page
     only_right = evidence.page(evidence.figures(rows[:6], "key"))
     assert "| – |" in only_right

@@ -9,7 +9,6 @@ from macd_studio.core.errors import OptionError
 from macd_studio.evals.printing.plots import forest
 from macd_studio.evals.studies import experiments
 from macd_studio.evals.studies.experiments import (
-    FOLDER,
     POOL,
     figures_of,
     main,
@@ -18,6 +17,7 @@ from macd_studio.evals.studies.experiments import (
     read_pool,
 )
 from macd_studio.evals.studies.first_token import OptionLogits
+from macd_studio.evals.studies.shared import FOLDER
 
 
 def plain(figures):
@@ -81,14 +81,12 @@ def test_the_command_writes_every_experiment(tmp_path, monkeypatch):
 
 
 def test_a_later_pool_stands_for_an_earlier_one_of_the_same_model():
-    first = OptionLogits("", "a", {"baseline": [1.0, 2.0], "vcd": [0.0, 0.0]}, {"vcd": 2.0})
-    second = OptionLogits(
-        "", "a", {"baseline": [1.001, 2.0], "vcd": [5.0, 0.0], "macd": [1.0, 1.0]}
-    )
+    first = OptionLogits("a", {"baseline": [1.0, 2.0], "vcd": [0.0, 0.0]}, {"vcd": 2.0})
+    second = OptionLogits("a", {"baseline": [1.001, 2.0], "vcd": [5.0, 0.0], "macd": [1.0, 1.0]})
     row = merged([{"a": first, "b": first}, {"a": second}])["a"]
     assert row.views == {"baseline": [1.0, 2.0], "vcd": [5.0, 0.0], "macd": [1.0, 1.0]}
     assert row.reads == {"vcd": 2.0}
-    other = OptionLogits("", "a", {"baseline": [1.1, 2.0]})
+    other = OptionLogits("a", {"baseline": [1.1, 2.0]})
     with pytest.raises(OptionError, match="two models"):
         merged([{"a": first}, {"a": other}])
 

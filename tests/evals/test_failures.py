@@ -16,7 +16,7 @@ from macd_studio.evals.benchmarks import FILES, file_benchmark, find_benchmark
 from macd_studio.evals.benchmarks.files import Sampling
 from macd_studio.evals.paper.ours import Ours, Source, compute
 from macd_studio.evals.paper.tables import read_table
-from macd_studio.evals.running.failures import count_failures, failures_line
+from macd_studio.evals.running.output import count_failures, failures_line
 from macd_studio.evals.running.rows import Row
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.evals.layouts import MAKERS
@@ -126,7 +126,7 @@ def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, ca
         return {r.key: r for r in made}
 
     monkeypatch.setattr("macd_studio.evals.running.run.complete", complete)
-    monkeypatch.setattr("macd_studio.evals.printing.report_files.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.printing.report.pictures", lambda report: {})
     command = ["run", "toyworld", "--n", "2", "--split", "1", "--methods", "baseline"]
     assert main([*command, "--out", str(tmp_path)]) == 1
     told = capsys.readouterr()

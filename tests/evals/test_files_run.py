@@ -22,7 +22,6 @@ from macd_studio.evals.running.run import complete, plan
 from macd_studio.evals.running.tracks import Preparing, read_tracks, write_tracks
 from macd_studio.evals.scoring.pages import questions_page
 from macd_studio.evals.scoring.report import questions_csv
-from macd_studio.evals.statistics.stats import holm
 from macd_studio.toyworld.export import export
 
 GIVEN = ("--alpha", "1", "--beta", "0.1", "--frames", "4")
@@ -346,12 +345,6 @@ def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
             assert found[key].text == row.text
             assert found[key].margin == pytest.approx(row.margin, abs=1e-4)
             assert found[key].letters == pytest.approx(row.letters, abs=1e-4)
-
-
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_text():

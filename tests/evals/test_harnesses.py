@@ -47,11 +47,6 @@ def test_the_answers_tell_the_programs_apart():
     """Else equal tables would say nothing."""
     said = {n: json.loads((DATA / f).read_text(encoding="utf-8"))["right"]
             for n, f in PROGRAMS.items()}  # fmt: skip
-    assert said["lmms-eval"]["perception-test"]["X."] == ""
-    assert said["lmms-eval"]["perception-test"]["B."] == "B"
-    assert said["lmms-eval"]["video-mme"]["Answer: B"] == "B"
-    assert said["vlmevalkit"]["mvbench"][" B"] == "B"
-    assert said["official"]["mvbench"][" B"] == letters("mvbench")
     for a, b in (("lmms-eval", "vlmevalkit"), ("lmms-eval", "official")):
         for benchmark in ("mvbench", "video-mme"):
             differ = [t for t in texts() if said[a][benchmark][t] != said[b][benchmark][t]]

@@ -65,7 +65,7 @@ def planted(n, seed, gains):
         views = {"baseline": habit + evidence} | {v: g * habit for v, g in gains.items()}
         items.append(Item(f"{seed}/{i}", f"{seed}/{i}", "r", "", "choice", "?", truth,
                           options=WORDS))  # fmt: skip
-        rows.append(OptionLogits("", items[-1].id, {v: z.tolist() for v, z in views.items()}))
+        rows.append(OptionLogits(items[-1].id, {v: z.tolist() for v, z in views.items()}))
     return Answers.of(items, rows)
 
 
@@ -109,7 +109,7 @@ def test_constants_find_a_lean_and_only_a_lean(how):
 def test_constants_belong_to_places_where_words_keep_changing(how):
     items = [Item(f"{i}", f"{i}", "r", "", "choice", "?", f"a{i}", options=(f"a{i}", f"b{i}"))
              for i in range(20)]  # fmt: skip
-    rows = [OptionLogits("", i.id, {"baseline": [0.0, 1.0]}) for i in items]
+    rows = [OptionLogits(i.id, {"baseline": [0.0, 1.0]}) for i in items]
     answers = Answers.of(items, rows)
     assert answers.names == ["0", "1"]
     assert answers.hits_with(tune_constants(answers, how)).all()
@@ -121,8 +121,8 @@ def test_contrasted_answers():
     assert contrasted(base, counter, 1.0, 0.1) == [1]  # the third is cut
     assert contrasted(base, counter, 1.0, 0.0) == [2]
     assert contrasted(base, counter, 1.0, 1.0) == [0]
-    rows = [OptionLogits("", "a", {"baseline": [1.0, 2.0]}),
-            OptionLogits("", "b", {"baseline": [1.0, 2.0, 3.0]})]  # fmt: skip
+    rows = [OptionLogits("a", {"baseline": [1.0, 2.0]}),
+            OptionLogits("b", {"baseline": [1.0, 2.0, 3.0]})]  # fmt: skip
     table = stack(rows, "baseline")
     assert table.tolist() == [[1, 2, -np.inf], [1, 2, 3]]
     assert contrasted(table, np.zeros((2, 3)), 1.0, 0.0).tolist() == [1, 2]
@@ -151,9 +151,9 @@ def test_option_logits_are_those_of_the_views(benchmark, toyworld, item):
     clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
     without = benchmark.without(item.clip, item.about)
     methods = ["mask-all", "random-average-2", ORACLE, REMOVED]
-    row = read_options(toyworld, clip, tracks, item, methods, RunOptions(), "key", without)
+    row = read_options(toyworld, clip, tracks, item, methods, RunOptions(), without)
     found = row.views
-    assert (row.key, row.item) == ("key", item.id)
+    assert row.item == item.id
     assert row.reads == {"baseline": 1, "mask-all": 2, "random-average-2": 5, ORACLE: 2, REMOVED: 2}
     context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, RunOptions())
     ids = [word_tokens(toyworld.tokens, o)[0] for o in item.options]

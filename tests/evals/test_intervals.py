@@ -11,9 +11,9 @@ from macd_studio.evals.statistics.intervals import (
     auroc_change,
     auroc_interval,
     auroc_parts,
+    clustered_share,
     difference_interval,
     effective_questions,
-    share_interval,
 )
 from macd_studio.evals.statistics.metrics import auroc
 from macd_studio.evals.statistics.stats import LEVEL, mean_difference, sign_flip
@@ -24,21 +24,21 @@ from macd_studio.parts import ROOT
 @pytest.mark.parametrize(("hits", "n"), [(0, 7), (7, 7), (3, 7), (97, 100), (1, 40)])
 def test_a_share_of_independent_questions_has_scipy_s_exact_interval(hits, n):
     exact = binomtest(hits, n).proportion_ci(0.95, method="exact")
-    made = share_interval(np.arange(n) < hits, range(n))
+    made = clustered_share(np.arange(n) < hits, range(n))
     assert made == pytest.approx((hits / n, exact.low, exact.high), abs=1e-12)
 
 
 def test_questions_that_always_go_together_count_as_one_clip():
     """Ten clips of which seven are wholly right: no narrower than seven of ten."""
     clips = np.repeat(np.arange(10), 4)
-    of_clips = share_interval(np.arange(10) < 7, range(10))
-    of_questions = share_interval(np.repeat(np.arange(10) < 7, 4), clips)
+    of_clips = clustered_share(np.arange(10) < 7, range(10))
+    of_questions = clustered_share(np.repeat(np.arange(10) < 7, 4), clips)
     assert of_questions[1] <= of_clips[1] < of_clips[2] <= of_questions[2]
-    assert share_interval(np.ones(40), clips)[1] == pytest.approx(0.025 ** (1 / 10))
+    assert clustered_share(np.ones(40), clips)[1] == pytest.approx(0.025 ** (1 / 10))
     # one failing clip says little of how failures go together: it counts with the half clip
     hits = np.ones(40)
     hits[0] = 0
-    low = share_interval(hits, clips)[1]
+    low = clustered_share(hits, clips)[1]
     assert low < binomtest(39, 40).proportion_ci(0.95, method="exact").low
 
 
@@ -59,9 +59,9 @@ def test_the_effective_number_of_questions_by_its_definition():
 
 
 def test_clips_of_other_sizes_count_by_their_sizes():
-    hits, one = np.ones(12), share_interval(np.ones(12), [0] * 9 + [1, 2, 3])
+    hits, one = np.ones(12), clustered_share(np.ones(12), [0] * 9 + [1, 2, 3])
     assert one[1] == pytest.approx(0.025 ** (1 / (144 / 84)))
-    assert share_interval(hits, range(12))[1] == pytest.approx(0.025 ** (1 / 12))
+    assert clustered_share(hits, range(12))[1] == pytest.approx(0.025 ** (1 / 12))
 
 
 @pytest.mark.parametrize(("gained", "lost", "n"), [(9, 3, 100), (1, 0, 30), (40, 40, 200)])
@@ -205,6 +205,6 @@ def test_the_simulation_writes_both_files(tmp_path, monkeypatch, capsys):
     assert coverage.main(["--draws", "100", "--out", str(tmp_path)]) == 0
     report = json.loads((tmp_path / "intervals.json").read_text())
     assert [c["kind"] for c in report["cells"]] == list(coverage.KINDS)
-    assert "| 0.5 | 30 | 1 | 0 |" in (tmp_path / "intervals.md").read_text()
+    assert "| 30 | 1 | 0 |" in (tmp_path / "intervals.md").read_text()
     assert coverage.main(["--draws", "3"]) == 2
     assert "draws" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Metrics against brute force, against a library, and against published results."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,43 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
+from macd_studio.evals.running.rows import Row
 from macd_studio.evals.statistics.metrics import (
     auroc,
     calibration,
+    certified_tokens,
     chair,
+    choice_ledger,
+    clamped_shares,
     margin_d_prime,
     mentioned,
     normalised,
+    one_answer_note,
+    open_shares,
     read_yes_no,
-    sensitivity,
+    yes_no_ledger,
     yes_no_metrics,
 )
-from macd_studio.evals.statistics.stats import (
-    bootstrap_ratio,
-    clustered_share,
-    holm,
-    mcnemar,
-    mean_difference,
-    sign_flip,
-    wilson,
-)
-
-ANSWERS = st.lists(st.sampled_from(["yes", "no", None]), min_size=1, max_size=40)
-
-
-@given(ANSWERS, st.randoms())
-def test_yes_no_figures_count_what_they_say(said, random):
-    truth = [random.choice(["yes", "no"]) for _ in said]
-    m = yes_no_metrics(truth, said)
-    pairs = list(zip(truth, said, strict=True))
-    assert m["accuracy"] == pytest.approx(np.mean([t == s for t, s in pairs]))
-    assert m["unmatched"] == said.count(None)
-    for name, truths in (("recall", "yes"), ("false_yes", "no")):
-        asked = [s == "yes" for t, s in pairs if t == truths]
-        assert m[name] == pytest.approx(np.mean(asked) if asked else np.nan, nan_ok=True)
-    if m["precision"] + m["recall"] > 0:
-        harmonic = 2 * m["precision"] * m["recall"] / (m["precision"] + m["recall"])
-        assert m["f1"] == pytest.approx(harmonic)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=30))
@@ -85,119 +66,10 @@ def test_the_published_predictions_score_as_published(real, model, accuracy):
     assert 100 * yes_no_metrics(truth, said)["accuracy"] == pytest.approx(accuracy, abs=0.005)
 
 
-def test_chair_counts_by_hand():
-    nouns = ["dog", "ball", "kite", "hat"]
-    said = [mentioned(t, nouns) for t in ("a dog, a kite and a ball", "two hats", "", "a chat")]
-    counts = chair(said, [["dog", "ball"], ["hat"], ["dog"], ["hat"]])
-    assert counts["invented"].tolist() == [1, 0, 0, 0]
-    assert counts["named"].tolist() == [3, 1, 0, 0]
-    assert counts["found"].tolist() == [2, 1, 0, 0]
-    assert counts["there"].tolist() == [2, 1, 1, 1]
-
-
-def test_wilson_covers_the_edges():
-    assert wilson(0, 20)[1] == pytest.approx(0, abs=1e-12)
-    assert wilson(0, 20)[2] > 0.1
-    assert np.isnan(wilson(0, 0)[0])
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
-def test_mcnemar_is_a_sign_test_on_what_changed(rows):
-    a, b = (np.array(z) for z in zip(*rows, strict=True))
-    up, down = int((b & ~a).sum()), int((a & ~b).sum())
-    tail = reference.binom.cdf(min(up, down), up + down, 0.5) if up + down else 1.0
-    assert mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
-    assert mcnemar(a, b) == mcnemar(b, a)
-
-
-def test_questions_of_one_clip_are_not_taken_for_independent():
-    rng = np.random.default_rng(0)
-    per_clip = rng.random(60) < 0.5
-    a, b = np.zeros(600), np.repeat(per_clip, 10).astype(float)
-    one = mean_difference(a, b, np.repeat(np.arange(60), 10))
-    each = mean_difference(a, b, np.arange(600))
-    assert one[0] == each[0]
-    assert one[2] - one[1] > 2 * (each[2] - each[1])
-
-
-def test_a_ratio_is_resampled_whole():
-    top, bottom = np.array([1.0, 0, 2]), np.array([2.0, 4, 4])
-    estimate, low, high = bootstrap_ratio(top, bottom, [0, 1, 2])
-    assert estimate == pytest.approx(0.3)
-    assert 0 <= low <= estimate <= high <= 0.5
-    difference, *_ = bootstrap_ratio(top, bottom, [0, 1, 2], minus=(bottom, bottom))
-    assert difference == pytest.approx(-0.7)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
-def test_the_sign_test_over_clips_is_mcnemar_s_where_every_clip_is_one(rows):
-    a, b = (np.array(z, int) for z in zip(*rows, strict=True))
-    assert sign_flip(b - a, range(len(a))) == pytest.approx(mcnemar(a, b))
-
-
-@given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 4)), min_size=1, max_size=25))
-def test_the_sign_test_is_that_of_every_pattern_of_signs(rows):
-    difference, clips = (np.array(z) for z in zip(*rows, strict=True))
-    sums = np.array([difference[clips == c].sum() for c in np.unique(clips)])
-    signs = np.array(np.meshgrid(*[[-1, 1]] * len(sums))).reshape(len(sums), -1)
-    flipped = np.abs(signs.T @ sums)
-    expected = np.mean(flipped >= abs(sums.sum()))
-    assert sign_flip(difference, clips) == pytest.approx(expected)
-
-
-def test_ten_like_answers_of_one_clip_are_one_piece_of_evidence():
-    difference = np.array([1] * 10 + [0] * 10)
-    assert mcnemar(np.zeros(10), np.ones(10)) < 0.01
-    assert sign_flip(difference, [0] * 10 + [1] * 10) == 1.0
-
-
-def test_nothing_changed_is_no_certainty():
-    for n in (10, 300):
-        d, low, high = mean_difference(np.ones(n), np.ones(n), range(n))
-        assert (d, -low) == (0, pytest.approx(high))
-        # more than that many clips without a change show with a chance of 2.5 %
-        assert (1 - high) ** n < 0.025
-    share, low, high = clustered_share(np.zeros(40, bool), np.repeat(np.arange(10), 4))
-    assert (share, low) == (0, 0)
-    assert (1 - high) ** 10 == pytest.approx(0.025)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_is_step_down_bonferroni(p):
-    adjusted = holm(p)
-    order = np.argsort(p, kind="stable")
-    so_far = 0.0
-    for place, i in enumerate(order):
-        so_far = max(so_far, min(1.0, p[i] * (len(p) - place)))
-        assert adjusted[i] == pytest.approx(so_far)
-    assert holm([*p, float("nan")])[:-1] == pytest.approx(adjusted)
-
-
-def test_sensitivity_by_hand():
-    # 15 of 20 hits, 5 of 20 false alarms: rates 15.5/21 and 5.5/21
-    said = ["yes"] * 15 + ["no"] * 5 + ["yes"] * 5 + ["no"] * 15
-    m = sensitivity(["yes"] * 20 + ["no"] * 20, said)
-    hits, alarms = reference.norm.ppf(15.5 / 21), reference.norm.ppf(5.5 / 21)
-    assert m["d_prime"] == pytest.approx(hits - alarms)
-    assert m["criterion"] == pytest.approx(-(hits + alarms) / 2) == pytest.approx(0, abs=1e-9)
-    assert sensitivity(["yes"] * 20 + ["no"] * 20, ["no"] * 40)["criterion"] > 1
-    assert np.isnan(sensitivity(["yes"] * 3, ["yes"] * 3)["d_prime"])
-    assert np.isfinite(margin_d_prime(1.0, 50))
-    rng = np.random.default_rng(0)
-    positive = np.repeat([True, False], 4000)
-    score = rng.normal(size=8000) + 1.7 * positive
-    assert margin_d_prime(auroc(positive, score), 10**6) == pytest.approx(1.7, abs=0.06)
-
-
-def test_calibration_by_hand():
-    found = calibration([0.1, 0.15, 0.9, 1.0], [False, True, True, True])
-    assert found["bins"] == [[0.125, 0.5, 2], [0.95, 1.0, 2]]
-    assert found["ece"] == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
-
-
 def test_every_yes_no_figure_by_hand():
     truth = ["yes"] * 5 + ["no"] * 4
     answers = ["yes", "yes", "yes", "no", None, "yes", "no", "no", None]
+    z = reference.norm.ppf
     assert yes_no_metrics(truth, answers) == {
         "accuracy": pytest.approx(5 / 9),
         "balanced": pytest.approx((3 / 5 + 2 / 4) / 2),
@@ -207,6 +79,21 @@ def test_every_yes_no_figure_by_hand():
         "yes_rate": pytest.approx(4 / 9),
         "false_yes": pytest.approx(1 / 4),
         "unmatched": 2.0,
+        "d_prime": pytest.approx(z(3.5 / 6) - z(1.5 / 5)),
+        "criterion": pytest.approx(-(z(3.5 / 6) + z(1.5 / 5)) / 2),
+    }
+    ledger = yes_no_ledger(truth, answers)
+    assert ledger == {
+        "n": 9,
+        "yes_rate": 44.4444,
+        "unmatched": 2,
+        "constants": {"yes": 55.5556, "no": 44.4444},
+        "balanced": 55.0,
+        "d_prime": round(z(3.5 / 6) - z(1.5 / 5), 4),
+        "criterion": round(-(z(3.5 / 6) + z(1.5 / 5)) / 2, 4),
+        "precision": 75.0,
+        "recall": 60.0,
+        "f1": 66.6667,
     }
 
 
@@ -241,20 +128,16 @@ def test_areas_take_any_sequence_and_need_both_kinds():
         assert np.isnan(auroc(kind, [1.0, 2.0]))
 
 
-@pytest.mark.parametrize("yes", [0, 1, 3, 10])
-@pytest.mark.parametrize("false_yes", [0, 2, 7])
+@pytest.mark.parametrize(("yes", "false_yes"), [(0, 0), (10, 7), (3, 0), (3, 7)])
 def test_sensitivity_is_that_of_the_corrected_rates(yes, false_yes):
     truth = ["yes"] * 10 + ["no"] * 7
     answers = ["yes"] * yes + [None] * (10 - yes) + ["yes"] * false_yes + ["no"] * (7 - false_yes)
     hits, alarms = (reference.norm.ppf(z) for z in ((yes + 0.5) / 11, (false_yes + 0.5) / 8))
-    m = sensitivity(truth, answers)
-    assert m == {
-        "d_prime": pytest.approx(hits - alarms),
-        "criterion": pytest.approx(-0.5 * (hits + alarms)),
-    }
-    for alone in (sensitivity(["yes"], ["yes"]), sensitivity(["no"] * 2, ["yes"] * 2)):
-        assert set(alone) == set(m)
-        assert np.isnan(list(alone.values())).all()
+    m = yes_no_metrics(truth, answers)
+    assert m["d_prime"] == pytest.approx(hits - alarms)
+    assert m["criterion"] == pytest.approx(-0.5 * (hits + alarms))
+    for alone in (yes_no_metrics(["yes"], ["yes"]), yes_no_metrics(["no"] * 2, ["yes"] * 2)):
+        assert np.isnan([alone["d_prime"], alone["criterion"]]).all()
 
 
 def test_a_margin_s_distance_is_that_of_two_normal_distributions():
@@ -293,6 +176,9 @@ def test_calibration_by_its_definition():
     assert made["ece"] == pytest.approx(error, abs=1e-9)
     assert made["ece"] == round(made["ece"], 9)
     assert made["n"] == 44
+    edges = [k / 10 for k in range(1, 10)]  # an edge belongs to the bin above it
+    assert calibration(edges, [True] * 9)["bins"] == [[pytest.approx(e), 1.0, 1] for e in edges]
+    assert calibration([0.3 - 1e-12, 1.0, math.nan], [False] * 3)["n"] == 2
     empty = calibration([], [])
     assert np.isnan(empty["ece"])
     assert (empty["n"], empty["bins"]) == (0, [])
@@ -316,3 +202,62 @@ def test_chair_counts_each_name_once_and_needs_as_many_truths():
     assert {v.dtype for v in counts.values()} == {np.dtype(np.float64)}
     with pytest.raises(ValueError, match="zip"):
         chair([["dog"]], [])
+
+
+def row(**more):
+    return Row("key", "item", "macd", **more)
+
+
+def test_certified_tokens_are_counted_where_a_server_was_asked():
+    rows = [row(tokens=4, certified=3), row(tokens=6, certified=0), row(tokens=9), row(certified=2)]
+    assert certified_tokens(rows) == {"certified": {"tokens": 10, "certified": 3}}
+    assert certified_tokens(rows[2:]) == {}
+
+
+def test_clamped_shares_are_means_by_method():
+    rows = {
+        "vcd": [row(clamped=0.2), row(clamped=0.4), row()],
+        "macd": [row(), row()],
+        "sid": [row(clamped=0.0)],
+    }
+    shares = clamped_shares(rows)["clamped"]
+    assert shares == {"vcd": pytest.approx(0.3), "sid": 0.0}
+    assert clamped_shares({"macd": rows["macd"]}) == {}
+
+
+def test_open_shares_are_of_the_questions_that_a_contrast_could_change():
+    rows = [
+        row(tokens=4, open=1, reads=3.0),
+        row(tokens=6, open=0, reads=4.0),
+        row(tokens=2, open=2),
+        row(tokens=8, reads=9.0),
+        row(open=1, reads=9.0),
+    ]
+    assert open_shares(rows) == {
+        "open": {
+            "n": 3,
+            "questions": pytest.approx(2 / 3),
+            "tokens": pytest.approx(3 / 12),
+            "reads": pytest.approx(7 / 3),
+            "lazy_reads": pytest.approx(4 / 3),
+        }
+    }
+    assert open_shares(rows[3:]) == {}
+
+
+def test_ledgers_take_one_answer_a_question():
+    for ledger in (yes_no_ledger, choice_ledger):
+        with pytest.raises(ValueError, match="zip"):
+            ledger(["yes", "no"], ["yes"])
+    one = yes_no_ledger(["yes", "no"], ["yes", "no"])
+    assert (one["balanced"], one["recall"], one["f1"]) == (100.0, 100.0, 100.0)
+    third = choice_ledger(["A", "B", "B"], ["A", "A", "B"])
+    assert third["rates"] == {"A": 66.6667, "B": 33.3333}
+    assert yes_no_ledger([], [])["yes_rate"] == 0.0
+
+
+def test_splits_with_both_answers_need_no_note():
+    assert one_answer_note({"mix": ["yes", "no"]}) == ""
+    alone = one_answer_note({"entire": ["no", "no"], "mix": ["yes", "no"]})
+    assert "entire (2 × no)" in alone
+    assert "A shift towards yes" not in alone

@@ -7,10 +7,10 @@ import pytest
 
 from macd_studio.core.types import Detections
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.running.failures import count_objects, objects_note
+from macd_studio.evals.running.output import count_objects, objects_note
 from macd_studio.evals.running.rows import NOT_LOOKED, Row
 from macd_studio.evals.running.rows import read as read_rows
-from macd_studio.evals.statistics.breakdown import asked_objects
+from macd_studio.evals.statistics.objects import asked_objects
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.fakes import ByteLM
 

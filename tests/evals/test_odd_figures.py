@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from macd_studio.evals.paper.odd_figures import findings, least_deviation, most_at_least
+from macd_studio.core.statistics import least_sd
 from macd_studio.evals.paper.paper_page import tables
+from macd_studio.evals.paper.published import findings, most_at_least
 
 LEVELS = (1, 2, 3, 4, 5)
 
@@ -27,7 +28,7 @@ def test_no_set_of_ratings_passes_the_bounds(n):
         mean, spread, share = ratings.mean(), ratings.std(), (ratings >= 4).mean()
         assert share <= most_at_least(mean, spread, 4) + 1e-9
         if 0 < share < 1:
-            least = least_deviation(mean, share)
+            least = least_sd(mean, share)
             assert spread >= least - 1e-6
             key = round(mean, 4), round(share, 4)
             tightest[key] = min(tightest.get(key, math.inf), spread - least)
@@ -38,8 +39,8 @@ def test_no_set_of_ratings_passes_the_bounds(n):
 
 def test_a_threshold_at_the_mean_bounds_nothing():
     assert most_at_least(4.2, 0.1, 4) == 1
-    assert math.isnan(least_deviation(3.0, 0.0))
-    assert math.isnan(least_deviation(1.2, 0.5))
+    assert math.isnan(least_sd(3.0, 0.0))
+    assert math.isnan(least_sd(1.2, 0.5))
 
 
 def test_the_paper_s_rating_row_cannot_be_and_the_others_can():

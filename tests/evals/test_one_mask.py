@@ -10,7 +10,6 @@ from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.rows import seeded
 from macd_studio.evals.statistics.intervals import difference_interval
-from macd_studio.evals.studies import one_mask
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import contrasted
 from macd_studio.evals.studies.one_mask import (
@@ -21,19 +20,12 @@ from macd_studio.evals.studies.one_mask import (
     PLACE,
     Outcomes,
     best_pair,
-    coverage,
     cross_fitted,
     folds_of,
-    main,
-    markdown,
     report_of,
-    thirds,
-    truths,
     tuned_interval,
 )
-from macd_studio.evals.studies.row_files import pack_rows
-
-FOLDER = one_mask.FOLDER
+from macd_studio.evals.studies.shared import FOLDER, truths
 
 
 def planted(n, seed=0):
@@ -101,13 +93,6 @@ def test_no_clip_is_scored_at_a_pair_that_it_helped_to_choose(made):
     assert (divided[::2] == divided[1::2]).all()
 
 
-def test_every_clip_is_scored_once_a_division(made):
-    ones = np.ones_like(made[2].scores[PLACE])
-    scored, pairs = cross_fitted(ones, [ones], np.arange(60), np.random.default_rng(0), 2)
-    np.testing.assert_allclose(scored[0], 1)
-    assert {GRID[g] for g in pairs} == {(min(a for a, _ in GRID), max(b for _, b in GRID))}
-
-
 def test_what_tuning_adds_widens_the_interval(made):
     scores = made[2].scores
     base = np.tile(made[2].base.astype(float), (len(GRID), 1))
@@ -121,46 +106,6 @@ def test_what_tuning_adds_widens_the_interval(made):
     assert (estimate, pairs) == (pytest.approx(plain[0]), same)
     assert low <= plain[1]
     assert high >= plain[2]
-
-
-def test_coverage_is_counted_against_what_the_pairs_gain():
-    rows, truth = planted(200, 4)
-    scores = Outcomes.of(rows, truth).scores
-    held = coverage(scores[PLACE], scores[PLACE], scores[MACD], simulated=40, clips=60)
-    assert held["held"] >= 0.85
-    same = coverage(scores[PLACE], scores[MACD], scores[MACD], simulated=3, clips=60)
-    assert (same["held"], same["truth"]) == (1, 0)
-
-
-def test_thirds_are_of_placements_by_their_overlap(made):
-    rows, _, outcomes = made
-    found = thirds(outcomes, 5)
-    every = sorted(d.overlap for r in rows for d in r.places)
-    assert found[0]["overlap"][0] == round(every[0], 3)
-    assert found[2]["overlap"][1] == round(every[-1], 3)
-    low = np.quantile(every, 1 / 3)
-    gains = []
-    for i, row in enumerate(rows):
-        own = [outcomes.places[5, r, i] for r, d in enumerate(row.places) if d.overlap <= low]
-        gains += [np.mean(own) - outcomes.base[i]] if own else []
-    assert found[0]["clips"] == len(gains)
-    assert found[0]["gain"][0] == pytest.approx(np.mean(gains))
-
-
-def test_the_command_writes_what_it_prints(tmp_path, monkeypatch, capsys):
-    rows, truth = planted(45, 2)
-    monkeypatch.setattr(one_mask, "truths", lambda rows: truth)
-    monkeypatch.setattr(one_mask, "SIMULATED", 2)
-    monkeypatch.setattr(report_of, "__defaults__", (2,))
-    path, out = tmp_path / "draws.gz", tmp_path / "one.json"
-    pack_rows(path, rows)
-    assert main(["--draws", str(path), "--out", str(out)]) == 0
-    report = json.loads(out.read_text())
-    assert markdown(report) in capsys.readouterr().out
-    assert report["tuned_on"] == 15
-    pack_rows(path, rows[:5])
-    assert main(["--draws", str(path)]) == 2
-    assert "no draws of both splits" in capsys.readouterr().err
 
 
 def test_the_right_answers_are_those_of_the_drawing():
@@ -178,7 +123,7 @@ def test_the_right_answers_are_those_of_the_drawing():
 
 @pytest.mark.long
 def test_the_published_figures_follow_from_the_draws():
-    rows = sorted(stored(FOLDER / "draws.jsonl.gz").values(), key=lambda r: r.item[:4] == "test")
+    rows = sorted(stored(FOLDER / "draws.json.xz").values(), key=lambda r: r.item[:4] == "test")
     told = json.loads((FOLDER / "one-mask.json").read_text())
     again = json.loads(json.dumps(report_of(rows, truths(rows), told["tuned_on"], simulated=2)))
     for name in ("n", "chosen", "thirds", "one_placement", "fixed", "cross_fitted"):
@@ -187,7 +132,7 @@ def test_the_published_figures_follow_from_the_draws():
 
 def test_the_published_intervals_hold():
     told = json.loads((FOLDER / "one-mask.json").read_text())
-    assert told["n"] == len(stored(FOLDER / "draws.jsonl.gz"))
+    assert told["n"] == len(stored(FOLDER / "draws.json.xz"))
     for part in told["coverage"].values():
         assert part["held"] >= 0.94
         assert part["draws"] >= 1000

@@ -162,3 +162,28 @@ def test_a_report_says_of_each_kind_how_it_is_judged(tmp_path):
 def test_several_letters_are_a_kind_of_their_own():
     item = Item("q", "c", "all", "", "choices", "?", "AB", options=("a cat", "a dog", "a cup"))
     assert item.answers == ("A", "B", "C")
+
+
+def two_meanings(folder, **record):
+    """Options of which each one's text is the letter of another."""
+    return asked(folder, {"question": "Which?", "options": ["B", "A", "C"]} | record).asked
+
+
+@pytest.mark.parametrize(("by", "truth"), [("text", "B"), ("letter", "A")])
+def test_the_file_says_what_an_answer_is(tmp_path, by, truth):
+    (asked,) = two_meanings(tmp_path, answer="A", answer_by=by)
+    assert asked.truth == truth
+
+
+def test_an_answer_of_two_meanings_is_refused(tmp_path):
+    with pytest.raises(BenchmarkError, match="the text of option B and the letter of another"):
+        two_meanings(tmp_path, answer="A")
+
+
+def test_an_answer_of_one_meaning_needs_no_more(tmp_path):
+    assert two_meanings(tmp_path, answer="C")[0].truth == "C"
+    assert two_meanings(tmp_path, answer="b", options=["left", "right"])[0].truth == "B"
+    with pytest.raises(BenchmarkError, match="answer_by is 'word'"):
+        two_meanings(tmp_path, answer="A", answer_by="word")
+    with pytest.raises(BenchmarkError, match="is not one of the options"):
+        two_meanings(tmp_path, answer="left", options=["left", "right"], answer_by="letter")

@@ -12,9 +12,15 @@ from macd_studio.evals.benchmarks import open_files
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.pairs import items
 from macd_studio.evals.pairs.items import PairItem, collect, drawn, pairs_of, usable
-from macd_studio.evals.pairs.meter import figures_of
-from macd_studio.evals.pairs.read import CLIP, MASK, PARTNER, PairRow, read_pair
-from macd_studio.evals.pairs.show import markdown
+from macd_studio.evals.pairs.meter import (
+    CLIP,
+    MASK,
+    PARTNER,
+    PairRow,
+    figures_of,
+    markdown,
+    read_pair,
+)
 from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
 from macd_studio.evals.studies.first_token import REMOVED, contrasted, read_options, stack
 from macd_studio.evals.studies.redrawn import margins

@@ -77,10 +77,6 @@ def test_real_runs_differ_by_the_cause_that_they_were_given(run, cause):
     check(run(), run(*HOW[cause]), cause)
 
 
-def test_the_seed_of_a_sampled_answer_is_a_cause(run):
-    check(run("--options", SEARCH), run("--options", SEEDED), "seed")
-
-
 def other_processor(root):
     """The embedded model's folder with a processor that gives smaller pictures."""
     folder = root / "other-model"
@@ -111,16 +107,6 @@ def test_another_annotation_is_a_cause(run, root):
     path = folder / "questions" / "entire_questions.json"
     path.write_text(path.read_text().replace('"No."', '"Yes."'))
     assert check(run(), run(data=folder), "annotation") != 0
-
-
-def test_versions_of_packages_are_a_cause(run, monkeypatch):
-    """Told by what a run records; this environment holds one version of each package."""
-    from macd_studio.core.system import machine
-    from macd_studio.evals.running import given
-
-    true = machine.versions()
-    monkeypatch.setattr(given, "versions", lambda: true | {"transformers": "5.2.0"})
-    check(run(), run("--max-seconds", "599"), "versions")
 
 
 def test_two_causes_are_told_apart_by_running_again(run, root, capsys):

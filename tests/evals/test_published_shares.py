@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from macd_studio.evals.commands.render import REPORT
-from macd_studio.evals.statistics.intervals import share_interval
+from macd_studio.evals.statistics.intervals import clustered_share
 
 
 def shares():
@@ -34,5 +34,5 @@ def test_intervals_follow_from_counts():
     for where, share, n in told:
         hits = share[0] * n
         assert hits == pytest.approx(round(hits)), where
-        exact = share_interval(np.arange(n) < round(hits), range(n))
+        exact = clustered_share(np.arange(n) < round(hits), range(n))
         assert share == pytest.approx(exact), where

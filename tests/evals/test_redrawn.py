@@ -1,7 +1,5 @@
 """A mask over a companion against the clip drawn again without it."""
 
-import functools
-import gzip
 import json
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from macd_studio.evals.commands.render import REPORT
 from macd_studio.evals.studies import redrawn
-from macd_studio.evals.studies.drawn_clips import measure_drawn_clips
+from macd_studio.evals.studies.shared import unpack_rows
 from macd_studio.toyworld.priors import priors
 
 
@@ -62,52 +60,10 @@ def test_plates_are_told_apart_by_whether_the_object_moves(monkeypatch):
     assert [found[z]["over_redrawn"][0] for z in ("still", "moving")] == [2.0, 0.0]
 
 
-def test_the_command_line_writes_the_figures(tmp_path, monkeypatch, capsys):
-    asked = {}
-
-    def measure(lm, n, seed):
-        asked.update(lm=lm, n=n, seed=seed)
-        return {"clips": n, "rows": [{"mean": 0.5}, {"mean": 1.0}]}
-
-    monkeypatch.setattr("macd_studio.core.backbones.load_backbone", lambda name: f"the {name}")
-    run = functools.partial(
-        measure_drawn_clips, "evals.studies.redrawn", "", measure, n=600, seed=9, least=2
-    )
-    out, kept = tmp_path / "new" / "figures.json", tmp_path / "rows" / "rows.jsonl.gz"
-    assert run(argv=["--n", "3", "--out", str(out), "--rows", str(kept)]) == 0
-    lines = gzip.decompress(kept.read_bytes()).splitlines()
-    assert [json.loads(line)["mean"] for line in lines] == [0.5, 1.0]
-    assert asked == {"lm": "the toyworld", "n": 3, "seed": 9}
-    assert json.loads(out.read_text()) == json.loads(capsys.readouterr().out) == {"clips": 3}
-    asked.clear()
-    for bad in (
-        ["--n", "1"],
-        ["--seed", "-1"],
-        ["--out", str(out / "x.json")],
-        ["--rows", str(out / "x.gz")],
-    ):
-        assert run(argv=bad) == 2
-        assert "error: " in capsys.readouterr().err
-    assert not asked
-
-
-def test_figures_follow_from_the_rows_alone(monkeypatch):
-    rng = np.random.default_rng(1)
-
-    def margins(lm, spec, head, absent):
-        return {"redrawn": 1.0, **dict.fromkeys(redrawn.FILLS, 1.0), "blur": rng.normal()}
-
-    monkeypatch.setattr(redrawn, "margins", margins)
-    found = redrawn.measure(None, 30)
-    rows = found.pop("rows")
-    assert len(rows) == 30
-    assert redrawn.figures_of(rows) == found
-
-
 def test_the_published_figures_follow_from_the_rows():
-    lines = gzip.decompress((REPORT / "redrawn-rows.jsonl.gz").read_bytes()).splitlines()
+    rows = unpack_rows(REPORT / "redrawn-rows.json.xz")
     written = (REPORT / "redrawn.json").read_text()
-    figures = redrawn.figures_of([json.loads(line) for line in lines], json.loads(written)["seed"])
+    figures = redrawn.figures_of(rows, json.loads(written)["seed"])
 
     def read(text):  # the last digits differ by how many threads add up
         return json.loads(text, parse_float=lambda digits: round(float(digits), 12))

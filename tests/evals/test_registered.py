@@ -2,16 +2,14 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.studies import registered
-from macd_studio.evals.studies.one_mask import FOLDER, MACD, OBJECTS, Outcomes
-from macd_studio.evals.studies.registered import ROWS, agreement, main, markdown, report_of, verdict
-from macd_studio.evals.studies.row_files import pack_rows
-from macd_studio.parts import ROOT
+from macd_studio.evals.studies.one_mask import MACD, OBJECTS, Outcomes
+from macd_studio.evals.studies.registered import ROWS, agreement, markdown, report_of, verdict
+from macd_studio.evals.studies.shared import FOLDER
 from tests.evals.test_one_mask import planted
 
 
@@ -58,31 +56,11 @@ def test_two_drawings_agree_within_both_intervals():
     assert "1 of 2 rows differ" in markdown(first, second)
 
 
-def test_the_command_tells_both(tmp_path, monkeypatch, capsys):
-    rows, truth = planted(45, 2)
-    monkeypatch.setattr(registered, "truths", lambda rows: truth)
-    path, out = tmp_path / "draws.gz", tmp_path / "out.json"
-    pack_rows(path, rows)
-    assert main([str(path), "--against", str(path), "--out", str(out)]) == 0
-    assert "0 of 9 rows differ" in capsys.readouterr().out
-    assert all(a["apart"] == 0 for a in json.loads(out.read_text())["agreement"])
-    assert main([str(tmp_path / "none")]) == 2
-    assert "holds no draws" in capsys.readouterr().err
-
-
-def test_the_registration_says_what_is_computed():
-    text = " ".join((ROOT / "docs" / "registration.md").read_text().split())
-    assert "α {:g}, β {:g}, tuned for".format(*registered.REGISTERED_PAIR) in text
-    chosen = json.loads((FOLDER / "one-mask.json").read_text())["chosen"]
-    assert tuple(chosen) == registered.REGISTERED_PAIR
-    assert np.isclose(registered.BOUND, 0.02)
-    assert "inside ± 2" in text
-
-
 def test_the_published_agreement_follows_from_both_draws():
     told = json.loads((FOLDER / "agreement.json").read_text())
     fresh, committed = (
-        registered._read(FOLDER / name) for name in ("draws-fresh.jsonl.gz", "draws.jsonl.gz")
+        registered.report_of_file(FOLDER / name)
+        for name in ("draws-fresh.json.xz", "draws.json.xz")
     )
     again = json.loads(json.dumps(fresh | {"against": committed,
                                            "agreement": agreement(fresh, committed)}))  # fmt: skip
@@ -94,7 +72,7 @@ def test_the_published_agreement_follows_from_both_draws():
 @pytest.mark.parametrize("folder", ["", "seed-124"])
 def test_the_registered_rows_follow_from_the_draws_of_each_training(folder):
     place = FOLDER / folder
-    draws = place / ("draws.jsonl.gz" if folder else "draws-registered.jsonl.gz")
+    draws = place / ("draws.json.xz" if folder else "draws-registered.json.xz")
     told = json.loads((place / "registered.json").read_text())
-    assert json.loads(json.dumps(registered._read(draws))) == told
+    assert json.loads(json.dumps(registered.report_of_file(draws))) == told
     assert told["n"] == 1728

@@ -21,15 +21,6 @@ def rule(benchmark, name):
     return next(r for r in RULES[benchmark] if r.name == name)
 
 
-@pytest.mark.parametrize("text", ["", "(", ")", "."])
-@pytest.mark.parametrize("truth", ["A", "D"])
-def test_nothing_and_a_bracket_are_right_by_mvbench(text, truth):
-    for name in ("official", "vlmevalkit"):
-        assert rule("mvbench", name).right(text, choice(truth))
-    assert not rule("mvbench", "letter").right(text, choice(truth))
-    assert not rule("mvbench", "lmms-eval").right(text, choice(truth))
-
-
 def test_an_answer_that_was_never_given_is_right_by_no_rule():
     for benchmark, rules in RULES.items():
         for one in rules:
@@ -43,34 +34,11 @@ def test_lmms_leaves_empty_answers_of_mvbench_out():
     assert not rule("mvbench", "official").drops("", choice())
 
 
-def test_an_article_is_read_as_an_option_by_lmms():
-    text = "There is a dog. The answer is C"
-    assert rule("mvbench", "lmms-eval").read(text, choice()) == "A"
-    assert not rule("mvbench", "lmms-eval").right(text, choice("C"))
-    assert rule("mvbench", "letter").read(text, choice()) == "C"
-    assert rule("perception-test", "letter").read(text, choice()) == "C"
-
-
-def test_cannot_tell_is_read_as_c_by_video_mme():
-    for name in ("official", "lmms-eval", "vlmevalkit"):
-        assert rule("video-mme", name).read("Cannot tell", choice()) == "C"
-    assert rule("video-mme", "letter").read("Cannot tell", choice()) is None
-
-
 def test_video_mme_drops_what_names_no_option():
     official = rule("video-mme", "official")
     assert official.drops("no idea", choice())
     assert not official.drops("Best answer: D", choice())
     assert not rule("video-mme", "lmms-eval").drops("no idea", choice())
-
-
-def test_video_mme_takes_only_the_prefixes_of_its_list_away():
-    """A missing comma joins two prefixes; "Best answer:" alone stays, its B is read."""
-    assert rule("video-mme", "official").read("Best answer: D", choice()) == "B"
-    assert rule("video-mme", "official").read("The best answer is D", choice()) == "D"
-    assert rule("video-mme", "official").read("Answer: D", choice()) == "A"
-    assert rule("video-mme", "vlmevalkit").read("Answer: D", choice()) == "D"
-    assert rule("video-mme", "lmms-eval").read("Answer: D", choice()) == "D"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +50,7 @@ def test_video_mme_takes_only_the_prefixes_of_its_list_away():
         ("A or B", None), ("E", None), ("", None), (None, None), ("Between A and B", None),
         ("A", "A"), ("The answer is A", "A"), ("A, up", "A"), ("a", "A"), ("a dog", None),
         ("(b)", "B"), ("(b) down", "B"), ("b.", "B"), ("e", None), ("**B**", "B"),
+        ("There is a dog. The answer is C", "C"),
     ],
 )  # fmt: skip
 def test_the_strict_rule_reads_letters_that_are_meant(text, read):
@@ -126,14 +95,6 @@ def test_the_rule_of_the_authors_is_the_headline():
     assert rule("mvbench", "letter").right("(b)", choice("B"))
 
 
-def test_no_harness_stands_where_it_has_no_task():
-    harnesses = {b: {r.name for r in rules if r.version} for b, rules in RULES.items()}
-    assert {b: names for b, names in harnesses.items() if names} == {
-        "perception-test": {"lmms-eval"},
-        "mvbench": {"lmms-eval", "vlmevalkit"}, "video-mme": {"lmms-eval", "vlmevalkit"},
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -172,36 +133,3 @@ def test_an_unfinished_thought_is_right_by_no_rule():
     for one in RULES["mvbench"]:
         for truth in "ABCD":
             assert not one.right("<think>(A) it is", choice(truth))
-
-
-def test_mvbench_compares_first_words():
-    official = rule("mvbench", "official")
-    assert official.right("(C) left", choice("C"))
-    assert official.right("C", choice("C"))
-    assert official.right("C.", choice("C"))
-    assert official.right("(C)left", choice("C"))
-    assert not official.right("(B) down", choice("C"))
-    assert not official.right("left", choice("C"))
-
-
-def test_lmms_takes_the_first_letter_of_perception_test():
-    lmms = rule("perception-test", "lmms-eval")
-    assert lmms.right("C.", choice("C"))
-    assert not lmms.right("A dog; the answer is C", choice("C"))
-    assert rule("perception-test", "letter").right("A dog; the answer is C", choice("C"))
-
-
-def test_ones_own_questions_take_the_rules_of_their_kind():
-    assert rules_for("questions", yes_no())[0].right("No, it is not", yes_no())
-    assert not rules_for("questions", yes_no())[0].right("none", yes_no())
-    assert rules_for("questions", choice())[0].right("(c)", choice())
-    word = Item("q", "v", "r", "", "word", "Which way?", "left")
-    assert rules_for("questions", word)[0].right("Left.", word)
-    assert not rules_for("questions", word)[0].right("right", word)
-
-
-def test_every_rule_names_its_source_and_its_name_once():
-    for rules in RULES.values():
-        assert all(r.source for r in rules)
-        assert len({r.name for r in rules}) == len(rules)
-    assert rule("mvbench", "lmms-eval").title == "lmms-eval 0.7.3"

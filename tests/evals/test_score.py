@@ -14,7 +14,6 @@ from macd_studio.evals.running.rows import Row
 from macd_studio.evals.scoring.predictions import read_predictions
 from macd_studio.evals.scoring.report import compare
 from macd_studio.evals.scoring.score import figures as figures_of
-from macd_studio.evals.statistics.metrics import choice_ledger, yes_no_ledger
 from tests.evals.layouts import MAKERS, write
 
 
@@ -302,20 +301,3 @@ def test_rows_of_the_paper_s_tables_are_compared_by_clip():
     assert p_of(a, b) == pytest.approx(2 / 2**7)
     assert p_of(a, a) is None
     assert p_of(a, Ours({})) is None
-
-
-def test_detection_figures_by_hand():
-    truth, read = ["yes"] * 4 + ["no"] * 4, ["yes", "yes", "yes", "no", "yes", "no", "no", None]
-    found = yes_no_ledger(truth, read)
-    assert found["balanced"] == pytest.approx(50 * (3 / 4 + 2 / 4))
-    assert found["d_prime"] == pytest.approx(1.0488, abs=1e-4)  # z(3.5/5) − z(1.5/5)
-    assert found["criterion"] == 0.0
-    assert (found["yes_rate"], found["unmatched"], found["precision"]) == (50.0, 1, 75.0)
-
-
-def test_letters_rates_and_the_best_constant():
-    found = choice_ledger(["A", "A", "A", "B"], ["B", "A", None, "B"])
-    assert found["constants"] == {"A": 75.0, "B": 25.0}
-    assert (found["best"], found["unmatched"]) == ("A", 1)
-    assert found["rates"] == {"A": 25.0, "B": 50.0}
-    assert found["balanced"] == pytest.approx(50 * (1 / 3 + 1), abs=1e-4)

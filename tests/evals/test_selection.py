@@ -11,20 +11,18 @@ from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
 from macd_studio.evals.studies import selection
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE
-from macd_studio.evals.studies.one_mask import FOLDER, OBJECTS
-from macd_studio.evals.studies.row_files import pack_rows
+from macd_studio.evals.studies.one_mask import OBJECTS
 from macd_studio.evals.studies.selection import (
     JUDGED,
     PLAIN,
     asked_in,
     can_judge_selection,
-    main,
-    markdown,
     refused,
     regime_report,
     why_the_oracle_tells,
     with_constants,
 )
+from macd_studio.evals.studies.shared import FOLDER
 
 WORDS = ("dog", "cat", "bird", "horse")
 LEVEL = [1.0, 0.0, 0.0, 0.0]
@@ -140,28 +138,8 @@ def test_choices_are_told_on_the_clips_that_all_were_read_for():
             assert (t["delta"][0] > 0) is (t["choice"] == ORACLE)
 
 
-def test_the_command_reads_rows_and_refuses_others(tmp_path, monkeypatch, capsys):
-    rows, items = planted(40, [(1.0, 1.0), (0.0, 1.0)])
-    monkeypatch.setattr(selection, "items_of", lambda rows: [items[r.item] for r in rows])
-    path, out = tmp_path / "rows.gz", tmp_path / "out.json"
-    pack_rows(path, rows)
-    assert main([str(path), "--out", str(out)]) == 0
-    text = capsys.readouterr().out
-    assert "| faint | 40 |" in text
-    assert "*presence* cannot: " in text
-    assert markdown(json.loads(out.read_text())) + "\n" == text
-    pack_rows(path, [r for r in rows if r.item.startswith("test")])
-    assert main([str(path)]) == 2
-    assert "not of both splits" in capsys.readouterr().err
-    pack_rows(path, [replace(r, choice="macd") for r in rows])
-    assert main([str(path)]) == 2
-    assert "cannot judge 'faint'" in capsys.readouterr().err
-    assert main([str(tmp_path / "none")]) == 2
-    assert "no draws" in capsys.readouterr().err
-
-
 def test_the_published_verdict_follows_from_the_committed_rows():
-    rows = [r for path in sorted(FOLDER.glob("choice-*.jsonl.gz")) for r in stored(path).values()]
+    rows = [r for path in sorted(FOLDER.glob("choice-*.xz")) for r in stored(path).values()]
     told = json.loads((FOLDER / "selection.json").read_text())
     assert json.loads(json.dumps(selection.report_of(rows))) == told
     assert told["regimes"]["faint"]["seed"] == 3

@@ -10,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
+from macd_studio.core.errors import OptionError
+from macd_studio.core.statistics import percentile_interval, wilson
 from macd_studio.evals.statistics import intervals, stats
+from macd_studio.evals.statistics.intervals import clustered_share
+from macd_studio.evals.statistics.stats import (
+    check_difference,
+    choice_test,
+    could_differ,
+    power_of,
+    questions_needed,
+    smallest_difference,
+    sum_of_draws,
+)
 
 CLUSTERS = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
 N = len(CLUSTERS)
@@ -56,12 +68,8 @@ def test_wilson_is_the_score_interval(hits, n):
     z, share = 1.959963984540054, hits / n
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    assert stats.wilson(hits, n) == pytest.approx((share, middle - half, middle + half), abs=1e-9)
-
-
-def test_wilson_of_nothing_is_unknown():
-    assert len(stats.wilson(0, 0)) == 3
-    assert is_nan(stats.wilson(0, 0))
+    assert wilson(hits, n) == pytest.approx((share, middle - half, middle + half), abs=1e-9)
+    assert is_nan(wilson(0, 0))
 
 
 @given(some.arrays(bool, 12), some.arrays(bool, 12))
@@ -71,7 +79,7 @@ def test_mcnemar_is_a_coin_toss_over_the_discordant(a, b):
     tail = sum(math.comb(n, k) for k in range(max(gained, lost), n + 1)) / 2**n
     assert stats.mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
     assert stats.mcnemar(a.astype(float), b.astype(int)) == stats.mcnemar(a, b)
-    assert stats.mcnemar(a.astype(int), b.astype(float)) == stats.mcnemar(a, b)
+    assert stats.sign_flip(b.astype(int) - a, range(12)) == pytest.approx(stats.mcnemar(a, b))
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -110,8 +118,8 @@ def test_resamples_without_a_denominator_are_left_out():
 
 def test_percentiles_of_what_is_finite():
     drawn = np.array([np.nan, 4.0, 1.0, np.inf, 3.0, 2.0, -np.inf])
-    assert stats.percentile_interval(9.0, drawn) == pytest.approx((9.0, *interval([1, 2, 3, 4])))
-    assert is_nan(stats.percentile_interval(9.0, np.array([np.nan])))
+    assert percentile_interval(9.0, drawn) == pytest.approx((9.0, *interval([1, 2, 3, 4])))
+    assert is_nan(percentile_interval(9.0, np.array([np.nan])))
 
 
 def test_a_paired_difference_keeps_0_where_the_exact_test_does_not_refuse_it():
@@ -128,13 +136,8 @@ def test_a_paired_difference_keeps_0_where_the_exact_test_does_not_refuse_it():
     )
 
 
-def test_a_share_over_clips_is_that_of_the_intervals():
-    hits = np.array([1, 1, 0, 1, 0, 1, 1, 1, 1, 0])
-    assert stats.clustered_share(hits, CLUSTERS) == intervals.share_interval(hits, CLUSTERS)
-
-
 def test_nothing_has_no_mean():
-    assert is_nan(stats.clustered_share(np.zeros(0), []))
+    assert is_nan(clustered_share(np.zeros(0), []))
     assert is_nan(stats.mean_difference(np.zeros(0), np.zeros(0), []))
 
 
@@ -164,3 +167,84 @@ def test_holm_by_its_definition(p):
         worst = max(worst, min(1.0, (len(known) - place) * x))
         expected[i] = worst
     assert stats.holm(p) == pytest.approx(expected, nan_ok=True)
+
+
+def power_by_definition(n, difference, discordance, level=0.05, design_effect=1.0):
+    """Every number of discordant questions, and every way in which they can fall."""
+    n, better = int(n / design_effect), (discordance + difference) / (2 * discordance)
+    total = 0.0
+    for m in range(n + 1):
+        those = math.comb(n, m) * discordance**m * (1 - discordance) ** (n - m)
+        for k in range(m + 1):
+            tail = sum(math.comb(m, i) for i in range(min(k, m - k) + 1)) / 2**m
+            if tail <= level / 2:
+                total += those * math.comb(m, k) * better**k * (1 - better) ** (m - k)
+    return total
+
+
+@pytest.mark.parametrize("n", [1, 23, 41])
+@pytest.mark.parametrize(("difference", "discordance"), [(0.2, 0.5), (0.3, 0.3), (0.6, 1.0)])
+@pytest.mark.parametrize(("level", "design_effect"), [(0.05, 1.0), (0.0625, 1.0), (0.2, 1.7)])
+def test_power_by_its_definition(n, difference, discordance, level, design_effect):
+    made = power_of(n, difference, discordance, level, design_effect)
+    expected = power_by_definition(n, difference, discordance, level, design_effect)
+    assert made == pytest.approx(expected, abs=1e-10)
+    worse = power_of(n, -difference, discordance, level, design_effect)
+    assert worse == pytest.approx(expected, abs=1e-10)
+
+
+def test_power_of_many_questions_leaves_nothing_out():
+    """Although not every number of discordant questions is summed over."""
+    for level in (0.05, 0.2):
+        expected = power_by_definition(150, 0.1, 0.4, level)
+        assert power_of(150, 0.1, 0.4, level) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(("power", "level", "design_effect"), [(0.8, 0.05, 1.0), (0.6, 0.01, 1.5)])
+def test_so_many_questions_are_needed_and_not_one_fewer(power, level, design_effect):
+    asked = (0.3, 0.5, power, level, design_effect)
+    n = questions_needed(*asked)
+    assert power_by_definition(n, 0.3, 0.5, level, design_effect) >= power
+    assert power_by_definition(n - 1, 0.3, 0.5, level, design_effect) < power
+    assert questions_needed(-0.3, *asked[1:]) == n
+
+
+@pytest.mark.parametrize("design_effect", [1.0, 2.0])
+def test_the_smallest_difference_just_has_the_power(design_effect):
+    found = smallest_difference(60, 0.4, 0.7, design_effect)
+    assert power_by_definition(60, found, 0.4, 0.05, design_effect) == pytest.approx(0.7, abs=1e-9)
+    most = power_of(30, 0.2, 0.2)
+    assert smallest_difference(30, 0.2, most) == pytest.approx(0.2)
+    assert smallest_difference(60, 0.2, most) is not None
+    assert smallest_difference(60, 0.2, most + 1e-9, design_effect=2.0) is None
+
+
+def test_what_two_methods_can_differ_by():
+    check_difference(1.0, 1.0)
+    check_difference(-0.2, 0.2)
+    for difference, discordance in ((0.0, 0.2), (0.3, 0.2), (0.5, 1.2)):
+        with pytest.raises(OptionError, match="only one method"):
+            check_difference(difference, discordance)
+
+
+def test_the_least_and_the_most_that_draws_can_give():
+    classes = [[0, 1, 1, 1]] * 2
+    assert choice_test([0, 0], classes) == pytest.approx(2 / 16)
+    assert choice_test([1, 0], classes) == pytest.approx(14 / 16)
+    assert choice_test([1, 1], classes) == 1.0
+    for sum_ in ([-1, 0], [3, 0]):
+        with pytest.raises(ValueError, match="no draws"):
+            choice_test(sum_, classes)
+
+
+def test_the_distribution_is_that_of_all_combinations():
+    classes = [[0, 1, 1], [0, 0, 3], [2, 2, 2], [1, 0, 4]]
+    sums = [sum(one) for one in itertools.product(*classes)]
+    assert sum_of_draws(classes) == pytest.approx(np.bincount(sums) / len(sums), abs=1e-12)
+    upper = np.mean([s >= 10 for s in sums])
+    assert choice_test([1, 3, 2, 4], classes) == pytest.approx(min(1, 2 * upper))
+
+
+def test_clips_without_a_difference_are_no_evidence():
+    assert could_differ([1, -1, 1, 1, -1, 1, 0, 0], range(8))
+    assert not could_differ([1, -1, 1, 1, -1, 0, 0, 0], range(8))

@@ -7,12 +7,8 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.commands.render import with_files
 from macd_studio.evals.studies.trainings import (
-    bars_table,
-    main,
-    merge,
-    registered_rows,
-    spread,
-    spread_table,
+    aligned,
+    of_folder,
 )
 
 
@@ -40,70 +36,26 @@ def folders(tmp_path):
     return tmp_path
 
 
-def test_values_and_their_deviation_stand_in_a_row(folders):
-    lines = spread_table(merge([f"{n}={folders / n}" for n in "abc"]), deviation=True).splitlines()
-    assert lines[0] == "| regime | method | a | b | c | SD |"
-    assert lines[2] == (
-        "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] | 5.0 |"
-    )
-    assert lines[3].startswith("| one two | Constant for each option, the likeliest | +0.0 ")
-    assert lines[4].startswith("| one two | MACD | +1.0 [−1.0, 3.0] | −2.0 [−4.0, 0.0] |")
-    assert lines[4].endswith("| 3.0 |")
-
-
-def test_the_spread_is_the_lowest_and_the_highest(folders):
-    reports = merge([f"{n}={folders / n}" for n in "abc"])
-    assert spread(reports, "one two", "macd") == "−2.0 to +4.0"
-    assert spread(reports, "one two", "baseline") == "80.0 to 90.0"
-
-
-def test_no_path_of_this_machine_is_stored(folders, capsys):
-    out = folders / "merged.json"
-    assert main([f"seed 1={folders / 'a'}", f"seed 2={folders / 'b'}", "--out", str(out)]) == 0
-    merged = json.loads(out.read_text())
-    assert [*merged] == ["seed 1", "seed 2"]
-    assert "/home" not in out.read_text()
-    assert "| SD |" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("argument", ["nothing", "=x", "x=", "x=nowhere"])
-def test_what_is_no_report_is_refused(folders, argument, capsys):
-    assert main([argument, "--out", str(folders / "merged.json")]) == 2
-    assert "evals.studies.headroom" in capsys.readouterr().err
-    assert not (folders / "merged.json").exists()
+def of(folders, names):
+    return aligned({n: of_folder(folders / n) for n in names})
 
 
 def test_other_questions_are_not_set_beside(folders):
     (folders / "c" / "report.json").write_text(json.dumps(report(0.8, 0.0, n=200)))
     with pytest.raises(OptionError, match="other questions"):
-        merge([f"{n}={folders / n}" for n in "ac"])
+        of(folders, "ac")
 
 
 def test_regimes_that_a_report_lacks_are_left_out_of_all(folders):
     more = report(0.8, 0.01)
     more["regimes"]["another"] = more["regimes"]["one two"]
     (folders / "a" / "report.json").write_text(json.dumps(more))
-    merged = merge([f"{n}={folders / n}" for n in "ab"])
+    merged = of(folders, "ab")
     assert [[*one["regimes"]] for one in merged.values()] == [["one two"], ["one two"]]
     more["regimes"].pop("one two")
     (folders / "a" / "report.json").write_text(json.dumps(more))
     with pytest.raises(OptionError, match="no regime in common"):
-        merge([f"{n}={folders / n}" for n in "ab"])
-
-
-def test_what_other_commands_measured_of_a_training_stands_beside(folders):
-    behind = {"over_redrawn": [0.084, -0.03, 0.2], "false_yes": [0.01, 0.0, 0.02]}
-    (folders / "a" / "redrawn.json").write_text(json.dumps({"views": {"mean": behind}}))
-    (folders / "b" / "draws.json").write_text(
-        json.dumps({"shares": {"wrong": [0.45, 0.4, 0.5], "harmed": [0.04, 0.02, 0.06]}})
-    )
-    lines = bars_table(merge([f"{n}={folders / n}" for n in "ab"])).splitlines()
-    assert lines[0] == "| | a | b |"
-    at = lines.index("| masked, mean, logits | +0.08 [−0.03, 0.20] | – |")
-    assert lines[at + 1] == '| the same: false "yes", % | 1.0 [0.0, 2.0] | – |'
-    assert "| random draws: wrong, % | – | 45.0 [40.0, 50.0] |" in lines
-    assert "| random draws: spoilt by MACD, % | – | 4.0 [2.0, 6.0] |" in lines
-    assert "| masked, blur, logits | – | – |" in lines
+        of(folders, "ab")
 
 
 def rows_of(first, second):
@@ -116,18 +68,6 @@ def rows_of(first, second):
     return {"n": 9, "rows": rows}
 
 
-def test_registered_rows_of_trainings_stand_beside_each_other():
-    lines = registered_rows({
-        "a": {"registered": rows_of((0.01, -0.01, 0.03), (0.0, -0.02, 0.02))},
-        "b": {"registered": rows_of((-0.02, -0.04, 0.0), (0.05, 0.03, 0.07))},
-    }).splitlines()  # fmt: skip
-    assert lines[0] == "| row | α, β | comparison | a | b |"
-    assert lines[2].startswith("| registered | 5, 0.01 | MACD over mean outcome of all orders")
-    assert lines[2].endswith("| +1.0 [−1.0, 3.0], not decided | −2.0 [−4.0, 0.0], not decided |")
-    assert lines[3].startswith("| secondary | 1, 0.1 | MACD over mean outcome of")
-    assert lines[3].endswith("| +0.0 [−2.0, 2.0] | +5.0 [3.0, 7.0] |")
-
-
 def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
     (tmp_path / "crossed.json").write_text(json.dumps(report(0.8, 0.01)))
     (tmp_path / "registered.json").write_text(json.dumps(rows_of((0, 0, 0), (0, 0, 0))))
@@ -138,4 +78,4 @@ def test_a_folder_of_another_training_stands_beside_the_shipped_one(tmp_path):
     seeds = with_files({}, tmp_path)["seeds"]
     assert [*seeds] == ["123", "7"]
     assert "registered" in seeds["123"]
-    assert spread(seeds, "one two", "macd") == "+1.0 to +3.0"
+    assert seeds["7"]["regimes"]["one two"]["methods"]["macd"]["delta"][0] == 0.03

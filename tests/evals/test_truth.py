@@ -9,7 +9,7 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.printing.report import markdown
+from macd_studio.evals.printing.report import markdown, sections
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.rows import Row
 from macd_studio.evals.statistics.constant import (
@@ -19,8 +19,7 @@ from macd_studio.evals.statistics.constant import (
     tune,
     with_constants,
 )
-from macd_studio.evals.statistics.summary import summarise
-from macd_studio.evals.statistics.table import tabulate
+from macd_studio.evals.statistics.table import summarise, tabulate
 
 N = 400
 SHIFT = 1.5
@@ -160,7 +159,8 @@ def test_the_report_prints_all_of_it(report):
         "machine": "here", "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
         "made_by": {"version": "1", "code": "abc"},
     }  # fmt: skip
-    text = markdown(whole)
+    assert "## Yes/no questions only" in markdown(whole)
+    text = "\n".join(map(str, sections(whole)))
     for part in ("Would a bias do the same?", "AUROC", "Method against method", "Tuned constant",
                  "where no constant helps", "Calibration", "criterion c"):  # fmt: skip
         assert part in text

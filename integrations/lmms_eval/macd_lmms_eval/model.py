@@ -28,7 +28,7 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import FIT, LONG, Item, evaluation_options
 from macd_studio.evals.running.answer import PendingAnswer, answer_clip
 from macd_studio.evals.running.contrasts import takes_contrast
-from macd_studio.evals.running.failures import MOST_REASONS, failures_line
+from macd_studio.evals.running.output import MOST_REASONS, failures_line
 from macd_studio.evals.running.tracks import Preparing
 from macd_studio.evals.scoring.rules import FAILED
 
