@@ -33,8 +33,8 @@ from macd_studio.ratings.arms import (
     NoMask,
 )
 from macd_studio.ratings.chain import stamp_after
-from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.items import Item, Pictures, prepare, sizes, unwritable
+from macd_studio.ratings.gold import Candidate, KnownItem, Proposal, best, propose_one
+from macd_studio.ratings.media import Item, Pictures, prepare, sizes, unwritable
 from macd_studio.ratings.plan import (
     GOLD,
     MAIN,
@@ -46,10 +46,9 @@ from macd_studio.ratings.plan import (
     Scale,
 )
 from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
-from macd_studio.ratings.propose import Candidate, Proposal, best, propose_one
-from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
+from macd_studio.ratings.study_file import create_tables, insert_row, seal
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from macd_studio.core.masking.controls import CONTROLS
 from macd_studio.ratings.adjudication import adjudication_figures
 from macd_studio.ratings.answers import (
     Answer,
+    Screen,
     conflicts_of,
     coverage_of,
     details_of,
@@ -27,9 +30,7 @@ from macd_studio.ratings.answers import (
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import RANGES, bounded, paired_difference
-from macd_studio.ratings.overlap import control_figures, left_out_sizes
-from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
-from macd_studio.ratings.preferences import pairs_of, preference_figures
+from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, RATINGS, TRAINING
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
 from macd_studio.ratings.quality import Quality, judge_raters
 from macd_studio.ratings.roster import Rater
@@ -41,6 +42,7 @@ from macd_studio.ratings.stats import (
     mean_interval,
     power,
     quadratic_kappa,
+    resample,
     spearman,
     spread_interval,
     wilson,
@@ -383,3 +385,180 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+LEAST_FOR_THIRDS = 6
+"""Items with ratings, below which the difference is not given by thirds of overlap."""
+
+
+def control_figures(study: Study, main: Sequence[Answer], arms: Sequence[str]) -> dict[str, Any]:
+    """By the name of each arm but the first: overlap and size of every item, and thirds.
+
+    An arm whose masks were drawn by a version that noted no overlap is left out. Estimates are
+    (value, low, high), NaN where there is too little to say.
+    """
+    details = details_of(study)
+    pixels = {
+        r["id"]: r["width"] * r["height"] for r in study.rows("SELECT id, width, height FROM clips")
+    }
+    items = [i for i in study.items if i["part"] == MAIN]
+    out = {}
+    for other in arms[1:]:
+        overlaps = {
+            i["number"]: details[i["number"], other]["overlap"]
+            for i in items
+            if "overlap" in details.get((i["number"], other), {})
+        }
+        if not overlaps:
+            continue
+        rows = [
+            {
+                "item": i["number"],
+                "clip": i["clip"],
+                "question": i["question"],
+                "overlap": overlaps[i["number"]],
+                "hidden": details[i["number"], arms[0]]["hidden"]
+                / (i["frames"] * pixels[i["number"]]),
+            }
+            for i in items
+            if i["number"] in overlaps
+        ]
+        out[other] = {
+            "what": CONTROLS.get(other, ""),
+            "items": rows,
+            "thirds": by_thirds(main, arms[0], other, overlaps, study.scale),
+        }
+    return out
+
+
+def by_thirds(
+    main: Sequence[Answer],
+    first: str,
+    other: str,
+    overlaps: Mapping[int, float],
+    scale: str = RATINGS,
+) -> list[dict[str, Any]]:
+    """The primary outcome by thirds of overlap, lowest first; [] for too few rated items.
+
+    Items of equal overlap stay together, so that fewer than three groups may be left.
+    """
+    rated = sorted({a.clip for a in main if a.arm == other and a.clip in overlaps})
+    if len(rated) < LEAST_FOR_THIRDS:
+        return []
+    values = np.array([overlaps[clip] for clip in rated])
+    place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+    raters = sorted({a.rater for a in main})
+    out = []
+    for third in np.unique(place):
+        clips = [clip for clip, at in zip(rated, place, strict=True) if at == third]
+        pairs = paired_values(main, first, other, raters, clips, scale)
+        found = paired_difference(pairs)
+        inside = values[place == third]
+        out.append({
+            "low": float(inside.min()),
+            "high": float(inside.max()),
+            "items": len(clips),
+            "pairs": int(np.isfinite(pairs).sum()),
+            "difference": bounded(found.primary, scale),
+        })  # fmt: skip
+    return out
+
+
+def left_out_sizes(left_out: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """By the reason, how much of all pixels MACD hides in the items that were left out for it.
+
+    Items whose masks were not computed, and those of earlier versions, are not among them.
+    """
+    sizes: dict[str, list[float]] = {}
+    for entry in left_out:
+        if entry.get("hidden") is not None:
+            sizes.setdefault(str(entry["reason"]), []).append(float(entry["hidden"]))
+    return sizes
+
+
+Array = NDArray[np.float64]
+STEPS = 500
+LEAST_ARMS = 3
+"""Of two arms the share preferring one says everything that a scale would."""
+
+
+def counts(main: Sequence[Answer], screens: Sequence[Screen], first: str, other: str
+           ) -> dict[str, int]:  # fmt: skip
+    """How many screens of the two arms preferred the first, the other, neither.
+
+    cannot: main screens that were left by *cannot judge*, of all arms together.
+    """
+    given = [(a, b) for a, b in pairs_of(main) if {a.arm, b.arm} == {first, other}]
+    scores = [a.rating if a.arm == first else b.rating for a, b in given]
+    return {
+        "first": scores.count(2),
+        "other": scores.count(0),
+        "same": scores.count(1),
+        "cannot": sum(s.skipped for s in screens if s.part == MAIN),
+    }
+
+
+def pairs_of(main: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
+    """Both sides of every screen on which a preference was given."""
+    by_task: dict[str, list[Answer]] = {}
+    for a in main:
+        by_task.setdefault(a.task, []).append(a)
+    return [(z[0], z[1]) for z in by_task.values() if len(z) == 2]
+
+
+def strengths(
+    main: Sequence[Answer], arms: Sequence[str], draws: int, seed: int
+) -> dict[str, Estimate]:
+    """The Bradley-Terry scale: by the arm, the log odds of being preferred to the first arm.
+
+    No difference counts as half a preference for each. Intervals are over clips and raters, as
+    those of means (`stats.mean_interval`). {} for less than LEAST_ARMS arms or without a pair; NaN
+    for an arm that always or never won.
+    """
+    given = pairs_of(main)
+    if len(arms) < LEAST_ARMS or not given:
+        return {}
+    place = {arm: i for i, arm in enumerate(arms)}
+    raters = sorted({a.rater for a, _ in given})
+    clips = sorted({a.clip for a, _ in given})
+    wins = np.zeros((len(given), len(arms), len(arms)))
+    for k, (a, b) in enumerate(given):
+        share = (a.rating or 0) / 2
+        wins[k, place[a.arm], place[b.arm]] = share
+        wins[k, place[b.arm], place[a.arm]] = 1 - share
+    by_rater, by_clip = resample(len(raters), len(clips), draws, seed)
+    row = np.array([raters.index(a.rater) for a, _ in given])
+    column = np.array([clips.index(a.clip) for a, _ in given])
+    weights = by_rater[:, row] * by_clip[:, column]
+    drawn = np.einsum("dk,kij->dij", weights, wins)
+    scale = bradley_terry(np.concatenate([wins.sum(0)[None], drawn]))
+    return {arm: interval(float(scale[0, i]), scale[1:, i]) for arm, i in place.items()}
+
+
+def bradley_terry(wins: Array) -> Array:
+    """Log strengths (N, A) from wins (N, A, A) of row over column, the first arm's 0.
+
+    By Hunter's MM algorithm (2004, The Annals of Statistics 32(1), 384-406, equation 3). NaN where
+    an arm won or lost every comparison, or had none: its strength has no finite estimate.
+    """
+    met = wins + wins.transpose(0, 2, 1)
+    won, lost = wins.sum(2), wins.sum(1)
+    strength = np.ones(won.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(STEPS):
+            both = strength[:, :, None] + strength[:, None, :]
+            strength = won / np.where(met > 0, met / both, 0.0).sum(2)
+        scale = np.log(strength)
+    scale[(won <= 0) | (lost <= 0)] = np.nan
+    return np.asarray(scale - scale[:, :1])
+
+
+def preference_figures(
+    main: Sequence[Answer], screens: Sequence[Screen], arms: Sequence[str], draws: int, seed: int
+) -> dict[str, Any]:
+    """Counts by the other arm, and the scale; plain values."""
+    scale = strengths(main, arms, draws, seed)
+    return {
+        "counts": {other: counts(main, screens, arms[0], other) for other in arms[1:]},
+        "scale": {a: {"value": e.value, "low": e.low, "high": e.high} for a, e in scale.items()},
+    }

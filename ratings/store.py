@@ -17,7 +17,7 @@ from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.events import LEFT, MOST_LOW, RIGHT, Event, refused_again
 from macd_studio.ratings.plan import MAIN, PAIRS, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
-from macd_studio.ratings.schema import insert_row
+from macd_studio.ratings.study_file import insert_row
 
 MOST_OF_RATER, MOST_NOTES = 20_000, 2_000
 """Events of one rater, and those with a note; whoever rates for hours sends some hundred."""
@@ -33,7 +33,7 @@ class Outcome:
 
 
 class Study(Roster):
-    """One open study; safe between threads. network: see `ratings.connection.connect`."""
+    """One open study; safe between threads. network: see `study_file.connect`."""
 
     # ---- what raters see
 

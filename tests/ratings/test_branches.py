@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from macd_studio.ratings.answers import forks_of, read_answers
-from macd_studio.ratings.branches import merge, read_rows
+from macd_studio.ratings.branches import merge, read_rows, read_shards
 from macd_studio.ratings.chain import link
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import rows
-from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
 

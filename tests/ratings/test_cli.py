@@ -47,7 +47,7 @@ def test_a_study_is_made_of_traces(tmp_path, capsys):
 
 
 def test_the_shipped_gold_file_fits_the_shipped_traces():
-    from macd_studio.ratings.create_command import HERE
+    from macd_studio.ratings.cli import HERE
     from macd_studio.ratings.gold import read_gold
 
     items = read_gold(HERE / "examples_gold.json", EXAMPLES)

@@ -16,16 +16,15 @@ from macd_studio.core.masking.controls import ELSEWHERE, MOST_OVERLAP, ControlMa
 from macd_studio.core.system.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
+from macd_studio.ratings.cli import HERE
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
-from macd_studio.ratings.create_command import HERE
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.gold import read_gold
-from macd_studio.ratings.items import Pictures
-from macd_studio.ratings.media import composite, encode_clip
+from macd_studio.ratings.media import Pictures, composite, encode_clip
 from macd_studio.ratings.preregistration import sha256
-from macd_studio.ratings.schema import FROZEN, SEALED
 from macd_studio.ratings.source import SIDE, read_source
 from macd_studio.ratings.store import Study
+from macd_studio.ratings.study_file import FROZEN, SEALED
 from tests.ratings.packed import decode_clip
 from tests.ratings.studies import HEIGHT, WIDTH, known, make_study, source, track
 

@@ -12,9 +12,8 @@ from macd_studio.ratings.answers import Answer
 from macd_studio.ratings.arms import ARMS, macd
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import LeftOut, StudyPlan, create_study
-from macd_studio.ratings.overlap import by_thirds, control_figures, left_out_sizes
 from macd_studio.ratings.render import markdown
-from macd_studio.ratings.report import figures
+from macd_studio.ratings.report import by_thirds, control_figures, figures, left_out_sizes
 from macd_studio.ratings.stats import least_sd
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import make_study, source

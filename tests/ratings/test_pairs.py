@@ -13,9 +13,8 @@ from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.events import LEFT, NO_DIFFERENCE, RIGHT, read_event
 from macd_studio.ratings.export import rows
 from macd_studio.ratings.inference import paired_difference
-from macd_studio.ratings.preferences import bradley_terry, counts, strengths
 from macd_studio.ratings.render import html_page, markdown
-from macd_studio.ratings.report import figures
+from macd_studio.ratings.report import bradley_terry, counts, figures, strengths
 from macd_studio.ratings.simulate import simulate, truth_of
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import copy_study, event, known, rater_in, raw

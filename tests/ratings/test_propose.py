@@ -11,7 +11,7 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.propose import Candidate, asked_tracks, best, far_corner, propose_one
+from macd_studio.ratings.gold import Candidate, asked_tracks, best, far_corner, propose_one
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study

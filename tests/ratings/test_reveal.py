@@ -10,11 +10,11 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions
+from macd_studio.ratings.check import reveal, revealed, verify
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.errors import Refused, StudyError
 from macd_studio.ratings.preregistration import canonical, sha256
-from macd_studio.ratings.reveal import reveal, revealed, verify
 from macd_studio.ratings.roster import CLOSED, OPEN
 from macd_studio.ratings.store import Study
 from tests.ratings.packed import decode_clip

@@ -10,10 +10,10 @@ import pytest
 from macd_studio.ratings import store
 from macd_studio.ratings.answers import read_answers
 from macd_studio.ratings.check import check_study
-from macd_studio.ratings.connection import connect, on_network
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
 from macd_studio.ratings.roster import CLOSED, OPEN, PAUSED
 from macd_studio.ratings.store import Study
+from macd_studio.ratings.study_file import connect, on_network
 from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
 
 
