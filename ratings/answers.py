@@ -153,6 +153,20 @@ def main_answers(answers: Sequence[Answer], screens: Sequence[Screen]) -> list[A
     return [a for a in answers if a.part == MAIN and a.rating is not None and a.task not in skipped]
 
 
+def pairs_of(main: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
+    """Both sides of every screen on which both were rated, or a preference was given."""
+    by_task: dict[str, list[Answer]] = {}
+    for a in main:
+        by_task.setdefault(a.task, []).append(a)
+    return [(z[0], z[1]) for z in by_task.values() if len(z) == 2]
+
+
+def left_and_decided(main: Sequence[Answer]) -> tuple[int, int]:
+    """On how many screens the left mask got the higher rating, and on how many one of both did."""
+    ratings = [{a.side: a.rating or 0 for a in pair} for pair in pairs_of(main)]
+    return sum(r[0] > r[1] for r in ratings), sum(r[0] != r[1] for r in ratings)
+
+
 def matrix(
     answers: Sequence[Answer], arm: str, raters: Sequence[int], clips: Sequence[int]
 ) -> Matrix:

@@ -15,7 +15,7 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.ratings.chain import GENESIS, ORDER, link, stamp_after
-from macd_studio.ratings.errors import Refused, StudyError
+from macd_studio.ratings.errors import Refused, StudyError, read_text
 from macd_studio.ratings.media import MAGIC
 from macd_studio.ratings.preregistration import canonical, sealed_sha256, sha256
 from macd_studio.ratings.roster import CLOSED, REVEAL
@@ -128,12 +128,7 @@ def reveal(study: Study, out: Path) -> None:
             409,
         )
     study.control(REVEAL)  # before anybody can read the file
-    try:
-        write_private(out, canonical(revealed(study)).encode("utf-8"))
-    except OSError as error:
-        raise OptionError(
-            f"{str(out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
-        ) from error
+    write_private(out, canonical(revealed(study)).encode("utf-8"))
 
 
 def revealed(study: Study) -> dict[str, Any]:
@@ -200,22 +195,17 @@ def check_media(study: Study, items: list[dict[str, Any]]) -> None:
         raise StudyError("the study holds items that were not preregistered", "Give another copy")
 
 
-def read_text(path: Path) -> str:
+def read_json_text(path: Path) -> str:
     """A text file of a study; raises OptionError."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise OptionError(f"{path.name[:200]!r} is too large", "Give a file of this project")
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"{str(path)[:200]!r} cannot be read ({type(error).__name__})", "Give a JSON file"
-        ) from error
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        raise OptionError(f"{path.name[:200]!r} is too large", "Give a file of this project")
+    return read_text(path, repr(str(path)[:200]), "Give a JSON file")
 
 
 def read_reveal(path: Path) -> dict[str, Any]:
     """The file that `reveal` wrote; raises OptionError."""
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_json_text(path))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

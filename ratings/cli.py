@@ -38,8 +38,8 @@ from macd_studio.ratings.check import (
     as_line,
     check_media,
     check_study,
+    read_json_text,
     read_reveal,
-    read_text,
     reveal,
     verify,
 )
@@ -51,7 +51,7 @@ from macd_studio.ratings.create import (
     create_study,
     preregistration_path,
 )
-from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.errors import StudyError, cannot_write, read_text
 from macd_studio.ratings.export import FORMATS, export
 from macd_studio.ratings.gold import read_gold
 from macd_studio.ratings.plan import DESIGNS, PAIRS, RATINGS, SCALES
@@ -238,9 +238,7 @@ def _report(args: argparse.Namespace) -> int:
     try:
         args.out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OptionError(
-            f"{str(args.out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
-        ) from error
+        raise cannot_write(args.out, error) from error
     return 0
 
 
@@ -302,7 +300,7 @@ def _reveal(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    text, revealed = read_text(args.preregistration), read_reveal(args.reveal)
+    text, revealed = read_json_text(args.preregistration), read_reveal(args.reveal)
     try:
         items = verify(text, revealed)
         if args.study is not None:
@@ -488,13 +486,8 @@ def _traced(
 
 
 def _instructions(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"the instructions {str(path)[:200]!r} cannot be read ({type(error).__name__})",
-            "Give a text file in UTF-8",
-        ) from error
+    called = f"the instructions {str(path)[:200]!r}"
+    text = read_text(path, called, "Give a text file in UTF-8")
     return Text(MOST_INSTRUCTIONS).read(text, "instructions")
 
 

@@ -31,6 +31,7 @@ from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import SEEN, Track
 from macd_studio.core.validation import Flag, Number, Text, shown
 from macd_studio.ratings.arms import LEAST, ArmMask, draw, hide_tracks
+from macd_studio.ratings.errors import read_text
 from macd_studio.ratings.source import Source, read_source, without_pixels
 
 MOST = 200
@@ -68,24 +69,21 @@ class KnownItem:
 
 def read_gold(path: Path, folder: Path | None = None) -> list[KnownItem]:
     """Reads the file; raises OptionError that names the bad place. folder: of the traces."""
+    called, remedy = (
+        f"the gold file {path.name[:100]!r}",
+        "Give a JSON file as docs/rating.md shows",
+    )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise OptionError(
-            f"the gold file {path.name[:100]!r} cannot be read ({type(error).__name__})",
-            "Give a JSON file as docs/rating.md shows",
-        ) from error
+        content = json.loads(read_text(path, called, remedy))
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{called} cannot be read ({type(error).__name__})", remedy) from error
     if not isinstance(content, list) or len(content) > MOST:
         raise OptionError("the gold file holds no list of items", f"Give at most {MOST} items")
     return [_item(raw, f"gold[{i}]", folder or path.parent) for i, raw in enumerate(content)]
 
 
 def _item(raw: Any, path: str, folder: Path) -> KnownItem:
-    if not isinstance(raw, dict):
-        raise OptionError(f"{path} is {shown(raw)}, not an object", "Give an object")
-    unknown = set(raw) - {"trace", "question", "training", "sides"}
-    if unknown:
-        raise OptionError(f"{path} has an unknown key {shown(min(unknown))}", "Take it out")
+    _check_object(raw, path, {"trace", "question", "training", "sides"})
     file = folder / Text(4096).read(raw.get("trace"), f"{path}.trace")
     source = without_pixels(read_source(file))
     if raw.get("question") is not None:
@@ -103,12 +101,15 @@ def _item(raw: Any, path: str, folder: Path) -> KnownItem:
     )
 
 
-def _side(raw: Any, path: str, ids: set[int]) -> KnownSide:
+def _check_object(raw: Any, path: str, keys: set[str]) -> None:
     if not isinstance(raw, dict):
         raise OptionError(f"{path} is {shown(raw)}, not an object", "Give an object")
-    unknown = set(raw) - {"hide", "low", "high", "why"}
-    if unknown:
+    if unknown := set(raw) - keys:
         raise OptionError(f"{path} has an unknown key {shown(min(unknown))}", "Take it out")
+
+
+def _side(raw: Any, path: str, ids: set[int]) -> KnownSide:
+    _check_object(raw, path, {"hide", "low", "high", "why"})
     hide = raw.get("hide")
     if not isinstance(hide, list) or not hide:
         raise OptionError(f"{path}.hide is {shown(hide)}", "Give a list of track ids")

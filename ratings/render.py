@@ -74,7 +74,10 @@ def blocks(report: dict[str, Any]) -> list[str]:
         out += [Heading("Disputed items", 2), *adjudication_blocks(report)]
     out += [Heading("What raters say about the gradient", 2), *_gradient(report)]
     out += [Heading("Raters", 2), *_raters(report)]
-    out += [Heading("How this was planned", 2), _plan_table(study)]
+    out += [
+        Heading("How this was planned", 2),
+        Table(("what", "as preregistered"), study["plan"].items()),
+    ]
     return out
 
 
@@ -268,9 +271,11 @@ def _agreement(report: dict[str, Any]) -> list[str]:
                 for k in a["kappas"])  # fmt: skip
         out.append(Table(head, body))
     if sides["screens"]:
+        pairs = report["study"].get("scale") == PAIRS
+        won = "was preferred" if pairs else "got the higher rating"
         out.append(
             Paragraph(
-                f"The left mask {_won(report['study'])} on {share_text(sides['left'])} of"
+                f"The left mask {won} on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
         )
@@ -304,8 +309,9 @@ def _raters(report: dict[str, Any]) -> list[str]:
             "left higher", "SD", "with others", "seconds", "named because")  # fmt: skip
     rows = [head]
     for q in report["raters"]:
+        who = f"{q['rater']} ({q['simulated']})" if q["simulated"] else str(q["rater"])
         rows.append((
-            _who(q), f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
+            who, f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
             percent(q["repeat_same"]), percent(q.get("repeat_far")), percent(q.get("left")),
             number(q["spread"]), number(q["others"]), number(q["seconds"], ".1f"),
             "; ".join(q["reasons"]) or DASH,
@@ -329,18 +335,6 @@ def rated_line(study: dict[str, Any]) -> str:
 def unit_of(study: dict[str, Any]) -> str:
     """What raters of the study give, in the singular."""
     return "preference" if study.get("scale") == PAIRS else "rating"
-
-
-def _won(study: dict[str, Any]) -> str:
-    return "was preferred" if study.get("scale") == PAIRS else "got the higher rating"
-
-
-def _plan_table(study: dict[str, Any]) -> Table:
-    return Table(("what", "as preregistered"), study["plan"].items())
-
-
-def _who(q: dict[str, Any]) -> str:
-    return f"{q['rater']} ({q['simulated']})" if q["simulated"] else str(q["rater"])
 
 
 def outcome_name(report: dict[str, Any], other: str) -> str:

@@ -20,10 +20,12 @@ from macd_studio.ratings.answers import (
     coverage_of,
     details_of,
     forks_of,
+    left_and_decided,
     main_answers,
     matrix,
     objects_of,
     paired_values,
+    pairs_of,
     read_answers,
     read_screens,
 )
@@ -32,8 +34,7 @@ from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import RANGES, bounded, paired_difference
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, RATINGS, TRAINING
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
-from macd_studio.ratings.quality import Quality, judge_raters
-from macd_studio.ratings.roster import Rater
+from macd_studio.ratings.quality import judge_raters
 from macd_studio.ratings.stats import (
     GOOD,
     Estimate,
@@ -64,6 +65,11 @@ ALPHA_DRAWS = 2000
 LEAST_TO_STOP = 3
 """Raters who were not named, below which nothing is said of when to stop."""
 TOO_FEW = "When to stop is not told before three raters who were not named have rated."
+OF_RATER = (
+    "done", "ratings", "skipped", "flagged", "gold", "gold_count", "repeat_same", "repeat_apart",
+    "repeat_far", "repeated", "left", "decided", "spread", "others", "seconds", "reasons",
+)  # fmt: skip
+"""What of `quality.Quality` the report holds."""
 LEAST_CONTRAST = 0.05
 """Spread over arms of the share hidden of an object, below which ratings say nothing about it."""
 
@@ -121,7 +127,11 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "sides": _sides(main),
         "reasons": {arm: _reasons([a for a in main if a.arm == arm]) for arm in arms},
         "gradient": _gradient(study, main, arms, resamples),
-        "raters": [_rater(q, by_id[q.rater]) for q in quality],
+        "raters": [
+            {"rater": names[q.rater], "simulated": by_id[q.rater].simulated}
+            | {name: getattr(q, name) for name in OF_RATER}
+            for q in quality
+        ],
         "areas": _areas(study, arms),
         "controls": control_figures(study, main, arms),
         "left_out_sizes": left_out_sizes(study.left_out),
@@ -194,9 +204,9 @@ def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
     good = np.where(np.isfinite(values), values >= GOOD, np.nan)
     return {
         "ratings": len(own),
-        "mean": _estimate(mean_interval(values, resamples, SEED)),
-        "sd": _estimate(spread_interval(values, resamples, SEED)),
-        "at_least_4": _estimate(mean_interval(good, resamples, SEED)),
+        "mean": asdict(mean_interval(values, resamples, SEED)),
+        "sd": asdict(spread_interval(values, resamples, SEED)),
+        "at_least_4": asdict(mean_interval(good, resamples, SEED)),
         "counts": [sum(a.rating == v for a in own) for v in range(1, HIGH + 1)],
     }
 
@@ -267,7 +277,7 @@ def _agreement(main: Sequence[Answer], names: dict[int, str]) -> dict[str, Any]:
             kappas.append({"raters": pair, "masks": len(both), "kappa": value})
     return {
         "masks": sum(len(z) > 1 for z in units.values()),
-        "alpha": _estimate(estimate),
+        "alpha": asdict(estimate),
         "kappas": kappas,
     }
 
@@ -284,13 +294,9 @@ def _reasons(own: Sequence[Answer]) -> dict[str, Any]:
 
 def _sides(main: Sequence[Answer]) -> dict[str, Any]:
     """How often the left mask got the higher rating, of the screens where one did."""
-    screens: dict[str, dict[int, int]] = {}
-    for a in main:
-        screens.setdefault(a.task, {})[a.side] = a.rating or 0
-    pairs = [s for s in screens.values() if len(s) == 2]
-    left = sum(s[0] > s[1] for s in pairs)
-    decided = sum(s[0] != s[1] for s in pairs)
-    return {"screens": len(pairs), "decided": decided, "left": _estimate(wilson(left, decided))}
+    left, decided = left_and_decided(main)
+    screens = len(pairs_of(main))
+    return {"screens": screens, "decided": decided, "left": asdict(wilson(left, decided))}
 
 
 def _gradient(
@@ -319,7 +325,7 @@ def _gradient(
             rows.append(
                 {"clip": clip, "track": track, "label": label, "gradient": gradient, "slope": slope}
             )
-    return {"objects": rows, "correlation": _estimate(_correlation(rows, resamples))}
+    return {"objects": rows, "correlation": asdict(_correlation(rows, resamples))}
 
 
 def _correlation(rows: Sequence[dict[str, Any]], resamples: int) -> Estimate:
@@ -348,33 +354,6 @@ def _areas(study: Study, arms: Sequence[str]) -> dict[str, Any]:
         ratios = [details[c, arm]["hidden"] / details[c, arms[0]]["hidden"] for c in clips]
         out[arm] = {"least": min(ratios), "most": max(ratios)}
     return out
-
-
-def _rater(q: Quality, rater: Rater) -> dict[str, Any]:
-    return {
-        "rater": rater.name,
-        "simulated": rater.simulated,
-        "done": q.done,
-        "ratings": q.ratings,
-        "skipped": q.skipped,
-        "flagged": q.flagged,
-        "gold": q.gold,
-        "gold_count": q.gold_count,
-        "repeat_same": q.repeat_same,
-        "repeat_apart": q.repeat_apart,
-        "repeat_far": q.repeat_far,
-        "repeated": q.repeated,
-        "left": q.left,
-        "decided": q.decided,
-        "spread": q.spread,
-        "others": q.others,
-        "seconds": q.seconds,
-        "reasons": list(q.reasons),
-    }
-
-
-def _estimate(e: Estimate) -> dict[str, float]:
-    return {"value": e.value, "low": e.low, "high": e.high}
 
 
 def _without_nan(value: Any) -> Any:
@@ -498,14 +477,6 @@ def counts(main: Sequence[Answer], screens: Sequence[Screen], first: str, other:
     }
 
 
-def pairs_of(main: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
-    """Both sides of every screen on which a preference was given."""
-    by_task: dict[str, list[Answer]] = {}
-    for a in main:
-        by_task.setdefault(a.task, []).append(a)
-    return [(z[0], z[1]) for z in by_task.values() if len(z) == 2]
-
-
 def strengths(
     main: Sequence[Answer], arms: Sequence[str], draws: int, seed: int
 ) -> dict[str, Estimate]:
@@ -560,5 +531,5 @@ def preference_figures(
     scale = strengths(main, arms, draws, seed)
     return {
         "counts": {other: counts(main, screens, arms[0], other) for other in arms[1:]},
-        "scale": {a: {"value": e.value, "low": e.low, "high": e.high} for a, e in scale.items()},
+        "scale": {arm: asdict(e) for arm, e in scale.items()},
     }
