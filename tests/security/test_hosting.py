@@ -96,14 +96,6 @@ def test_an_address_opens_its_own_pages_and_no_others(tmp_path):
     assert without.ask(host="localhost:7860", origin="").status == 403
 
 
-def test_raters_are_sent_below_the_prefix(tmp_path):
-    site = type("Site", (), {"knows_organiser": lambda self, cookie: False})()
-    gate = Asked(tmp_path, site=site, only_study=True, place=Place("/lab"))
-    assert gate.ask(path="/lab/").headers["location"] == ["/lab/rate"]
-    assert gate.ask(path="/lab/rate/").headers["location"] == ["/lab/rate"]
-    assert gate.ask(path="/organise/").headers["location"] == ["/lab/organise"]
-
-
 @pytest.mark.parametrize("name", ["rate.js", "organise.js"])
 def test_the_rating_pages_name_nothing_from_the_root(name):
     text = (ROOT / "ratings" / "page" / name).read_text(encoding="utf-8")

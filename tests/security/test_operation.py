@@ -2,7 +2,6 @@
 
 import json
 import logging
-import socket
 import threading
 from contextlib import ExitStack
 
@@ -16,7 +15,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import MAX_UNREAD
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
-from tests.security.conftest import serving
+from tests.security.conftest import connected, serving
 from tests.security.test_sessions import clip, held_run, wait_for
 
 
@@ -224,15 +223,12 @@ def test_the_newest_figures_are_those_of_runs():
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.long)])
 def test_everybody_who_comes_at_once_gets_the_page(public, count):
     """The page is opened without an event, so no line can be too full for it."""
-    host, port = public.url.removeprefix("http://").split(":")
-    request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with ExitStack() as stack:
         opened = []
         for n in range(count):  # each from an address of its own
-            source = (f"127.0.{1 + n // 200}.{1 + n % 200}", 0)
-            where = (host, int(port))
-            opened.append(socket.create_connection(where, PATIENCE_S, source_address=source))
-            stack.enter_context(opened[-1])
+            source = f"127.0.{1 + n // 200}.{1 + n % 200}"
+            opened.append(stack.enter_context(connected(public, source)))
         for plain in opened:
             plain.sendall(request)
         answers = [stack.enter_context(plain.makefile("rb")).read() for plain in opened]
