@@ -86,10 +86,11 @@ def check_after_kills(path, code, kills, seed):
         assert {k: answers[k] for k in last} == last
 
 
-def test_a_killed_server_loses_nothing(study_path):
+@pytest.mark.parametrize("kills", [4, pytest.param(220, marks=pytest.mark.long)])
+def test_a_killed_server_loses_nothing(study_path, kills):
     with Study(study_path) as study:
         (code,) = study.invite(1)
-    check_after_kills(study_path, code, 4, seed=1)
+    check_after_kills(study_path, code, kills, seed=kills)
 
 
 def test_two_servers_that_do_not_know_of_each_other_lose_nothing(study_path, tmp_path):
@@ -138,13 +139,6 @@ def test_two_servers_that_do_not_know_of_each_other_lose_nothing(study_path, tmp
     assert len(set(uuids)) == len(uuids)
     assert {u: tuple(values) for u, *values in results[0] if u in acknowledged} == acknowledged
     assert shared["uuid"] in uuids
-
-
-@pytest.mark.long
-def test_two_hundred_kills_lose_nothing(study_path):
-    with Study(study_path) as study:
-        (code,) = study.invite(1)
-    check_after_kills(study_path, code, 220, seed=2)
 
 
 def test_a_disk_that_is_full_for_the_process(study_path):

@@ -7,9 +7,8 @@ from macd_studio.ratings.cli import main
 from macd_studio.ratings.inference import bounded, paired_difference
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
-from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, rate, rater_in
+from tests.ratings.studies import arms_of, copy_study, event, rate, rater_in
 
 FEW = 100
 OTHER = "random-elsewhere"
@@ -21,7 +20,7 @@ def give(study, likes, screens=None):
     _, rater = rater_in(study)
     tasks = [t["id"] for t in study.tasks(rater)]
     for task, more in zip(tasks[:screens], likes, strict=False):
-        at = [t.arm for t in truth_of(study, task)].index("macd")
+        at = arms_of(study, task).index("macd")
         if study.scale == "pairs":
             new = 0 if more == 0 else 1 + (at if more > 0 else 1 - at)
             study.append(rater, [event("prefer", task, new=new), event("next", task)])
