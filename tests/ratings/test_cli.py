@@ -159,13 +159,6 @@ def test_copy_makes_a_whole_copy(path, tmp_path, capsys):
     assert main(["copy", path, "/nowhere/x.db"]) == 2
 
 
-def test_a_file_that_is_no_study_is_refused(tmp_path, capsys):
-    (tmp_path / "x.db").write_text("hello")
-    for words in (["status"], ["report"], ["invite"], ["export", "--out", str(tmp_path / "o")]):
-        assert main([words[0], str(tmp_path / "x.db"), *words[1:]]) == 2
-        assert "not a study" in capsys.readouterr().err
-
-
 WITHOUT = """
 import sys
 import macd_studio.ratings.web

@@ -4,7 +4,6 @@ import random
 import shutil
 import threading
 import time
-import uuid
 
 import httpx
 import pytest
@@ -168,43 +167,3 @@ def test_a_disk_that_is_full_for_the_process(study_path):
         stored = [r["uuid"] for r in study.rows("SELECT uuid FROM events ORDER BY id")]
     assert stored == acknowledged
     check_study(study_path)
-
-
-@pytest.mark.long
-def test_sixteen_raters_at_once_over_http(study_path):
-    with Study(study_path) as study:
-        codes = study.invite(16)
-    server = Server(study_path)
-    acknowledged, failures = {}, []
-
-    def work(code):
-        try:
-            with httpx.Client(
-                base_url=server.url, headers={CODE_HEADER: code}, timeout=PATIENCE_S
-            ) as client:
-                for task in client.get("/rate/api/session").json()["tasks"]:
-                    assert client.get(f"/rate/api/media/{task['id']}/clip").status_code == 200
-                    for side in (0, 1):
-                        e = raw("rate", task["id"], side=side, new=random.randint(1, 5))
-                        reply = client.post("/rate/api/events", json={"events": [e]})
-                        assert reply.json()["outcomes"][0]["committed"]
-                        acknowledged[e["uuid"]] = task["id"], side, e["new"]
-        except Exception as error:
-            failures.append(error)
-
-    try:
-        server.start()
-        threads = [threading.Thread(target=work, args=(c,)) for c in codes]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    finally:
-        server.end()
-    assert not failures
-    assert len(acknowledged) == 16 * 6 * 2
-    with Study(study_path, write=False) as study:
-        stored = {r["uuid"]: (r["task"], r["side"], r["new"])
-                  for r in study.rows("SELECT * FROM events")}  # fmt: skip
-    assert stored == acknowledged
-    assert uuid.UUID(next(iter(stored)))

@@ -10,7 +10,7 @@ from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.preregistration import plan_of
 from macd_studio.ratings.render import html_page, markdown, power_line
 from macd_studio.ratings.report import figures, progress
-from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
+from macd_studio.ratings.simulate import simulate
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import (
     copy_study,
@@ -248,17 +248,6 @@ def test_the_power_line_says_what_is_missing():
     assert "No more" in power_line(meter | {"more_raters": 0}, 0.1)
     assert "9 more clips" in power_line(meter | {"more_raters": None}, 0.3)
     assert "neither" in power_line({"more_raters": None, "more_pairs": None, "more_clips": None}, 1)
-
-
-def test_habits_are_what_they_say():
-    rng = np.random.default_rng(0)
-    rate_carefully = careful(1.0, 0.1)
-    assert np.mean([rate_carefully(Truth("macd", None), rng) for _ in range(50)]) > 3.2
-    assert np.mean([rate_carefully(Truth("random-elsewhere", None), rng) for _ in range(50)]) < 2.6
-    assert rate_carefully(Truth("known-1", 4.5), rng) > 4
-    assert {careless(Truth("macd", None), rng) for _ in range(99)} == {1.0, 2.0, 3.0, 4.0, 5.0}
-    assert [h.name for h in habits()].count("careful") == 3
-    assert Habit("x", careless).quits == 1.0
 
 
 def test_the_committed_example_is_what_the_report_makes_of_its_figures():

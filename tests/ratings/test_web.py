@@ -375,11 +375,18 @@ def test_only_the_page_s_own_files_are_served(client, name):
 
 
 def test_the_pages_need_nothing_from_elsewhere(client):
-    for path in ("/rate", "/organise", "/rate/static/rate.js", "/rate/static/study.css"):
+    for path in (
+        "/rate",
+        "/organise",
+        "/rate/static/rate.js",
+        "/rate/static/organise.js",
+        "/rate/static/study.css",
+    ):
         text = client.get(path).text
         assert "http://" not in text
         assert "https://" not in text
         assert "onclick" not in text
+        assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)  # it may stand below a path
 
 
 @pytest.mark.parametrize("name", ["rate", "organise"])
@@ -392,5 +399,4 @@ def test_a_page_names_its_script_and_nothing_from_the_root(client, name):
     ]
     assert '<link rel="stylesheet" href="rate/static/study.css">' in text
     assert "<main>" in text  # the body is markup, and not escaped
-    assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)
     assert answer.headers["x-robots-tag"] == "noindex"

@@ -1,7 +1,6 @@
 """What requests bring: their type, their size and when they are read, on every open route."""
 
 import asyncio
-import json
 import select
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from macd_studio.macd_ui.serving import bodies, gate, routes
+from macd_studio.macd_ui.serving import bodies, routes
 from macd_studio.macd_ui.serving.bodies import most_of
 from macd_studio.macd_ui.serving.routes import FORM, JSON, MOST, Doors
 from macd_studio.macd_ui.settings import ServerSettings
@@ -106,34 +105,6 @@ def test_whoever_has_not_logged_in_is_refused_before_anything_is_read(users):
         for path in ("/files/example/same_dish.macd", "/gallery/x", f"{API}/heartbeat/x",
                      f"{API}/file=/etc/passwd", "/docs/page.md"):  # fmt: skip
             assert visitor.http.get(path).status_code == 401, path
-
-
-@pytest.mark.parametrize(
-    "kind", ["application/json", "Application/JSON", "APPLICATION/JSON; charset=utf-8"]
-)
-def test_every_way_to_write_json_is_cleaned_alike(store, kind):
-    file = {"path": "http://198.51.100.7/x.mp4", "meta": {"_type": "gradio.FileData"}}
-    body = json.dumps({"data": [file], "session_hash": "mine", "fn_index": 0}).encode()
-    reached = []
-
-    async def app(scope, receive, send):
-        reached.append((dict(scope["headers"])[b"content-type"], (await receive())["body"]))
-
-    async def receive():
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message):
-        raise AssertionError(message)
-
-    headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
-    scope = {"type": "http", "method": "POST", "path": f"{API}/queue/join", "query_string": b"",
-             "headers": headers, "client": ("127.0.0.1", 1)}  # fmt: skip
-    with ThreadPoolExecutor(1) as thread:  # this one may have a browser's event loop
-        thread.submit(asyncio.run, gate.Gate(app, store)(scope, receive, send)).result()
-    ((given, content),) = reached
-    assert given == b"application/json"
-    assert json.loads(content)["data"] == [None]
-    assert json.loads(content)["session_hash"] != "mine"
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])

@@ -144,20 +144,3 @@ def test_uvicorn_writes_to_the_server_s_log_alone(monkeypatch):
         assert any(isinstance(f, Seldom) for f in handler.filters)
     finally:
         root.setLevel(former)
-
-
-def test_requests_that_are_none_fill_no_log(store, caplog):
-    seldom, written = Seldom(), []
-    handler = logging.Handler()
-    handler.addFilter(seldom)
-    handler.emit = written.append
-    logging.getLogger().addHandler(handler)
-    try:
-        with ExitStack() as stack:
-            for _ in range(3 * MOST):
-                plain = opened(stack, store)
-                plain.sendall(b"\x16\x03\x01 no request\r\n\r\n")
-                assert b"400" in plain.recv(100)
-    finally:
-        logging.getLogger().removeHandler(handler)
-    assert len(written) <= MOST

@@ -96,12 +96,6 @@ def test_an_address_opens_its_own_pages_and_no_others(tmp_path):
     assert without.ask(host="localhost:7860", origin="").status == 403
 
 
-@pytest.mark.parametrize("name", ["rate.js", "organise.js"])
-def test_the_rating_pages_name_nothing_from_the_root(name):
-    text = (ROOT / "ratings" / "page" / name).read_text(encoding="utf-8")
-    assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)
-
-
 # ---- the table
 
 OPTIONS = {

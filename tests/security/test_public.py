@@ -36,7 +36,7 @@ from macd_studio.macd_ui.traces import MAX_OPENING
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving
-from tests.security.test_sessions import clip, held_run, last_state
+from tests.security.test_sessions import clip
 from tests.small_trace import small_trace
 
 
@@ -169,18 +169,6 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         assert len(server.device_queue) == 0
 
 
-@pytest.mark.long
-def test_one_visitor_cannot_fill_the_line():
-    with serving(ServerSettings(public=True, visitor=VisitorLimits(jobs=1))) as server:
-        thread, got = held_run(server, Visitor(server.url))
-        other = Visitor(server.url)
-        told = words(other.send("run", video=clip(other), question="is it?"))
-        assert "1 run from your address wait or compute already" in told
-        server.lm.free.set()
-        thread.join()
-        assert last_state(got)["success"]
-
-
 class Clock:
     def __init__(self):
         self.now = 1000.0
@@ -239,25 +227,6 @@ def test_a_private_server_counts_nothing():
     quota.add_upload("a", 10**12)
     assert all(quota.allows_request("a") for _ in range(10**4))
     assert not quota._uses
-
-
-@pytest.mark.long
-def test_too_many_requests_are_told():
-    limits = VisitorLimits(requests_per_s=0.001, burst=3)
-    with serving(ServerSettings(public=True, visitor=limits)) as server:
-        visitor = Visitor(server.url)
-        answers = [visitor.join("stop") for _ in range(4)]
-        assert [a.status_code for a in answers] == [200, 200, 200, 429]
-        assert "Wait a few seconds" in answers[-1].text
-
-
-@pytest.mark.long
-def test_tabs_of_one_visitor_are_bounded():
-    with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
-        tabs = [Visitor(server.url) for _ in range(3)]
-        told = [words(t.send("change", question="why?")) for t in tabs]
-        assert ["tabs from your address use this server" in t for t in told] == [False, False, True]
-        assert len(server.sessions._by_key) == 2
 
 
 def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):

@@ -187,15 +187,6 @@ def test_a_connection_that_breaks_off_leaves_no_file(store):
     raise AssertionError("the file is still there")
 
 
-@pytest.mark.parametrize("path", ["run/nothing", "call/nothing", "api/nothing", "call/v2/nothing",
-                                  "queue/join"])  # fmt: skip
-def test_a_function_that_does_not_exist_is_told(store, path):
-    body = {"data": [], "session_hash": "x", "fn_index": 10**6 if path == "queue/join" else None}
-    answer = Visitor(store.url).http.post(f"{API}/{path}", json=body)
-    assert answer.status_code == 404
-    assert "no such function" in answer.text
-
-
 def test_streams_that_nobody_serves_leave_no_traceback(store, caplog):
     visitor = Visitor(store.url)
     with caplog.at_level(logging.INFO):
