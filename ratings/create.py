@@ -98,7 +98,6 @@ class Created:
     overlaps: Mapping[str, tuple[tuple[str, float], ...]]
     sha256: str
     organiser: str
-    preregistration: str
     proposed: int = 0
 
 
@@ -146,7 +145,7 @@ def create_study(
         for arm in plan.arms[1:]
     }
     left = tuple(left_out)
-    return Created(len(items), left, overlaps, sha256(text), organiser, text, len(proposed))
+    return Created(len(items), left, overlaps, sha256(text), organiser, len(proposed))
 
 
 def _label(item: Item, items: Sequence[Item]) -> str:

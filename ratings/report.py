@@ -142,9 +142,9 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     return cleaned
 
 
-def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
+def progress(study: Study) -> dict[str, Any]:
     """What the organiser's page shows while the study runs: nothing of which arm is ahead."""
-    full = figures(study, resamples)
+    full = figures(study, 500)
     answers, screens = read_answers(study), read_screens(study)
     items = {}
     for item in study.items:
