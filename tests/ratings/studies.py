@@ -137,6 +137,21 @@ def rate(study, rater, task, ratings, seconds=10.0, old=None):
     return study.append(rater, events)
 
 
+def give_more(study, likes, screens=None):
+    """A new rater who gives MACD's mask so much more than the other, a screen each."""
+    _, rater = rater_in(study)
+    tasks = [t["id"] for t in study.tasks(rater)]
+    for task, more in zip(tasks[:screens], likes, strict=False):
+        at = arms_of(study, task).index("macd")
+        if study.scale == "pairs":
+            new = 0 if more == 0 else 1 + (at if more > 0 else 1 - at)
+            study.append(rater, [event("prefer", task, new=new), event("next", task)])
+        else:
+            ratings = [3, 3]
+            ratings[at], ratings[1 - at] = (3 + more, 3) if more > 0 else (3, 3 - more)
+            rate(study, rater, task, ratings)
+
+
 def raw(kind, task=None, count=0, **more):
     """An event as a browser sends it."""
     values = {"uuid": str(uuid.uuid4()), "kind": kind, "tab": "tab", "count": count, "time": 1.0}

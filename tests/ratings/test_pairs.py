@@ -18,12 +18,7 @@ from macd_studio.ratings.simulate import simulate, truth_of
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import arms_of, copy_study, event, known, rater_in, screens_of
 
-
-@pytest.fixture
-def study(tmp_path):
-    gold = (known(1), known(2, training=True))
-    with Study(copy_study(tmp_path, 6, scale="pairs", gold=gold, repeat=0.2)) as opened:
-        yield opened
+PLAN = {"scale": "pairs", "gold": (known(1), known(2, training=True)), "repeat": 0.2}
 
 
 def prefer(study, rater, task, choice, old=None):

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
@@ -34,20 +32,10 @@ from macd_studio.ratings.planning import (
     table_of_pairs,
     tried,
 )
-from macd_studio.ratings.store import Study
-from macd_studio.ratings.web import CODE_HEADER, StudySite
-from tests.ratings.studies import copy_study, event, raw
+from macd_studio.ratings.web import CODE_HEADER
+from tests.ratings.studies import event, raw
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 3)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(study):
-    return TestClient(Starlette(routes=StudySite(study).routes()))
+PLAN = {"clips": 3}
 
 
 def join(client, code, participant):

@@ -1,20 +1,14 @@
 """Reasons for a low rating: given and taken back, counted once, in report and export."""
 
-import pytest
-
 from macd_studio.ratings.answers import main_answers, read_answers, read_screens
 from macd_studio.ratings.events import REASONS
 from macd_studio.ratings.export import rows
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
-from macd_studio.ratings.store import MOST_NOTES, Study
-from tests.ratings.studies import copy_study, event, rate, rater_in
+from macd_studio.ratings.store import MOST_NOTES
+from tests.ratings.studies import event, rate, rater_in
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 3)) as opened:
-        yield opened
+PLAN = {"clips": 3}
 
 
 def give(study, rater, task, side, word, on=True):

@@ -16,11 +16,7 @@ from macd_studio.ratings.store import Study
 from macd_studio.ratings.study_file import connect, on_network
 from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in, thawed
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 4, gold=(known(1), known(2, training=True)))) as opened:
-        yield opened
+PLAN = {"clips": 4, "gold": (known(1), known(2, training=True))}
 
 
 @pytest.fixture

@@ -5,33 +5,15 @@ import re
 import sqlite3
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.events import read_event
 from macd_studio.ratings.secret import ALPHABET, LENGTH, new_code
-from macd_studio.ratings.store import Study
-from macd_studio.ratings.web import CODE_HEADER, StudySite
-from tests.ratings.studies import copy_study, known, make_study, rate, raw
+from macd_studio.ratings.web import CODE_HEADER
+from tests.ratings.studies import known, make_study, rate, raw
 
-
-@pytest.fixture
-def study(tmp_path):
-    path = copy_study(tmp_path, 4, arms=("macd", "random-elsewhere", "mask-all"), repeat=0.25,
-                      gold=(known(1), known(2, training=True)))  # fmt: skip
-    with Study(path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(study):
-    return StudySite(study)
-
-
-@pytest.fixture
-def client(site):
-    return TestClient(Starlette(routes=site.routes()))
+PLAN = {"clips": 4, "arms": ("macd", "random-elsewhere", "mask-all"), "repeat": 0.25,
+        "gold": (known(1), known(2, training=True))}  # fmt: skip
 
 
 @pytest.fixture
@@ -123,10 +105,9 @@ def test_ids_differ_between_raters_and_say_nothing(client, study):
 
 def test_nothing_opens_without_a_code(client, code):
     task = session(client, code)["tasks"][0]["id"]
-    paths = ["session", f"item/{task}", f"media/{task}/clip"]
     for wrong in ("", "A" * 24, code[:-1], code + "A"):
-        answer = get(client, f"/rate/api/{paths[0]}", wrong)
-        assert answer.status_code == 401
+        for path in ("session", f"item/{task}", f"media/{task}/clip"):
+            assert get(client, f"/rate/api/{path}", wrong).status_code == 401
     assert get(client, "/rate/api/session", code).status_code == 200
 
 
