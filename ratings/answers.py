@@ -57,12 +57,7 @@ class Screen:
 
 def read_answers(study: Study) -> list[Answer]:
     """Both sides of every screen of every rater."""
-    ratings = {
-        (r["task"], r["side"]): r["new"]
-        for r in study.rows(
-            f"SELECT task, side, new FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
-        )
-    }
+    ratings = study.ratings()
     chosen = study.preferences() if study.scale == PAIRS else {}
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
     given = study.reasons()

@@ -146,14 +146,17 @@ def progress(study: Study) -> dict[str, Any]:
     """What the organiser's page shows while the study runs: nothing of which arm is ahead."""
     full = figures(study, 500)
     answers, screens = read_answers(study), read_screens(study)
-    items = {}
-    for item in study.items:
-        if item["part"] == MAIN:
-            rated = {a.rater for a in main_answers(answers, screens) if a.clip == item["number"]}
-            items[item["number"]] = {
-                "clip": item["clip"], "question": item["question"], "raters": len(rated),
-                "notes": [n for s in screens if s.clip == item["number"] for n in s.notes],
-            }  # fmt: skip
+    main = main_answers(answers, screens)
+    items = [
+        {
+            "clip": item["clip"],
+            "question": item["question"],
+            "raters": len({a.rater for a in main if a.clip == item["number"]}),
+            "notes": [n for s in screens if s.clip == item["number"] for n in s.notes],
+        }
+        for item in study.items
+        if item["part"] == MAIN
+    ]
     by_rater = {q["rater"]: q for q in full["raters"]}
     raters = []
     for rater in study.raters():
@@ -170,7 +173,7 @@ def progress(study: Study) -> dict[str, Any]:
     first: dict[str, Any] = next(iter(full["differences"].values()), {})
     return {
         "study": full["study"],
-        "items": list(items.values()),
+        "items": items,
         "raters": raters,
         "agreement": full["agreement"],
         "sides": full["sides"],
@@ -383,25 +386,20 @@ def control_figures(study: Study, main: Sequence[Answer], arms: Sequence[str]) -
     items = [i for i in study.items if i["part"] == MAIN]
     out = {}
     for other in arms[1:]:
-        overlaps = {
-            i["number"]: details[i["number"], other]["overlap"]
-            for i in items
-            if "overlap" in details.get((i["number"], other), {})
-        }
-        if not overlaps:
-            continue
         rows = [
             {
-                "item": i["number"],
+                "item": n,
                 "clip": i["clip"],
                 "question": i["question"],
-                "overlap": overlaps[i["number"]],
-                "hidden": details[i["number"], arms[0]]["hidden"]
-                / (i["frames"] * pixels[i["number"]]),
+                "overlap": details[n, other]["overlap"],
+                "hidden": details[n, arms[0]]["hidden"] / (i["frames"] * pixels[n]),
             }
             for i in items
-            if i["number"] in overlaps
+            if "overlap" in details.get(((n := i["number"]), other), {})
         ]
+        if not rows:
+            continue
+        overlaps = {row["item"]: row["overlap"] for row in rows}
         out[other] = {
             "what": CONTROLS.get(other, ""),
             "items": rows,

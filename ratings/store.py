@@ -42,7 +42,7 @@ class Study(Roster):
 
         Gold and repeated screens are items like all others.
         """
-        answers, reasons, chosen = self._answers(rater), self.reasons(), self.preferences(rater)
+        answers, reasons, chosen = self.ratings(rater), self.reasons(), self.preferences(rater)
         done = {
             r["task"]: r["kind"]
             for r in self.rows(
@@ -65,23 +65,19 @@ class Study(Roster):
             })  # fmt: skip
         return screens
 
-    def _answers(self, rater: Rater) -> dict[tuple[str, int], int | None]:
-        return {
-            (r["task"], r["side"]): r["new"]
-            for r in self.rows(
-                "SELECT task, side, new FROM history WHERE rater = ? AND kind IN ('rate', 'undo')"
-                f" ORDER BY {ORDER}",
-                rater.id,
-            )
-        }
+    def ratings(self, rater: Rater | None = None) -> dict[tuple[str, int], int | None]:
+        """By screen and side, the last rating; of one rater or of all."""
+        given = self._given("'rate', 'undo'", rater)
+        return {(r["task"], r["side"]): r["new"] for r in given}
 
     def preferences(self, rater: Rater | None = None) -> dict[str, int | None]:
         """By screen, the last preference, of `events`; of one rater or of all."""
+        return {r["task"]: r["new"] for r in self._given("'prefer'", rater)}
+
+    def _given(self, kinds: str, rater: Rater | None) -> list[sqlite3.Row]:
         whose, values = ("", ()) if rater is None else (" AND rater = ?", (rater.id,))
-        rows = self.rows(
-            f"SELECT task, new FROM history WHERE kind = 'prefer'{whose} ORDER BY {ORDER}", *values
-        )
-        return {r["task"]: r["new"] for r in rows}
+        query = f"SELECT task, side, new FROM history WHERE kind IN ({kinds}){whose}"
+        return self.rows(f"{query} ORDER BY {ORDER}", *values)
 
     def finished(self, rater: Rater) -> bool:
         """Whether the rater has confirmed to be at the end."""
@@ -183,7 +179,7 @@ class Study(Roster):
             left, right = (side["low"] + side["high"] for side in known)
             fits = [chosen == (LEFT if left > right else RIGHT)] * 2
         else:
-            answers = self._answers(rater)
+            answers = self.ratings(rater)
             ratings = [r for i in range(len(known)) if (r := answers.get((task, i))) is not None]
             if len(ratings) < len(known):
                 return None

@@ -235,12 +235,14 @@ def test_an_event_brings_what_was_checked(gate):
     mine.write_bytes(b"x")
     body = {"session_hash": "h", "oauth_token": "t",
             "data": [{"path": "/etc/passwd"}, {"path": str(mine), "url": "u"}]}  # fmt: skip
-    assert gate.ask("POST", f"{API}/queue/join", body, cookie=MINE).status == 200
-    got = json.loads(gate.last.body)
-    assert got == {"session_hash": session_key("h", MINE), "data": [None, {"path": str(mine)}]}
-    assert gate.last.headers["content-length"] == str(len(gate.last.body))
-    assert gate.last.headers["content-type"] == "application/json"
-    assert gate.quota.noted == [("request", PEER)]
+    for kind in ("application/json", "Application/JSON", "APPLICATION/JSON; charset=utf-8"):
+        join = "POST", f"{API}/queue/join", body
+        assert gate.ask(*join, cookie=MINE, content_type=kind).status == 200
+        got = json.loads(gate.last.body)
+        assert got == {"session_hash": session_key("h", MINE), "data": [None, {"path": str(mine)}]}
+        assert gate.last.headers["content-length"] == str(len(gate.last.body))
+        assert gate.last.headers["content-type"] == "application/json"
+    assert gate.quota.noted == [("request", PEER)] * 3
     assert gate.ask("POST", f"{API}/reset", b"[]").status == 400
     assert (
         gate.ask("POST", f"{API}/reset", b"{}", content_type="application/json; x=y").status == 200
@@ -265,6 +267,7 @@ def test_only_functions_that_there_are_can_be_called(tmp_path):
         ("call/run", {"fn_index": 9}, 404), ("run/", {}, 404), ("reset", {}, 200),
     ):  # fmt: skip
         assert gate.ask("POST", f"{API}/{path}", body).status == status, (path, body)
+    assert "no such function" in gate.ask("POST", f"{API}/call/other", {}).text
 
 
 def test_a_visitor_has_so_many_calls_and_unread_answers(tmp_path):

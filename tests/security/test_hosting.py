@@ -173,12 +173,6 @@ def test_the_table_holds(name, run):
     assert outcomes(name, run) == [cells[column] for cells in documented().values()]
 
 
-def test_the_document_names_its_tests():
-    text = (ROOT / "docs" / "hosting.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
-        assert (ROOT / name).is_file(), name
-
-
 @pytest.mark.parametrize(
     ("way", "settings"),
     [
