@@ -57,12 +57,7 @@ class Screen:
 
 def read_answers(study: Study) -> list[Answer]:
     """Both sides of every screen of every rater."""
-    ratings = {
-        (r["task"], r["side"]): r["new"]
-        for r in study.rows(
-            f"SELECT task, side, new FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
-        )
-    }
+    ratings = study.ratings()
     chosen = study.preferences() if study.scale == PAIRS else {}
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
     given = study.reasons()
@@ -151,6 +146,20 @@ def main_answers(answers: Sequence[Answer], screens: Sequence[Screen]) -> list[A
     """Rated sides of the main screens that were not skipped: what the analysis is over."""
     skipped = {s.task for s in screens if s.skipped}
     return [a for a in answers if a.part == MAIN and a.rating is not None and a.task not in skipped]
+
+
+def pairs_of(main: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
+    """Both sides of every screen on which both were rated, or a preference was given."""
+    by_task: dict[str, list[Answer]] = {}
+    for a in main:
+        by_task.setdefault(a.task, []).append(a)
+    return [(z[0], z[1]) for z in by_task.values() if len(z) == 2]
+
+
+def left_and_decided(main: Sequence[Answer]) -> tuple[int, int]:
+    """On how many screens the left mask got the higher rating, and on how many one of both did."""
+    ratings = [{a.side: a.rating or 0 for a in pair} for pair in pairs_of(main)]
+    return sum(r[0] > r[1] for r in ratings), sum(r[0] != r[1] for r in ratings)
 
 
 def matrix(

@@ -18,6 +18,7 @@ from macd_studio.core.media.webp import encode_picture
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.types import Trace
+from macd_studio.ratings.errors import read_text
 
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v")
 TRACKS = (".xml", ".json", ".zip")
@@ -128,13 +129,13 @@ def trace_clips(
 def _listed(path: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
+    remedy = "Write JSON in UTF-8"
+    text = read_text(path, QUESTIONS, remedy) if path.stat().st_size <= MOST_TEXT else ""
     try:
-        text = path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_TEXT else ""
         rows = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise OptionError(
-            f"{QUESTIONS} cannot be read ({type(error).__name__})", "Write JSON in UTF-8"
-        ) from error
+    except (ValueError, RecursionError) as error:
+        cause = f"{QUESTIONS} cannot be read ({type(error).__name__})"
+        raise OptionError(cause, remedy) from error
     questions: dict[str, list[str]] = {}
     for name, value in rows.items() if isinstance(rows, dict) else ():
         questions[name] = value if isinstance(value, list) else [value]
@@ -150,12 +151,7 @@ def _beside(clip: Path) -> list[str]:
     path = clip.with_suffix(".txt")
     if not path.is_file():
         return []
-    try:
-        lines = path.read_text(encoding="utf-8")[:MOST_TEXT].splitlines()
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"{path.name[:100]!r} cannot be read ({type(error).__name__})", "Write it in UTF-8"
-        ) from error
+    lines = read_text(path, repr(path.name[:100]), "Write it in UTF-8")[:MOST_TEXT].splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -33,8 +33,8 @@ from macd_studio.ratings.arms import (
     NoMask,
 )
 from macd_studio.ratings.chain import stamp_after
-from macd_studio.ratings.gold import KnownItem
-from macd_studio.ratings.items import Item, Pictures, prepare, sizes, unwritable
+from macd_studio.ratings.gold import Candidate, KnownItem, KnownSide, best, propose_one
+from macd_studio.ratings.media import Item, Pictures, prepare, sizes, unwritable
 from macd_studio.ratings.plan import (
     GOLD,
     MAIN,
@@ -46,10 +46,9 @@ from macd_studio.ratings.plan import (
     Scale,
 )
 from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
-from macd_studio.ratings.propose import Candidate, Proposal, best, propose_one
-from macd_studio.ratings.schema import create_tables, insert_row, seal
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
+from macd_studio.ratings.study_file import create_tables, insert_row, seal
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"
 
@@ -99,7 +98,6 @@ class Created:
     overlaps: Mapping[str, tuple[tuple[str, float], ...]]
     sha256: str
     organiser: str
-    preregistration: str
     proposed: int = 0
 
 
@@ -147,7 +145,7 @@ def create_study(
         for arm in plan.arms[1:]
     }
     left = tuple(left_out)
-    return Created(len(items), left, overlaps, sha256(text), organiser, text, len(proposed))
+    return Created(len(items), left, overlaps, sha256(text), organiser, len(proposed))
 
 
 def _label(item: Item, items: Sequence[Item]) -> str:
@@ -219,7 +217,8 @@ def _consider(
     """Adds a known item of the clip where it is among the best so far, and drops the one after."""
     chosen = best([*proposed, candidate], most)
     if candidate in chosen and (proposal := propose_one(source)) is not None:
-        proposed[candidate] = _proposed_item(proposal, pictures)
+        parts = proposal.source, proposal.masks, proposal.known
+        proposed[candidate] = _known(PROPOSED, *parts, pictures)
         for one in proposed.keys() - set(chosen):
             del proposed[one]
 
@@ -257,21 +256,23 @@ def _draw_arms(
     return sides
 
 
+def _known(
+    part: str,
+    source: Source,
+    masks: Sequence[ArmMask],
+    known: Sequence[KnownSide],
+    pictures: Pictures,
+) -> Item:
+    names = [f"known-{n}" for n in range(1, 1 + len(masks))]
+    ratings = {n: (k.low, k.high, k.why) for n, k in zip(names, known, strict=True)}
+    sides = dict(zip(names, masks, strict=True))
+    return prepare(part, source, sides, ratings, pictures, secrets.token_hex(32))
+
+
 def _known_item(item: KnownItem, pictures: Pictures) -> Item:
-    sides, known, source = {}, {}, item.read()
-    for number, side in enumerate(item.sides):
-        name = f"known-{number + 1}"
-        sides[name] = arm_module.hide_tracks(source, side.hide)
-        known[name] = side.low, side.high, side.why
-    part = TRAINING if item.training else GOLD
-    return prepare(part, source, sides, known, pictures, secrets.token_hex(32))
-
-
-def _proposed_item(proposal: Proposal, pictures: Pictures) -> Item:
-    names = [f"known-{n}" for n in range(1, 1 + len(proposal.masks))]
-    known = {n: (k.low, k.high, k.why) for n, k in zip(names, proposal.known, strict=True)}
-    masks = dict(zip(names, proposal.masks, strict=True))
-    return prepare(PROPOSED, proposal.source, masks, known, pictures, secrets.token_hex(32))
+    source = item.read()
+    masks = [arm_module.hide_tracks(source, side.hide) for side in item.sides]
+    return _known(TRAINING if item.training else GOLD, source, masks, item.sides, pictures)
 
 
 def _write(
@@ -312,7 +313,7 @@ def _write(
             "assignment_key_sha256": sha256(key),
             "instructions_sha256": sha256(plan.instructions),
             "items": public_items(described, salt),
-            "left_out": count_reasons(left_out),
+            "left_out": dict(Counter(x.reason for x in left_out)),
             "overlap": _overlaps(described, plan.arms),
             "sealed_sha256": sealed_sha256(salt, sealed),
             "scale": plan.scale,
@@ -402,11 +403,6 @@ def _overlaps(described: Sequence[dict[str, Any]], arms: Sequence[str]) -> dict[
     """By arm but the first, the overlaps of all main items, sorted: which is whose stays sealed."""
     main = [item["arms"] for item in described if item["part"] == MAIN]
     return {arm: sorted(item[arm]["overlap"] for item in main) for arm in arms[1:]}
-
-
-def count_reasons(left_out: Sequence[LeftOut]) -> dict[str, int]:
-    """How many items fall out for each reason."""
-    return dict(Counter(x.reason for x in left_out))
 
 
 def _flush(path: Path) -> None:

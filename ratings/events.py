@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -92,23 +92,25 @@ def read_event(raw: Any) -> Event:
     kind = raw.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise Refused(f"there is no event {shown(kind)}", REMEDY)
+    has_side = kind in ("rate", "undo", "reason")
     try:
-        event = Event(
+        side = _chosen(raw.get("side"), (0, 1), "side", "Choose 0 or 1") if has_side else None
+        old, new = _before_and_after(raw, kind)
+        return Event(
             uuid=_match(_UUID, raw.get("uuid"), "uuid"),
             kind=kind,
             tab=_match(_TAB, raw.get("tab"), "tab"),
             count=int(_COUNT.read(raw.get("count"), "count") or 0),
             client_time=float(_MOMENT.read(raw.get("time"), "time") or 0.0),
             task=None if kind in WITHOUT_TASK else _match(_TASK, raw.get("task"), "task"),
-            side=_side(raw) if kind in ("rate", "undo", "reason") else None,
-            old=_old(raw, kind),
-            new=_new(raw, kind),
+            side=side,
+            old=old,
+            new=new,
             note=_note(raw, kind),
             elapsed_ms=_elapsed(raw.get("elapsed")),
         )
     except ValueError as error:  # what core.validation raises
         raise Refused(str(error).rstrip("."), REMEDY) from None
-    return event
 
 
 def _match(pattern: re.Pattern[str], value: Any, name: str) -> str:
@@ -117,60 +119,42 @@ def _match(pattern: re.Pattern[str], value: Any, name: str) -> str:
     return value
 
 
-def _side(raw: dict[str, Any]) -> int:
-    side = raw.get("side")
-    if isinstance(side, bool) or side not in (0, 1):
-        raise Refused(f"side is {shown(side)}", "Choose 0 or 1")
-    return int(side)
+def _chosen(value: Any, choices: Sequence[int | None], name: str, remedy: str) -> int | None:
+    if value is None and None in choices:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value not in choices:
+        raise Refused(f"{name} is {shown(value)}", remedy)
+    return value
+
+
+def _before_and_after(raw: dict[str, Any], kind: str) -> tuple[int | None, int | None]:
+    old, new = raw.get("old"), raw.get("new")
+    if kind == "reason":
+        remedy = "Choose 1, or null to take it back"
+        return None, _chosen(new, (1, None), "a reason", remedy)
+    if kind == "prefer":
+        remedy = f"Choose {LEFT} for left, {RIGHT} for right, {NO_DIFFERENCE} for no difference"
+        known = (NO_DIFFERENCE, LEFT, RIGHT, None)
+        before = _chosen(old, known, "a preference", remedy)
+        return before, _chosen(new, known, "a preference", remedy)
+    if kind not in ("rate", "undo"):
+        return None, None
+    remedy = f"Choose {LOW} to {HIGH}"
+    if kind == "rate" and new is None:
+        raise Refused("a rating has no value", remedy)
+    ratings = (*range(LOW, HIGH + 1), None)
+    return _chosen(old, ratings, "old", remedy), _chosen(new, ratings, "new", remedy)
 
 
 def _note(raw: dict[str, Any], kind: str) -> str | None:
     """A flag's note, or the word of a reason."""
+    note = raw.get("note")
     if kind == "reason":
-        word = raw.get("note")
-        if not isinstance(word, str) or word not in REASONS:
-            raise Refused(
-                f"there is no reason {shown(word)}", f"Choose one of {', '.join(REASONS)}"
-            )
-        return word
-    note: str | None = _NOTE.read(raw.get("note"), "note") if kind == "flag" else None
-    return note
-
-
-def _old(raw: dict[str, Any], kind: str) -> int | None:
-    if kind == "prefer":
-        return _new({"new": raw.get("old")}, kind)
-    return _rating(raw.get("old"), "old") if kind in ("rate", "undo") else None
-
-
-def _new(raw: dict[str, Any], kind: str) -> int | None:
-    if kind == "rate" and raw.get("new") is None:
-        raise Refused("a rating has no value", f"Choose {LOW} to {HIGH}")
-    if kind == "reason":
-        if raw.get("new") not in (1, None) or isinstance(raw.get("new"), bool):
-            raise Refused(
-                f"a reason is {shown(raw.get('new'))}", "Choose 1, or null to take it back"
-            )
-        return raw.get("new")
-    if kind == "prefer":
-        if raw.get("new") is not None and (
-            isinstance(raw.get("new"), bool) or raw.get("new") not in (NO_DIFFERENCE, LEFT, RIGHT)
-        ):
-            raise Refused(
-                f"a preference is {shown(raw.get('new'))}",
-                f"Choose {LEFT} for left, {RIGHT} for right, {NO_DIFFERENCE} for no difference",
-            )
-        value: int | None = raw.get("new")
-        return None if value is None else int(value)
-    return _rating(raw.get("new"), "new") if kind in ("rate", "undo") else None
-
-
-def _rating(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not LOW <= value <= HIGH:
-        raise Refused(f"{name} is {shown(value)}", f"Choose {LOW} to {HIGH}")
-    return value
+        if not isinstance(note, str) or note not in REASONS:
+            remedy = f"Choose one of {', '.join(REASONS)}"
+            raise Refused(f"there is no reason {shown(note)}", remedy)
+        return note
+    return str(_NOTE.read(note, "note")) if kind == "flag" else None
 
 
 def _elapsed(value: Any) -> float | None:

@@ -105,12 +105,7 @@ def export(study: Study, kind: str, out: Path, participants: bool = False) -> in
     written.
     """
     content = content_of(study, kind, participants)
-    try:
-        write_private(out, content)
-    except OSError as error:
-        raise OptionError(
-            f"{str(out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
-        ) from error
+    write_private(out, content)
     (events,) = study.rows("SELECT count(*) FROM history")[0]
     return int(events)
 
@@ -147,9 +142,11 @@ def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
     taken = {(a.task, a.side) for a in main_answers(read_answers(study), read_screens(study))}
     conflicts = conflicts_of(study)
     query = """
-        SELECT e.*, r.name AS rater_name, r.simulated, t.part, t.position, t.repeats, t.clip,
-               c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden,
-               l.arm AS left_arm, r2.arm AS right_arm
+        SELECT e.uuid, e.rater AS number, r.name AS rater, r.simulated, e.kind, e.task, t.part,
+               t.position, t.clip AS item, c.name AS clip, c.sha256 AS clip_sha256, c.question,
+               e.side, s.arm, l.arm AS left_arm, r2.arm AS right_arm, s.hidden AS hidden_pixels,
+               e.old, e.new, e.note, e.tab, e.count AS tab_count, e.client_time, e.elapsed_ms,
+               e.server_time, t.repeats, e.writer AS server
         FROM history e JOIN raters r ON r.id = e.rater
         LEFT JOIN tasks t ON t.id = e.task
         LEFT JOIN clips c ON c.id = t.clip
@@ -159,50 +156,21 @@ def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
         ORDER BY e.stamp, e.writer, e.chain"""
     single = study.design == "single"
     ids, codes = study.participants(), {r.id: r.code for r in study.raters()}
-    for number, e in enumerate(study.rows(query), 1):
+    columns = columns_of(participants)
+    for number, found in enumerate(study.rows(query), 1):
+        e = dict(found)
         place = e["task"], e["side"]
-        arm = e["arm"]
         if e["kind"] == "prefer":
             place = e["task"], LEFT - 1
             stands = preferred[e["task"]] == e["uuid"] and e["new"] is not None
-            arm = {LEFT: e["left_arm"], RIGHT: e["right_arm"]}.get(e["new"])
+            e["arm"] = {LEFT: e["left_arm"], RIGHT: e["right_arm"]}.get(e["new"])
         else:
             stands = last.get(place) == e["uuid"] and e["new"] is not None
-        side = None if e["side"] is None else ("only" if single else ("left", "right")[e["side"]])
-        named = {"participant": ids.get(codes[e["rater"]])} if participants else {}
-        yield {
-            "event": number,
-            "uuid": e["uuid"],
-            "rater": e["rater_name"],
-            "simulated": e["simulated"],
-            "kind": e["kind"],
-            "task": e["task"],
-            "part": e["part"],
-            "position": e["position"],
-            "item": e["clip"],
-            "clip": e["clip_name"],
-            "clip_sha256": e["sha256"],
-            "question": e["question"],
-            "side": side,
-            "arm": arm,
-            "left_arm": e["left_arm"],
-            "right_arm": e["right_arm"],
-            "hidden_pixels": e["hidden"],
-            "old": e["old"],
-            "new": e["new"],
-            "stands": stands,
-            "analysed": stands and place in taken,
-            "note": e["note"],
-            "conflict": e["uuid"] in conflicts,
-            "tab": e["tab"],
-            "tab_count": e["count"],
-            "client_time": e["client_time"],
-            "elapsed_ms": e["elapsed_ms"],
-            "server_time": e["server_time"],
-            "repeats": e["repeats"],
-            "server": e["writer"],
-            **named,
-        }
+        if e["side"] is not None:
+            e["side"] = "only" if single else ("left", "right")[e["side"]]
+        e |= {"event": number, "stands": stands, "analysed": stands and place in taken}
+        e |= {"conflict": e["uuid"] in conflicts, "participant": ids.get(codes[e["number"]])}
+        yield {name: e[name] for name in columns}
 
 
 def as_csv(study: Study, participants: bool = False) -> str:

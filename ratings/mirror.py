@@ -18,9 +18,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from macd_studio.ratings.branches import TABLES, Row, key, merge, numbered_rows
+from macd_studio.ratings.branches import TABLES, Row, key, merge, numbered_rows, read_shards
 from macd_studio.ratings.errors import StudyBusy
-from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.store import Study
 
 EVERY_MINUTES = 2

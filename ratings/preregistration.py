@@ -2,7 +2,7 @@
 
 It can be published before the study, so it names nothing by which a rater could tell arms apart.
 The seed, and of each item its part, masks and digests of pictures, are sealed: only a hash with the
-study's secret salt stands in it. `ratings.reveal` publishes the salt afterwards.
+study's secret salt stands in it. `check.reveal` publishes the salt afterwards.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from macd_studio.ratings.answers import Answer, Screen, main_answers
+from macd_studio.ratings.answers import Answer, Screen, left_and_decided, main_answers
 from macd_studio.ratings.events import HIGH, LOW
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, PAIRS, RATINGS, REPEAT, TRAINING
 from macd_studio.ratings.preregistration import (
@@ -99,7 +99,7 @@ def judge_rater(
     apart = [abs((b.rating or 0) - (a.rating or 0)) for a, b in pairs]
     seconds = [s.seconds for s in own if s.seconds is not None and s.done and not s.skipped]
     others, compared = _with_others(rated, main)
-    left, decided = _sides(both)
+    left, decided = left_and_decided(both)
     quality = Quality(
         rater=rater,
         done=sum(s.done for s in own) / max(len(own), 1),
@@ -218,15 +218,6 @@ def _without_lean(pairs: Sequence[tuple[Answer, Answer]]) -> list[float]:
     to_left = [a.side - b.side for a, b in pairs]
     lean = round(_mean([m * z for m, z in zip(more, to_left, strict=True)])) if pairs else 0
     return [abs(m - lean * z) for m, z in zip(more, to_left, strict=True)]
-
-
-def _sides(rated: Sequence[Answer]) -> tuple[int, int]:
-    """On how many screens the left mask got the higher rating, and on how many one of both did."""
-    screens: dict[str, dict[int, int]] = {}
-    for a in rated:
-        screens.setdefault(a.task, {})[a.side] = a.rating or 0
-    pairs = [s for s in screens.values() if len(s) == 2]
-    return sum(s[0] > s[1] for s in pairs), sum(s[0] != s[1] for s in pairs)
 
 
 def _with_others(rated: Sequence[Answer], main: Sequence[Answer]) -> tuple[float, int]:

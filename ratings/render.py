@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.pages.blocks import BOLD, Heading, Paragraph, Table, as_html, as_markdown
 from macd_studio.core.pages.frame import document
+from macd_studio.core.text import numbers
 from macd_studio.core.text.numbers import DASH, number
 from macd_studio.core.text.words import count
-from macd_studio.ratings.adjudication_blocks import adjudication_blocks
-from macd_studio.ratings.control_blocks import (
-    control_blocks,
-    left_out_line,
-    outcome_name,
-    outcome_text,
-    preference_blocks,
-    too_wide,
-)
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
-from macd_studio.ratings.numbers import percent, share_text, with_interval
+from macd_studio.ratings.inference import NEARLY_ALL, RANGES
 from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
 from macd_studio.ratings.stats import GOOD, least_sd
+
+EstimateFields = dict[str, float | None]
+"""An estimate of the report: its value, and the low and high end of its interval."""
+
+
+def with_interval(estimate: EstimateFields, sign: bool = False) -> str:
+    """A value with its interval; sign: with + where it is positive."""
+    return numbers.with_interval(_ends(estimate), "+.2f" if sign else ".2f", 1)
+
+
+def share_text(estimate: EstimateFields) -> str:
+    """A share with its interval, in percent."""
+    return numbers.with_interval(_ends(estimate), ".0%", 1)
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash where there is none."""
+    return numbers.number(value, ".0%")
+
+
+def _ends(estimate: EstimateFields) -> list[float | None]:
+    return [estimate[key] for key in ("value", "low", "high")]
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -57,7 +74,10 @@ def blocks(report: dict[str, Any]) -> list[str]:
         out += [Heading("Disputed items", 2), *adjudication_blocks(report)]
     out += [Heading("What raters say about the gradient", 2), *_gradient(report)]
     out += [Heading("Raters", 2), *_raters(report)]
-    out += [Heading("How this was planned", 2), _plan_table(study)]
+    out += [
+        Heading("How this was planned", 2),
+        Table(("what", "as preregistered"), study["plan"].items()),
+    ]
     return out
 
 
@@ -251,9 +271,11 @@ def _agreement(report: dict[str, Any]) -> list[str]:
                 for k in a["kappas"])  # fmt: skip
         out.append(Table(head, body))
     if sides["screens"]:
+        pairs = report["study"].get("scale") == PAIRS
+        won = "was preferred" if pairs else "got the higher rating"
         out.append(
             Paragraph(
-                f"The left mask {_won(report['study'])} on {share_text(sides['left'])} of"
+                f"The left mask {won} on {share_text(sides['left'])} of"
                 f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
             )
         )
@@ -287,8 +309,9 @@ def _raters(report: dict[str, Any]) -> list[str]:
             "left higher", "SD", "with others", "seconds", "named because")  # fmt: skip
     rows = [head]
     for q in report["raters"]:
+        who = f"{q['rater']} ({q['simulated']})" if q["simulated"] else str(q["rater"])
         rows.append((
-            _who(q), f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
+            who, f"{q['done']:.0%}", str(q["ratings"]), percent(q["gold"]),
             percent(q["repeat_same"]), percent(q.get("repeat_far")), percent(q.get("left")),
             number(q["spread"]), number(q["others"]), number(q["seconds"], ".1f"),
             "; ".join(q["reasons"]) or DASH,
@@ -314,13 +337,162 @@ def unit_of(study: dict[str, Any]) -> str:
     return "preference" if study.get("scale") == PAIRS else "rating"
 
 
-def _won(study: dict[str, Any]) -> str:
-    return "was preferred" if study.get("scale") == PAIRS else "got the higher rating"
+def outcome_name(report: dict[str, Any], other: str) -> str:
+    """What the primary outcome against another arm is called."""
+    first = report["study"]["arms"][0]
+    if report["study"].get("scale") == PAIRS:
+        return f"{first} preferred to {other}"
+    return f"{first} less {other}, paired"
 
 
-def _plan_table(study: dict[str, Any]) -> Table:
-    return Table(("what", "as preregistered"), study["plan"].items())
+def outcome_text(report: dict[str, Any], estimate: dict[str, float | None]) -> str:
+    """A value of the primary outcome with its interval: points, or a share."""
+    if report["study"].get("scale") == PAIRS:
+        return share_text(estimate)
+    return with_interval(estimate, sign=True)
 
 
-def _who(q: dict[str, Any]) -> str:
-    return f"{q['rater']} ({q['simulated']})" if q["simulated"] else str(q["rater"])
+def too_wide(report: dict[str, Any], estimates: Iterable[dict[str, Any]]) -> list[str]:
+    """A sentence where an interval covers nearly all that is possible; else nothing."""
+    least, most = RANGES[report["study"].get("scale", RATINGS)]
+    widths = [e["high"] - e["low"] for e in estimates if None not in (e["low"], e["high"])]
+    if max(widths, default=0.0) < NEARLY_ALL * (most - least):
+        return []
+    possible = "0% to 100%" if (least, most) == (0, 1) else f"−{most:g} to +{most:g}"
+    return [
+        Paragraph(
+            "So few raters or pairs bound nothing where an interval covers all that is possible,"
+            f" {possible}, or nearly all of it."
+        )
+    ]
+
+
+def preference_blocks(report: dict[str, Any]) -> list[str]:
+    """How often each arm was preferred, and with three arms or more the Bradley-Terry scale."""
+    first, p = report["study"]["arms"][0], report["preferences"]
+    head = ("pair", f"{first} preferred", "no difference", "the other preferred")
+    body = (
+        (f"{first}, {other}", str(c["first"]), str(c["same"]), str(c["other"]))
+        for other, c in p["counts"].items()
+    )
+    cannot = max((c["cannot"] for c in p["counts"].values()), default=0)
+    text = (
+        f"{count(cannot, 'screen')} could not be judged. Shares count no difference as half; their"
+        " 95 % intervals are over raters and clips (docs/rating.md)."
+    )
+    out: list[str] = [Table(head, body), Paragraph(text)]
+    if p["scale"]:
+        title = ("mask", f"log odds of being preferred to {first} (Bradley-Terry)")
+        scale = ((arm, with_interval(e)) for arm, e in p["scale"].items())
+        out.append(Table(title, scale))
+    return out
+
+
+def control_blocks(report: dict[str, Any]) -> list[str]:
+    """Overlap of every item, and the difference by thirds of it."""
+    first = report["study"]["arms"][0]
+    out: list[str] = []
+    for other, c in report["controls"].items():
+        shares = [row["overlap"] for row in c["items"]]
+        what = f" ({c['what']})" if c["what"] else ""
+        text = (
+            f"{other}{what} also hides {np.median(shares):.0%} of what {first} hides, at the median"
+            f" of {count(len(shares), 'item')}; {min(shares):.0%} to {max(shares):.0%}. Where two"
+            " masks share much, their ratings differ less."
+        )
+        out.append(Paragraph(text))
+        if c["thirds"]:
+            head = ("overlap", "items", "pairs", outcome_name(report, other))
+            body = (
+                (f"{t['low']:.0%} to {t['high']:.0%}", str(t["items"]), str(t["pairs"]),
+                 outcome_text(report, t["difference"]))
+                for t in c["thirds"]
+            )  # fmt: skip
+            out.append(Table(head, body))
+            out += too_wide(report, (t["difference"] for t in c["thirds"]))
+    out.append(_items(report["controls"], first))
+    return out
+
+
+def _items(controls: Mapping[str, Any], first: str) -> Table:
+    """A row for every item: what the first arm hides of it, and what each other one shares."""
+    found: dict[int, dict[str, Any]] = {}
+    for other, c in controls.items():
+        for row in c["items"]:
+            found.setdefault(row["item"], dict(row))[other] = row["overlap"]
+    head = ("item", "clip", f"{first} hides", *(f"{other} shares" for other in controls))
+    body = (
+        (str(item), row["clip"], f"{row['hidden']:.1%}",
+         *(f"{row[other]:.0%}" if other in row else "–" for other in controls))
+        for item, row in sorted(found.items())
+    )  # fmt: skip
+    return Table(head, body)
+
+
+def left_out_line(sizes: Mapping[str, Sequence[float]]) -> str:
+    """How much MACD hides in items that were left out, by the reason; begins with a space."""
+    parts = [
+        f" {count(len(z), 'item')} left out ({reason}): MACD hides {np.median(z):.1%} of the pixels"
+        f" at the median, {min(z):.1%} to {max(z):.1%}."
+        for reason, z in sizes.items()
+    ]
+    return "".join(parts)
+
+
+def adjudication_blocks(report: dict[str, Any]) -> list[str]:
+    """Which items are disputed, who adjudicated, and both results side by side."""
+    a = report["adjudication"]
+    pairs = report["study"].get("scale") == PAIRS
+    why = (
+        "of raters who were not named one prefers one mask and another one the other of both"
+        if pairs
+        else f"raters who were not named are {a['threshold']} points or more apart on a mask"
+    )
+    text = (
+        f"{count(len(a['disputed']), 'item')} of {a['rated']} rated ones"
+        f" {'is' if len(a['disputed']) == 1 else 'are'} disputed: {why}."
+    )
+    out: list[str] = [Paragraph(text)]
+    if a["disputed"] and pairs:
+        body = (
+            (str(d["item"]), f"{d['arm']}, {d['beside']}", str(d["raters"])) for d in a["disputed"]
+        )
+        out.append(Table(("item", "masks", "preferences"), body))
+    elif a["disputed"]:
+        rated = (
+            (str(d["item"]), d["arm"], str(d["apart"]), str(d["raters"])) for d in a["disputed"]
+        )
+        out.append(Table(("item", "mask", "points apart", "ratings"), rated))
+    if a["revoked"]:
+        verb = "was" if len(a["revoked"]) == 1 else "were"
+        text = f"Nothing here is of {', '.join(a['revoked'])}, who {verb} revoked."
+        out.append(Paragraph(text))
+    if not a["adjudicators"]:
+        return out
+    text = (
+        f"{', '.join(a['adjudicators'])} {'compared' if pairs else 'rated'} all masks of"
+        f" {len(a['adjudicated'])} of {count(len(a['given']), 'item')} that were disputed when they"
+        f" were asked, without seeing any other {'preference' if pairs else 'rating'}."
+    )
+    if len(a["adjudicators"]) > 1:
+        text += " Where several rated an item, the first who was appointed counts."
+    if a["cannot"]:
+        text += f" {count(len(a['cannot']), 'item')} had a screen that they could not judge."
+    out.append(Paragraph(text))
+    if a["differences"]:
+        rows = [("", "as raters rated (primary)", "with adjudicated values")]
+        for other, d in a["differences"].items():
+            primary = outcome_text(report, report["differences"][other]["difference"])
+            with_them = outcome_text(report, d["difference"])
+            rows.append((outcome_name(report, other), primary, with_them))
+        out.append(Table(rows[0], rows[1:]))
+        out += too_wide(report, (d["difference"] for d in a["differences"].values()))
+        out.append(
+            Paragraph(
+                f"On the right the adjudicator's {'preferences' if pairs else 'ratings'} stand for"
+                " those of all raters on these items, and for no other. Raters cannot differ there"
+                " any more. The interval may be narrower or wider than the primary one, and does"
+                " not tell how sure the result is.",
+            )
+        )
+    return out

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from macd_studio.core.masking.controls import CONTROLS
 from macd_studio.ratings.adjudication import adjudication_figures
 from macd_studio.ratings.answers import (
     Answer,
+    Screen,
     conflicts_of,
     coverage_of,
     details_of,
     forks_of,
+    left_and_decided,
     main_answers,
     matrix,
     objects_of,
     paired_values,
+    pairs_of,
     read_answers,
     read_screens,
 )
 from macd_studio.ratings.branches import fork_lines
 from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
 from macd_studio.ratings.inference import RANGES, bounded, paired_difference
-from macd_studio.ratings.overlap import control_figures, left_out_sizes
-from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, TRAINING
-from macd_studio.ratings.preferences import pairs_of, preference_figures
+from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, RATINGS, TRAINING
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
-from macd_studio.ratings.quality import Quality, judge_raters
-from macd_studio.ratings.roster import Rater
+from macd_studio.ratings.quality import judge_raters
 from macd_studio.ratings.stats import (
     GOOD,
     Estimate,
@@ -41,6 +43,7 @@ from macd_studio.ratings.stats import (
     mean_interval,
     power,
     quadratic_kappa,
+    resample,
     spearman,
     spread_interval,
     wilson,
@@ -62,6 +65,11 @@ ALPHA_DRAWS = 2000
 LEAST_TO_STOP = 3
 """Raters who were not named, below which nothing is said of when to stop."""
 TOO_FEW = "When to stop is not told before three raters who were not named have rated."
+OF_RATER = (
+    "done", "ratings", "skipped", "flagged", "gold", "gold_count", "repeat_same", "repeat_apart",
+    "repeat_far", "repeated", "left", "decided", "spread", "others", "seconds", "reasons",
+)  # fmt: skip
+"""What of `quality.Quality` the report holds."""
 LEAST_CONTRAST = 0.05
 """Spread over arms of the share hidden of an object, below which ratings say nothing about it."""
 
@@ -119,7 +127,11 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "sides": _sides(main),
         "reasons": {arm: _reasons([a for a in main if a.arm == arm]) for arm in arms},
         "gradient": _gradient(study, main, arms, resamples),
-        "raters": [_rater(q, by_id[q.rater]) for q in quality],
+        "raters": [
+            {"rater": names[q.rater], "simulated": by_id[q.rater].simulated}
+            | {name: getattr(q, name) for name in OF_RATER}
+            for q in quality
+        ],
         "areas": _areas(study, arms),
         "controls": control_figures(study, main, arms),
         "left_out_sizes": left_out_sizes(study.left_out),
@@ -130,18 +142,21 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
     return cleaned
 
 
-def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
+def progress(study: Study) -> dict[str, Any]:
     """What the organiser's page shows while the study runs: nothing of which arm is ahead."""
-    full = figures(study, resamples)
+    full = figures(study, 500)
     answers, screens = read_answers(study), read_screens(study)
-    items = {}
-    for item in study.items:
-        if item["part"] == MAIN:
-            rated = {a.rater for a in main_answers(answers, screens) if a.clip == item["number"]}
-            items[item["number"]] = {
-                "clip": item["clip"], "question": item["question"], "raters": len(rated),
-                "notes": [n for s in screens if s.clip == item["number"] for n in s.notes],
-            }  # fmt: skip
+    main = main_answers(answers, screens)
+    items = [
+        {
+            "clip": item["clip"],
+            "question": item["question"],
+            "raters": len({a.rater for a in main if a.clip == item["number"]}),
+            "notes": [n for s in screens if s.clip == item["number"] for n in s.notes],
+        }
+        for item in study.items
+        if item["part"] == MAIN
+    ]
     by_rater = {q["rater"]: q for q in full["raters"]}
     raters = []
     for rater in study.raters():
@@ -158,7 +173,7 @@ def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
     first: dict[str, Any] = next(iter(full["differences"].values()), {})
     return {
         "study": full["study"],
-        "items": list(items.values()),
+        "items": items,
         "raters": raters,
         "agreement": full["agreement"],
         "sides": full["sides"],
@@ -192,9 +207,9 @@ def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
     good = np.where(np.isfinite(values), values >= GOOD, np.nan)
     return {
         "ratings": len(own),
-        "mean": _estimate(mean_interval(values, resamples, SEED)),
-        "sd": _estimate(spread_interval(values, resamples, SEED)),
-        "at_least_4": _estimate(mean_interval(good, resamples, SEED)),
+        "mean": asdict(mean_interval(values, resamples, SEED)),
+        "sd": asdict(spread_interval(values, resamples, SEED)),
+        "at_least_4": asdict(mean_interval(good, resamples, SEED)),
         "counts": [sum(a.rating == v for a in own) for v in range(1, HIGH + 1)],
     }
 
@@ -265,7 +280,7 @@ def _agreement(main: Sequence[Answer], names: dict[int, str]) -> dict[str, Any]:
             kappas.append({"raters": pair, "masks": len(both), "kappa": value})
     return {
         "masks": sum(len(z) > 1 for z in units.values()),
-        "alpha": _estimate(estimate),
+        "alpha": asdict(estimate),
         "kappas": kappas,
     }
 
@@ -282,13 +297,9 @@ def _reasons(own: Sequence[Answer]) -> dict[str, Any]:
 
 def _sides(main: Sequence[Answer]) -> dict[str, Any]:
     """How often the left mask got the higher rating, of the screens where one did."""
-    screens: dict[str, dict[int, int]] = {}
-    for a in main:
-        screens.setdefault(a.task, {})[a.side] = a.rating or 0
-    pairs = [s for s in screens.values() if len(s) == 2]
-    left = sum(s[0] > s[1] for s in pairs)
-    decided = sum(s[0] != s[1] for s in pairs)
-    return {"screens": len(pairs), "decided": decided, "left": _estimate(wilson(left, decided))}
+    left, decided = left_and_decided(main)
+    screens = len(pairs_of(main))
+    return {"screens": screens, "decided": decided, "left": asdict(wilson(left, decided))}
 
 
 def _gradient(
@@ -317,7 +328,7 @@ def _gradient(
             rows.append(
                 {"clip": clip, "track": track, "label": label, "gradient": gradient, "slope": slope}
             )
-    return {"objects": rows, "correlation": _estimate(_correlation(rows, resamples))}
+    return {"objects": rows, "correlation": asdict(_correlation(rows, resamples))}
 
 
 def _correlation(rows: Sequence[dict[str, Any]], resamples: int) -> Estimate:
@@ -348,33 +359,6 @@ def _areas(study: Study, arms: Sequence[str]) -> dict[str, Any]:
     return out
 
 
-def _rater(q: Quality, rater: Rater) -> dict[str, Any]:
-    return {
-        "rater": rater.name,
-        "simulated": rater.simulated,
-        "done": q.done,
-        "ratings": q.ratings,
-        "skipped": q.skipped,
-        "flagged": q.flagged,
-        "gold": q.gold,
-        "gold_count": q.gold_count,
-        "repeat_same": q.repeat_same,
-        "repeat_apart": q.repeat_apart,
-        "repeat_far": q.repeat_far,
-        "repeated": q.repeated,
-        "left": q.left,
-        "decided": q.decided,
-        "spread": q.spread,
-        "others": q.others,
-        "seconds": q.seconds,
-        "reasons": list(q.reasons),
-    }
-
-
-def _estimate(e: Estimate) -> dict[str, float]:
-    return {"value": e.value, "low": e.low, "high": e.high}
-
-
 def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_nan(v) for k, v in value.items()}
@@ -383,3 +367,167 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+LEAST_FOR_THIRDS = 6
+"""Items with ratings, below which the difference is not given by thirds of overlap."""
+
+
+def control_figures(study: Study, main: Sequence[Answer], arms: Sequence[str]) -> dict[str, Any]:
+    """By the name of each arm but the first: overlap and size of every item, and thirds.
+
+    An arm whose masks were drawn by a version that noted no overlap is left out. Estimates are
+    (value, low, high), NaN where there is too little to say.
+    """
+    details = details_of(study)
+    pixels = {
+        r["id"]: r["width"] * r["height"] for r in study.rows("SELECT id, width, height FROM clips")
+    }
+    items = [i for i in study.items if i["part"] == MAIN]
+    out = {}
+    for other in arms[1:]:
+        rows = [
+            {
+                "item": n,
+                "clip": i["clip"],
+                "question": i["question"],
+                "overlap": details[n, other]["overlap"],
+                "hidden": details[n, arms[0]]["hidden"] / (i["frames"] * pixels[n]),
+            }
+            for i in items
+            if "overlap" in details.get(((n := i["number"]), other), {})
+        ]
+        if not rows:
+            continue
+        overlaps = {row["item"]: row["overlap"] for row in rows}
+        out[other] = {
+            "what": CONTROLS.get(other, ""),
+            "items": rows,
+            "thirds": by_thirds(main, arms[0], other, overlaps, study.scale),
+        }
+    return out
+
+
+def by_thirds(
+    main: Sequence[Answer],
+    first: str,
+    other: str,
+    overlaps: Mapping[int, float],
+    scale: str = RATINGS,
+) -> list[dict[str, Any]]:
+    """The primary outcome by thirds of overlap, lowest first; [] for too few rated items.
+
+    Items of equal overlap stay together, so that fewer than three groups may be left.
+    """
+    rated = sorted({a.clip for a in main if a.arm == other and a.clip in overlaps})
+    if len(rated) < LEAST_FOR_THIRDS:
+        return []
+    values = np.array([overlaps[clip] for clip in rated])
+    place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+    raters = sorted({a.rater for a in main})
+    out = []
+    for third in np.unique(place):
+        clips = [clip for clip, at in zip(rated, place, strict=True) if at == third]
+        pairs = paired_values(main, first, other, raters, clips, scale)
+        found = paired_difference(pairs)
+        inside = values[place == third]
+        out.append({
+            "low": float(inside.min()),
+            "high": float(inside.max()),
+            "items": len(clips),
+            "pairs": int(np.isfinite(pairs).sum()),
+            "difference": bounded(found.primary, scale),
+        })  # fmt: skip
+    return out
+
+
+def left_out_sizes(left_out: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """By the reason, how much of all pixels MACD hides in the items that were left out for it.
+
+    Items whose masks were not computed, and those of earlier versions, are not among them.
+    """
+    sizes: dict[str, list[float]] = {}
+    for entry in left_out:
+        if entry.get("hidden") is not None:
+            sizes.setdefault(str(entry["reason"]), []).append(float(entry["hidden"]))
+    return sizes
+
+
+Array = NDArray[np.float64]
+STEPS = 500
+LEAST_ARMS = 3
+"""Of two arms the share preferring one says everything that a scale would."""
+
+
+def counts(main: Sequence[Answer], screens: Sequence[Screen], first: str, other: str
+           ) -> dict[str, int]:  # fmt: skip
+    """How many screens of the two arms preferred the first, the other, neither.
+
+    cannot: main screens that were left by *cannot judge*, of all arms together.
+    """
+    given = [(a, b) for a, b in pairs_of(main) if {a.arm, b.arm} == {first, other}]
+    scores = [a.rating if a.arm == first else b.rating for a, b in given]
+    return {
+        "first": scores.count(2),
+        "other": scores.count(0),
+        "same": scores.count(1),
+        "cannot": sum(s.skipped for s in screens if s.part == MAIN),
+    }
+
+
+def strengths(
+    main: Sequence[Answer], arms: Sequence[str], draws: int, seed: int
+) -> dict[str, Estimate]:
+    """The Bradley-Terry scale: by the arm, the log odds of being preferred to the first arm.
+
+    No difference counts as half a preference for each. Intervals are over clips and raters, as
+    those of means (`stats.mean_interval`). {} for less than LEAST_ARMS arms or without a pair; NaN
+    for an arm that always or never won.
+    """
+    given = pairs_of(main)
+    if len(arms) < LEAST_ARMS or not given:
+        return {}
+    place = {arm: i for i, arm in enumerate(arms)}
+    raters = sorted({a.rater for a, _ in given})
+    clips = sorted({a.clip for a, _ in given})
+    wins = np.zeros((len(given), len(arms), len(arms)))
+    for k, (a, b) in enumerate(given):
+        share = (a.rating or 0) / 2
+        wins[k, place[a.arm], place[b.arm]] = share
+        wins[k, place[b.arm], place[a.arm]] = 1 - share
+    by_rater, by_clip = resample(len(raters), len(clips), draws, seed)
+    row = np.array([raters.index(a.rater) for a, _ in given])
+    column = np.array([clips.index(a.clip) for a, _ in given])
+    weights = by_rater[:, row] * by_clip[:, column]
+    drawn = np.einsum("dk,kij->dij", weights, wins)
+    scale = bradley_terry(np.concatenate([wins.sum(0)[None], drawn]))
+    return {arm: interval(float(scale[0, i]), scale[1:, i]) for arm, i in place.items()}
+
+
+def bradley_terry(wins: Array) -> Array:
+    """Log strengths (N, A) from wins (N, A, A) of row over column, the first arm's 0.
+
+    By Hunter's MM algorithm (2004, The Annals of Statistics 32(1), 384-406, equation 3). NaN where
+    an arm won or lost every comparison, or had none: its strength has no finite estimate.
+    """
+    met = wins + wins.transpose(0, 2, 1)
+    won, lost = wins.sum(2), wins.sum(1)
+    strength = np.ones(won.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(STEPS):
+            both = strength[:, :, None] + strength[:, None, :]
+            strength = won / np.where(met > 0, met / both, 0.0).sum(2)
+        scale = np.log(strength)
+    scale[(won <= 0) | (lost <= 0)] = np.nan
+    return np.asarray(scale - scale[:, :1])
+
+
+def preference_figures(
+    main: Sequence[Answer], screens: Sequence[Screen], arms: Sequence[str], draws: int, seed: int
+) -> dict[str, Any]:
+    """Counts by the other arm, and the scale; plain values."""
+    scale = strengths(main, arms, draws, seed)
+    return {
+        "counts": {other: counts(main, screens, arms[0], other) for other in arms[1:]},
+        "scale": {arm: asdict(e) for arm, e in scale.items()},
+    }

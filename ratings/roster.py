@@ -132,9 +132,7 @@ class Roster(StudyFile):
     def participants(self) -> dict[str, str]:
         """By the hash of a rater's code, the participant's id that came first."""
         named: dict[str, str] = {}
-        for r in self.rows(
-            "SELECT value FROM controls WHERE what = ? ORDER BY stamp, writer", NAMED
-        ):
+        for r in self._controls(NAMED):
             code, participant = str(r["value"]).split(" ", 1)
             named.setdefault(code, participant)
         return named
@@ -150,11 +148,14 @@ class Roster(StudyFile):
                 "SELECT count(DISTINCT rater) FROM tasks WHERE part = ?", (ADJUDICATED,)
             ).fetchone()
             for number, code in enumerate(codes, known + 1):
-                db.execute(
-                    "INSERT INTO raters VALUES (?, ?, ?, ?, ?)",
-                    (number, free_name(db, number), hash_code(code), simulated or None,
-                     self.clock()),
-                )  # fmt: skip
+                row = (
+                    number,
+                    free_name(db, number),
+                    hash_code(code),
+                    simulated or None,
+                    self.clock(),
+                )
+                db.execute("INSERT INTO raters VALUES (?, ?, ?, ?, ?)", row)
                 # who signs in may do so at two servers that do not know of each other, and gets
                 # the same screens there: drawn by the code, not by how many came before
                 rng = keyed_rng(self._login_key, "screens", code) if signed_in else None
@@ -189,9 +190,7 @@ class Roster(StudyFile):
     def confirmed(self) -> dict[int, str]:
         """By the number of every proposed item, its role; "" where nothing was decided."""
         roles = {i["number"]: "" for i in self.items if i["part"] == PROPOSED}
-        for r in self.rows(
-            "SELECT value FROM controls WHERE what = ? ORDER BY stamp, writer", CONFIRM
-        ):
+        for r in self._controls(CONFIRM):
             number, role = str(r["value"]).split(" ", 1)
             if int(number) in roles:
                 roles[int(number)] = role
@@ -242,7 +241,7 @@ class Roster(StudyFile):
 
         Raises Refused for opening a study whose arms have been revealed.
         """
-        if what in (OPEN, PAUSED) and self._last(REVEAL, "what") is not None:
+        if what in (OPEN, PAUSED) and self._controls(REVEAL):
             raise Refused(
                 "the arms of this study were revealed, so that no further rating would be blind",
                 "Make a new study: ratings create",
@@ -267,27 +266,22 @@ class Roster(StudyFile):
 
     def _revoked(self) -> set[str]:
         revoked: set[str] = set()
-        for r in self.rows(
-            "SELECT what, value FROM controls WHERE what IN ('revoke', 'restore')"
-            " ORDER BY stamp, writer"
-        ):
+        for r in self._controls("revoke", "restore"):
             (revoked.add if r["what"] == "revoke" else revoked.discard)(r["value"])
         return revoked
 
-    def _last(self, what: str, column: str = "value") -> str | None:
-        row = self.row(
-            "SELECT * FROM controls WHERE what = ? ORDER BY stamp DESC, writer DESC LIMIT 1", what
-        )
-        return None if row is None else row[column]
+    def _controls(self, *what: str) -> list[sqlite3.Row]:
+        marks = ", ".join("?" * len(what))
+        query = f"SELECT what, value FROM controls WHERE what IN ({marks}) ORDER BY stamp, writer"
+        return self.rows(query, *what)
+
+    def _last(self, what: str) -> str | None:
+        return next((r["value"] for r in reversed(self._controls(what))), None)
 
     @property
     def state(self) -> str:
         """open; paused: no further item is shown; closed: nothing more is taken."""
-        row = self.row(
-            "SELECT what FROM controls WHERE what IN ('open', 'paused', 'closed')"
-            " ORDER BY stamp DESC, writer DESC LIMIT 1"
-        )
-        return OPEN if row is None else str(row["what"])
+        return next((str(r["what"]) for r in reversed(self._controls(*STATES))), OPEN)
 
 
 def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:

@@ -10,7 +10,10 @@ import hmac
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
+
+from macd_studio.ratings.errors import cannot_write
 
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 """Without the letters and digits that are taken for one another."""
@@ -55,16 +58,17 @@ def new_private_file(path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file with mode 0600, whole or not at all. Raises OSError."""
+    """Writes a file with mode 0600, whole or not at all. Raises OptionError."""
     scratch = path.with_name(f".{path.name}.new")
-    scratch.unlink(missing_ok=True)
     try:
+        scratch.unlink(missing_ok=True)
         new_private_file(scratch)
         scratch.write_bytes(content)
         os.replace(scratch, path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
 
 
 def hide_from_others(path: Path) -> None:
@@ -72,8 +76,6 @@ def hide_from_others(path: Path) -> None:
 
     A file of somebody else, or on a mount without modes, is left as it is.
     """
-    try:
+    with suppress(OSError):
         if path.stat().st_mode & 0o007:
             path.chmod(PRIVATE)
-    except OSError:
-        pass

@@ -1,14 +1,9 @@
-"""A trace as a study sees it: display frames, tracks, levels and gradients.
-
-The only module that reads a trace's loosely typed parts (clip, backbone, options).
-"""
+"""A trace as a study sees it: display frames, tracks, levels and gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,11 +74,11 @@ def without_pixels(source: Source) -> Source:
 
 def source_of(trace: Trace) -> Source:
     """What a study needs of a trace."""
-    clip, backbone = _plain(trace.clip), _plain(trace.backbone)
     kept = _kept(len(trace.frames))
+    mean = trace.backbone.pixel_mean
     return Source(
-        name=str(clip.get("name") or ""),
-        sha256=str(clip.get("sha256") or ""),
+        name=trace.clip.name,
+        sha256=trace.clip.sha256,
         question=trace.question,
         frames=_display(trace.frames[list(kept)]),
         times=np.asarray(trace.times, np.float64)[list(kept)],
@@ -92,31 +87,12 @@ def source_of(trace: Trace) -> Source:
         groups=trace.groups,
         trace_frames=len(trace.frames),
         mask=trace.mask,
-        ascent=_ascent(trace),
+        ascent=trace.options.ascent,
         steps=trace.steps,
         counterfactual=trace.counterfactual,
-        fill=_fill(backbone.get("pixel_mean")),
+        fill=(mean[0], mean[1], mean[2]) if len(mean) == 3 else GREY,
         problem=_problem(trace),
     )
-
-
-def _plain(part: Any) -> Mapping[str, Any]:
-    """A part of a trace by its fields, whether it is a mapping or an object."""
-    return part if isinstance(part, Mapping) else vars(part)
-
-
-def _ascent(trace: Trace) -> AscentOptions:
-    stored = _plain(trace.options).get("ascent")
-    if isinstance(stored, AscentOptions):
-        return stored
-    names = {f.name for f in fields(AscentOptions)}
-    values = _plain(stored) if stored is not None else {}
-    return AscentOptions(**{n: v for n, v in values.items() if n in names})
-
-
-def _fill(mean: Any) -> tuple[float, float, float]:
-    values = tuple(float(x) for x in mean or ())
-    return values if len(values) == 3 else GREY
 
 
 def _kept(frames: int) -> tuple[int, ...]:
@@ -142,6 +118,4 @@ def _problem(trace: Trace) -> str:
         return "the run was not finished"
     if not trace.tracks:
         return "no detection"
-    if len(final.level) != len(trace.tracks):
-        return "the run was not finished"
-    return ""
+    return "" if len(final.level) == len(trace.tracks) else "the run was not finished"

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,9 +212,6 @@ def power(values: Matrix, target: float) -> Power | None:
     )
 
 
-Metric = Literal["nominal", "ordinal", "interval"]
-
-
 def coincidences(units: Sequence[Sequence[int]], levels: int) -> Matrix:
     """Each unit's coincidences (units, levels, levels); a unit with one rating adds nothing.
 
@@ -230,30 +226,26 @@ def coincidences(units: Sequence[Sequence[int]], levels: int) -> Matrix:
     return out
 
 
-def alpha(coincidence: Matrix, metric: Metric = "ordinal") -> float:
-    """α = 1 − D_o / D_e from a matrix of coincidences (levels, levels); NaN without variation.
+def alpha(coincidence: Matrix) -> float:
+    """Ordinal α = 1 − D_o / D_e from coincidences (levels, levels); NaN without variation.
 
-    Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: for ordinal data the squared
-    difference of two levels is (the number of ratings between them, both ends halved)².
+    Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: the squared difference of two
+    levels is (the number of ratings between them, both ends halved)².
     """
     counts = coincidence.sum(1)
     n = counts.sum()
     if n < 2:
         return float("nan")
-    delta = _differences(counts, metric)
+    delta = _differences(counts)
     expected = float((np.outer(counts, counts) * delta).sum() / (n - 1))
     if expected <= 0:
         return float("nan")
     return float(1 - (coincidence * delta).sum() / expected)
 
 
-def _differences(counts: NDArray[np.float64], metric: Metric) -> Matrix:
-    levels = len(counts)
-    a, b = np.meshgrid(np.arange(levels), np.arange(levels), indexing="ij")
-    if metric == "nominal":
-        return np.asarray(a != b, np.float64)
-    if metric == "interval":
-        return np.asarray((a - b) ** 2, np.float64)
+def _differences(counts: NDArray[np.float64]) -> Matrix:
+    levels = np.arange(len(counts))
+    a, b = np.meshgrid(levels, levels, indexing="ij")
     upto = np.concatenate([[0.0], np.cumsum(counts)])
     low, high = np.minimum(a, b), np.maximum(a, b)
     between = upto[high + 1] - upto[low] - (counts[a] + counts[b]) / 2
@@ -261,19 +253,14 @@ def _differences(counts: NDArray[np.float64], metric: Metric) -> Matrix:
 
 
 def alpha_interval(
-    units: Sequence[Sequence[int]],
-    clips: Sequence[int],
-    levels: int,
-    count: int,
-    seed: int,
-    metric: Metric = "ordinal",
+    units: Sequence[Sequence[int]], clips: Sequence[int], levels: int, count: int, seed: int
 ) -> Estimate:
     """Alpha with a bootstrap interval over clips, whose units are drawn together.
 
     clips: the clip of each unit.
     """
     each = coincidences(units, levels)
-    value = alpha(each.sum(0), metric)
+    value = alpha(each.sum(0))
     names, index = np.unique(np.asarray(clips), return_inverse=True)
     if not len(names):
         return Estimate(value, float("nan"), float("nan"))
@@ -283,7 +270,7 @@ def alpha_interval(
         len(names), np.full(len(names), 1 / len(names)), count
     )
     sums = (drawn @ of_clip).reshape(count, levels, levels)
-    return interval(value, np.array([alpha(s, metric) for s in sums]))
+    return interval(value, np.array([alpha(s) for s in sums]))
 
 
 def quadratic_kappa(a: Sequence[int], b: Sequence[int], levels: int) -> float:

@@ -14,10 +14,10 @@ from typing import Any
 
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.events import LEFT, MOST_LOW, RIGHT, Event, refused_again
+from macd_studio.ratings.events import HIGH, LEFT, LOW, MOST_LOW, RIGHT, Event, refused_again
 from macd_studio.ratings.plan import MAIN, PAIRS, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
-from macd_studio.ratings.schema import insert_row
+from macd_studio.ratings.study_file import insert_row
 
 MOST_OF_RATER, MOST_NOTES = 20_000, 2_000
 """Events of one rater, and those with a note; whoever rates for hours sends some hundred."""
@@ -33,7 +33,7 @@ class Outcome:
 
 
 class Study(Roster):
-    """One open study; safe between threads. network: see `ratings.connection.connect`."""
+    """One open study; safe between threads. network: see `study_file.connect`."""
 
     # ---- what raters see
 
@@ -42,7 +42,7 @@ class Study(Roster):
 
         Gold and repeated screens are items like all others.
         """
-        answers, reasons, chosen = self._answers(rater), self.reasons(), self.preferences(rater)
+        answers, reasons, chosen = self.ratings(rater), self.reasons(), self.preferences(rater)
         done = {
             r["task"]: r["kind"]
             for r in self.rows(
@@ -65,23 +65,19 @@ class Study(Roster):
             })  # fmt: skip
         return screens
 
-    def _answers(self, rater: Rater) -> dict[tuple[str, int], int | None]:
-        return {
-            (r["task"], r["side"]): r["new"]
-            for r in self.rows(
-                "SELECT task, side, new FROM history WHERE rater = ? AND kind IN ('rate', 'undo')"
-                f" ORDER BY {ORDER}",
-                rater.id,
-            )
-        }
+    def ratings(self, rater: Rater | None = None) -> dict[tuple[str, int], int | None]:
+        """By screen and side, the last rating; of one rater or of all."""
+        given = self._given("'rate', 'undo'", rater)
+        return {(r["task"], r["side"]): r["new"] for r in given}
 
     def preferences(self, rater: Rater | None = None) -> dict[str, int | None]:
         """By screen, the last preference, of `events`; of one rater or of all."""
+        return {r["task"]: r["new"] for r in self._given("'prefer'", rater)}
+
+    def _given(self, kinds: str, rater: Rater | None) -> list[sqlite3.Row]:
         whose, values = ("", ()) if rater is None else (" AND rater = ?", (rater.id,))
-        rows = self.rows(
-            f"SELECT task, new FROM history WHERE kind = 'prefer'{whose} ORDER BY {ORDER}", *values
-        )
-        return {r["task"]: r["new"] for r in rows}
+        query = f"SELECT task, side, new FROM history WHERE kind IN ({kinds}){whose}"
+        return self.rows(f"{query} ORDER BY {ORDER}", *values)
 
     def finished(self, rater: Rater) -> bool:
         """Whether the rater has confirmed to be at the end."""
@@ -171,34 +167,29 @@ class Study(Roster):
         row = self._task(rater, task)
         if row["part"] != TRAINING:
             return None
-        if self.scale == PAIRS:
-            return self._feedback_of_pair(rater, row)
-        answers = self._answers(rater)
-        sides = [s for s in (row["left_side"], row["right_side"]) if s is not None]
-        if any(answers.get((task, i)) is None for i in range(len(sides))):
-            return None
-        out = []
-        for i, side in enumerate(sides):
-            known = self.row("SELECT low, high, reason FROM sides WHERE id = ?", side)
-            assert known is not None
-            rating = answers[task, i]
-            assert rating is not None
-            fits = (known["low"] or 1) <= rating <= (known["high"] or 5)
-            out.append({"fits": fits, "why": known["reason"] or ""})
-        return out
-
-    def _feedback_of_pair(self, rater: Rater, row: sqlite3.Row) -> list[dict[str, Any]] | None:
-        chosen = self.preferences(rater).get(row["id"])
-        if chosen is None:
-            return None
         known = [
-            self.row("SELECT low, high, reason FROM sides WHERE id = ?", side)
+            self.rows("SELECT low, high, reason FROM sides WHERE id = ?", side)[0]
             for side in (row["left_side"], row["right_side"])
+            if side is not None
         ]
-        middle = [0 if k is None else k["low"] + k["high"] for k in known]
-        better = LEFT if middle[0] > middle[1] else RIGHT
+        if self.scale == PAIRS:
+            chosen = self.preferences(rater).get(task)
+            if chosen is None:
+                return None
+            left, right = (side["low"] + side["high"] for side in known)
+            fits = [chosen == (LEFT if left > right else RIGHT)] * 2
+        else:
+            answers = self.ratings(rater)
+            ratings = [r for i in range(len(known)) if (r := answers.get((task, i))) is not None]
+            if len(ratings) < len(known):
+                return None
+            fits = [
+                (side["low"] or LOW) <= rating <= (side["high"] or HIGH)
+                for side, rating in zip(known, ratings, strict=True)
+            ]
         return [
-            {"fits": chosen == better, "why": "" if k is None else k["reason"] or ""} for k in known
+            {"fits": fit, "why": side["reason"] or ""}
+            for fit, side in zip(fits, known, strict=True)
         ]
 
     # ---- what raters do

@@ -1,8 +1,9 @@
 """Small studies, made in milliseconds, for the tests of the rating study."""
 
 import random
+import sqlite3
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from unittest import mock
 
@@ -11,11 +12,12 @@ import numpy as np
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import SEEN, AscentStep, Counterfactual, Track
 from macd_studio.ratings import create
+from macd_studio.ratings.answers import read_screens
 from macd_studio.ratings.create import Created, StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.events import Event
 from macd_studio.ratings.gold import KnownItem, KnownSide
+from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.source import Source
-from macd_studio.ratings.store import Study
 
 FRAMES, HEIGHT, WIDTH = 4, 48, 64
 
@@ -93,6 +95,30 @@ def copy_study(folder, clips=6, **plan):
 MADE: dict[tuple[int, str], tuple[bytes, str, Created]] = {}
 
 
+@contextmanager
+def thawed(path):
+    """The database of a study without its triggers, which come back at the end."""
+    with closing(sqlite3.connect(path)) as db:
+        triggers = db.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        yield db
+        for _, sql in triggers:
+            db.execute(sql)
+        db.commit()
+
+
+def arms_of(study, task):
+    """The arms of a screen, left to right."""
+    return [truth.arm for truth in truth_of(study, task)]
+
+
+def screens_of(study, rater):
+    return [s for s in read_screens(study) if s.rater == rater.id]
+
+
 def rater_in(study):
     (code,) = study.invite(1)
     return code, study.rater_of(code)
@@ -111,11 +137,22 @@ def rate(study, rater, task, ratings, seconds=10.0, old=None):
     return study.append(rater, events)
 
 
+def give_more(study, likes, screens=None):
+    """A new rater who gives MACD's mask so much more than the other, a screen each."""
+    _, rater = rater_in(study)
+    tasks = [t["id"] for t in study.tasks(rater)]
+    for task, more in zip(tasks[:screens], likes, strict=False):
+        at = arms_of(study, task).index("macd")
+        if study.scale == "pairs":
+            new = 0 if more == 0 else 1 + (at if more > 0 else 1 - at)
+            study.append(rater, [event("prefer", task, new=new), event("next", task)])
+        else:
+            ratings = [3, 3]
+            ratings[at], ratings[1 - at] = (3 + more, 3) if more > 0 else (3, 3 - more)
+            rate(study, rater, task, ratings)
+
+
 def raw(kind, task=None, count=0, **more):
     """An event as a browser sends it."""
     values = {"uuid": str(uuid.uuid4()), "kind": kind, "tab": "tab", "count": count, "time": 1.0}
     return values | ({"task": task} if task else {}) | more
-
-
-def opened(path, **how):
-    return Study(path, **how)

@@ -12,7 +12,7 @@ from macd_studio.ratings.adjudication import (
     open_disputes,
     with_adjudicated,
 )
-from macd_studio.ratings.answers import Answer, main_answers, read_answers, read_screens
+from macd_studio.ratings.answers import main_answers, read_answers, read_screens
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.errors import Refused
@@ -21,9 +21,8 @@ from macd_studio.ratings.export import rows
 from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
-from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, rate, rater_in
+from tests.ratings.studies import arms_of, copy_study, event, rate, rater_in, screens_of
 
 OTHER = "random-elsewhere"
 MACD = {1: (5, 4, 4), 2: (5, 2, 4), 3: (1, 4, 3), 4: (4, 4, 5), 5: (3, 4, 4), 6: (4, 3, 3)}
@@ -34,10 +33,22 @@ DISPUTED = [2, 3]
 
 def rate_all(study, rater, given):
     """given: by item and arm, the rating."""
-    for screen in read_screens(study):
-        if screen.rater == rater.id:
-            arms = [t.arm for t in truth_of(study, screen.task)]
-            rate(study, rater, screen.task, [given(screen.clip, arm) for arm in arms])
+    for s in screens_of(study, rater):
+        rate(study, rater, s.task, [given(s.clip, arm) for arm in arms_of(study, s.task)])
+
+
+def by_hand(given):
+    """The primary outcome of `study` where these items have these differences."""
+    values = np.array([[MACD[c][k] - (2, 3, 2)[k] for c in range(1, 7)] for k in range(3)], float)
+    for clip, difference in given.items():
+        values[:, clip - 1] = difference
+    return paired_difference(values).primary
+
+
+def adjudicated(study):
+    """What the report says of disputed items, and the value with adjudicated ones."""
+    a = figures(study, 100)["adjudication"]
+    return a, a["differences"][OTHER]["difference"]["value"] if a["differences"] else None
 
 
 @pytest.fixture
@@ -73,7 +84,7 @@ def test_the_adjudicator_sees_disputed_items_once_as_any_rater_sees_items(study)
     assert [d.item for d in left] == DISPUTED
     judge = study.rater_of(code)
     assert judge.name == "A01"
-    own = [s for s in read_screens(study) if s.rater == judge.id]
+    own = screens_of(study, judge)
     assert sorted(s.clip for s in own) == DISPUTED
     seen = study.tasks(judge)
     usual = study.tasks(study.raters()[0])
@@ -102,11 +113,9 @@ def test_both_results_stand_side_by_side_and_nothing_else_changes(study):
         assert after["study"][name] == before["study"][name]
     a = after["adjudication"]
     assert (a["adjudicators"], a["given"], a["adjudicated"]) == (["A01"], DISPUTED, DISPUTED)
-    by_hand = np.array([[MACD[c][k] - (2, 3, 2)[k] for c in range(1, 7)] for k in range(3)], float)
-    wanted = paired_difference(by_hand).primary
+    wanted = by_hand({})
     assert after["differences"][OTHER]["difference"]["value"] == pytest.approx(wanted.value)
-    by_hand[:, [c - 1 for c in DISPUTED]] = 5 - 1
-    wanted = paired_difference(by_hand).primary
+    wanted = by_hand(dict.fromkeys(DISPUTED, 5 - 1))
     got = a["differences"][OTHER]["difference"]
     assert (got["value"], got["low"], got["high"]) == pytest.approx(
         (wanted.value, wanted.low, min(wanted.high, 4))
@@ -122,45 +131,35 @@ def test_both_results_stand_side_by_side_and_nothing_else_changes(study):
     assert (shown["A01"]["screens"], shown["A01"]["done"]) == (2, 2)
 
 
-def by_hand_with(given):
-    """The primary outcome of `study` where these items have these differences."""
-    values = np.array([[MACD[c][k] - (2, 3, 2)[k] for c in range(1, 7)] for k in range(3)], float)
-    for clip, difference in given.items():
-        values[:, clip - 1] = difference
-    return values.mean()
-
-
 def test_an_item_counts_only_once_all_its_masks_are_rated(study):
     code, _ = appoint(study)
     judge = study.rater_of(code)
-    own = {s.clip: s.task for s in read_screens(study) if s.rater == judge.id}
+    own = {s.clip: s.task for s in screens_of(study, judge)}
     study.append(judge, [event("rate", own[2], side=0, new=5), event("next", own[2])])
-    a = figures(study, 100)["adjudication"]
-    assert (a["given"], a["adjudicated"], a["differences"]) == (DISPUTED, [], {})
+    a, value = adjudicated(study)
+    assert (a["given"], a["adjudicated"], value) == (DISPUTED, [], None)
     rate_all(study, judge, lambda clip, arm: 5 if arm == "macd" else 1)
     study.append(judge, [event("undo", own[2], side=1, old=1, new=None)])
-    a = figures(study, 100)["adjudication"]
-    assert a["adjudicated"] == [3]
-    assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(by_hand_with({3: 4}))
+    a, value = adjudicated(study)
+    assert (a["adjudicated"], value) == ([3], pytest.approx(by_hand({3: 4}).value))
 
 
 def test_a_screen_of_which_a_rater_rated_one_mask_is_shown_and_replaced_whole(tmp_path):
     with Study(copy_study(tmp_path, 3)) as study:
         for k in range(3):
             _, rater = rater_in(study)
-            for screen in read_screens(study):
-                if screen.rater == rater.id:
-                    side = [t.arm for t in truth_of(study, screen.task)].index("macd")
-                    events = [event("rate", screen.task, side=side, new=(5, 1, 3)[k])]
-                    if k == 2 or screen.clip != 2:  # of item 2 two raters rate MACD's mask only
-                        events.append(event("rate", screen.task, side=1 - side, new=2))
-                    study.append(rater, events)
+            for screen in screens_of(study, rater):
+                side = arms_of(study, screen.task).index("macd")
+                events = [event("rate", screen.task, side=side, new=(5, 1, 3)[k])]
+                if k == 2 or screen.clip != 2:  # of item 2 two raters rate MACD's mask only
+                    events.append(event("rate", screen.task, side=1 - side, new=2))
+                study.append(rater, events)
         code, left = appoint(study)
         assert [d.item for d in left] == [1, 2, 3]
         judge = study.rater_of(code)
-        own = [s for s in read_screens(study) if s.rater == judge.id]
+        own = screens_of(study, judge)
         assert sorted(s.clip for s in own) == [1, 2, 3]
-        assert all(len(truth_of(study, s.task)) == 2 for s in own)
+        assert all(len(arms_of(study, s.task)) == 2 for s in own)
         rate_all(study, judge, lambda clip, arm: 4 if arm == "macd" else 2)
         answers, screens = read_answers(study), read_screens(study)
         rated = main_answers(answers, screens)
@@ -186,18 +185,15 @@ def test_of_two_adjudicators_of_an_item_the_first_who_was_appointed_counts(study
     study.revoke("A01")
     second, _ = adjudicate(study, lambda clip, arm: 2)
     assert second.name == "A02"
-    value = figures(study, 100)["adjudication"]["differences"][OTHER]["difference"]["value"]
-    assert value == pytest.approx(by_hand_with({2: 0, 3: 0}))
+    assert adjudicated(study)[1] == pytest.approx(by_hand({2: 0, 3: 0}).value)
     study.revoke("A01", restore=True)
-    (task,) = [s.task for s in read_screens(study) if (s.rater, s.clip) == (first.id, 2)]
+    (task,) = [s.task for s in screens_of(study, first) if s.clip == 2]
     study.append(first, [event("skip", task)])  # so that of item 2 the second one's count
-    result = figures(study, 100)
-    a = result["adjudication"]
-    assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(
-        by_hand_with({2: 0, 3: 4})
-    )
+    a, value = adjudicated(study)
+    assert value == pytest.approx(by_hand({2: 0, 3: 4}).value)
     assert (a["adjudicators"], a["adjudicated"]) == (["A01", "A02"], DISPUTED)
-    assert "Where several rated an item, the first who was appointed counts" in markdown(result)
+    text = markdown(figures(study, 100))
+    assert "Where several rated an item, the first who was appointed counts" in text
     answers, screens, raters = read_answers(study), read_screens(study), study.raters()
     # numbers are of one file: a merge may give the first one the higher number
     late = [replace(r, created=r.created + 9 * (r.id == first.id)) for r in raters]
@@ -209,47 +205,39 @@ def test_what_the_adjudicator_cannot_judge_stays_as_raters_rated(study):
     code, _ = appoint(study)
     judge = study.rater_of(code)
     rate_all(study, judge, lambda clip, arm: 5 if arm == "macd" else 1)
-    own = {s.clip: s.task for s in read_screens(study) if s.rater == judge.id}
+    own = {s.clip: s.task for s in screens_of(study, judge)}
     study.append(judge, [event("skip", own[2])])
-    result = figures(study, 100)
-    a = result["adjudication"]
+    a, value = adjudicated(study)
     assert (a["adjudicated"], a["cannot"]) == ([3], [2])
-    by_hand = np.array([[MACD[c][k] - (2, 3, 2)[k] for c in range(1, 7)] for k in range(3)], float)
-    by_hand[:, 3 - 1] = 5 - 1
-    assert a["differences"][OTHER]["difference"]["value"] == pytest.approx(by_hand.mean())
-    assert "1 item had a screen that they could not judge" in markdown(result)
+    assert value == pytest.approx(by_hand({3: 5 - 1}).value)
+    assert "1 item had a screen that they could not judge" in markdown(figures(study, 100))
     study.append(judge, [event("skip", own[3])])
-    a = figures(study, 100)["adjudication"]
-    assert (a["adjudicated"], a["cannot"], a["differences"]) == ([], DISPUTED, {})
+    a, value = adjudicated(study)
+    assert (a["adjudicated"], a["cannot"], value) == ([], DISPUTED, None)
 
 
 def test_the_sides_of_later_raters_are_still_counterbalanced(study):
     """Adjudicators take no place: the fourth rater is the partner of the third."""
     appoint(study)
     _, fourth = rater_in(study)
-    third = study.raters()[2]
-    order = {
-        r: [s.clip for s in read_screens(study) if s.rater == r] for r in (third.id, fourth.id)
-    }
-    assert order[third.id] == order[fourth.id][::-1]
+    third, last = ([s.clip for s in screens_of(study, r)] for r in (study.raters()[2], fourth))
+    assert third == last[::-1]
 
 
 def test_preferences_for_either_mask_are_a_dispute(tmp_path, capsys):
     with Study(copy_study(tmp_path, 3, scale="pairs")) as study:
         for k in range(2):
             _, rater = rater_in(study)
-            for screen in read_screens(study):
-                if screen.rater == rater.id:
-                    arms = [t.arm for t in truth_of(study, screen.task)]
-                    at = arms.index("macd" if k == 0 or screen.clip != 2 else OTHER)
-                    choice = (LEFT, RIGHT)[at]
-                    study.append(rater, [event("prefer", screen.task, new=choice),
-                                         event("next", screen.task)])  # fmt: skip
+            for screen in screens_of(study, rater):
+                better = "macd" if k == 0 or screen.clip != 2 else OTHER
+                choice = (LEFT, RIGHT)[arms_of(study, screen.task).index(better)]
+                study.append(rater, [event("prefer", screen.task, new=choice),
+                                     event("next", screen.task)])  # fmt: skip
         code, left = appoint(study)
         assert [d.item for d in left] == [2]
         judge = study.rater_of(code)
-        (screen,) = [s for s in read_screens(study) if s.rater == judge.id]
-        at = [t.arm for t in truth_of(study, screen.task)].index("macd")
+        (screen,) = screens_of(study, judge)
+        at = arms_of(study, screen.task).index("macd")
         study.append(judge, [event("prefer", screen.task, new=(LEFT, RIGHT)[at])])
         result = figures(study, 100)
         assert result["differences"][OTHER]["difference"]["value"] == pytest.approx(5 / 6)
@@ -275,12 +263,11 @@ def test_preferences_over_different_masks_are_no_dispute(tmp_path):
         shown = []
         for _ in range(4):
             _, rater = rater_in(study)
-            for screen in read_screens(study):
-                if screen.rater == rater.id:
-                    own = [t.arm for t in truth_of(study, screen.task)]
-                    at = own.index(min(own, key=better.__getitem__))
-                    study.append(rater, [event("prefer", screen.task, new=(LEFT, RIGHT)[at])])
-                    shown.append((rater, screen, own, at))
+            for screen in screens_of(study, rater):
+                own = arms_of(study, screen.task)
+                at = own.index(min(own, key=better.__getitem__))
+                study.append(rater, [event("prefer", screen.task, new=(LEFT, RIGHT)[at])])
+                shown.append((rater, screen, own, at))
         assert {arm for _, s, own, _ in shown for arm in own if s.clip == 2} == set(arms)
         assert open_disputes(study) == ([], [])
         rater, screen, own, at = next(z for z in shown if z[1].clip == 2)
@@ -298,27 +285,23 @@ def test_screens_of_one_mask_count_only_together(tmp_path):
             _, rater = rater_in(study)
             rate_all(study, rater, lambda c, arm, k=k: 1 + 4 * k if arm == "macd" else 3)
         judge = study.rater_of(appoint(study)[0])
-        (task,) = [
-            s.task
-            for s in read_screens(study)
-            if (s.rater, s.clip) == (judge.id, 2) and truth_of(study, s.task)[0].arm == "macd"
-        ]
+        own = [s.task for s in screens_of(study, judge) if s.clip == 2]
+        (task,) = [t for t in own if arms_of(study, t) == ["macd"]]
         rate(study, judge, task, [5])
-        a = figures(study, 100)["adjudication"]
-        assert (a["given"], a["adjudicated"], a["differences"]) == ([1, 2], [], {})
+        a, value = adjudicated(study)
+        assert (a["given"], a["adjudicated"], value) == ([1, 2], [], None)
 
 
 def test_the_adjudicator_rates_screens_that_raters_have_still_before_them(tmp_path):
     with Study(copy_study(tmp_path, 1, design="single")) as study:
         for k in range(2):
             _, rater = rater_in(study)
-            for screen in read_screens(study):
-                own = truth_of(study, screen.task)[0].arm
-                if screen.rater == rater.id and own == "macd":
+            for screen in screens_of(study, rater):
+                if arms_of(study, screen.task) == ["macd"]:
                     rate(study, rater, screen.task, [1 + 4 * k])
         judge, _ = adjudicate(study, lambda clip, arm: 4)
-        own = [s.task for s in read_screens(study) if s.rater == judge.id]
-        assert sorted(truth_of(study, t)[0].arm for t in own) == ["macd", OTHER]
+        shown = [arms_of(study, s.task) for s in screens_of(study, judge)]
+        assert sorted(shown) == [["macd"], [OTHER]]
 
 
 def test_screens_of_one_mask_are_adjudicated_with_those_of_the_other(tmp_path):
@@ -330,10 +313,8 @@ def test_screens_of_one_mask_are_adjudicated_with_those_of_the_other(tmp_path):
             rate_all(study, rater, lambda c, arm, a=own, b=first: (b if arm == "macd" else a)[c])
         judge, left = adjudicate(study, lambda clip, arm: 4 if arm == "macd" else 2)
         assert [(d.item, d.arm) for d in left] == [(2, "macd")]
-        own = [s for s in read_screens(study) if s.rater == judge.id]
-        assert [s.clip for s in own] == [2, 2]
-        a = figures(study, 100)["adjudication"]
-        assert a["differences"][OTHER]["difference"]["value"] == pytest.approx((0 + 2 + 0) / 3)
+        assert [s.clip for s in screens_of(study, judge)] == [2, 2]
+        assert adjudicated(study)[1] == pytest.approx((0 + 2 + 0) / 3)
 
 
 def test_the_command_lists_and_prints_one_link(study, capsys):
@@ -351,8 +332,3 @@ def test_the_command_lists_and_prints_one_link(study, capsys):
     study.control("closed")
     assert main(words) == 2
     assert "closed" in capsys.readouterr().err
-
-
-def test_nothing_is_disputed_where_one_rater_rated():
-    at = Answer(1, "t", "main", 0, 1, 0, "macd", 1, None, None, None)
-    assert disputes([at], [], "ratings") == []

@@ -1,6 +1,5 @@
 """Branches of one study: merged in either direction they are the same, and nothing is lost."""
 
-import dataclasses
 import json
 import shutil
 import sqlite3
@@ -10,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from macd_studio.ratings.answers import forks_of, read_answers
-from macd_studio.ratings.branches import merge, read_rows
+from macd_studio.ratings.branches import merge, read_rows, read_shards
 from macd_studio.ratings.chain import link
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import rows
-from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
+from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in, thawed
 
 DATA = Path(__file__).parent / "data" / "version1.zip"
 
@@ -82,21 +80,12 @@ def test_a_study_of_version_1_is_served(old):
 
 @pytest.mark.parametrize(
     "change", ["UPDATE events SET new = 5 WHERE id = 1", "UPDATE events SET server_time = 1.0",
-               "DELETE FROM events WHERE id = 3", "UPDATE events SET rater = 2 WHERE id = 2", None],
+               "DELETE FROM events WHERE id = 3", "UPDATE events SET rater = 2 WHERE id = 2"],
 )  # fmt: skip
 def test_check_finds_what_was_changed_in_version_1(old, change):
     path = old[0] / "study.db"
-    db = sqlite3.connect(path)
-    triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE tbl_name = 'events'"
-                          " AND type = 'trigger'").fetchall()  # fmt: skip
-    for name, _ in triggers:
-        db.execute(f"DROP TRIGGER {name}")
-    if change is not None:
+    with thawed(path) as db:
         db.execute(change)
-        for _, sql in triggers:
-            db.execute(sql)
-    db.commit()
-    db.close()
     with pytest.raises(StudyError):
         check_study(path)
 
@@ -203,17 +192,9 @@ def test_what_was_merged_is_held_by_the_chain(pair):
         assert len(last["parents"].split()) == 2
         assert ends["chain"] in last["parents"]
     check_study(one)
-    db = sqlite3.connect(one)
-    triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE tbl_name = 'events'"
-                          " AND type = 'trigger'").fetchall()  # fmt: skip
-    for name, _ in triggers:
-        db.execute(f"DROP TRIGGER {name}")
-    db.execute("DELETE FROM events WHERE chain = ?", (ends["chain"],))
-    db.execute("UPDATE events SET id = ? WHERE id = ?", (last["id"] - 1, last["id"]))
-    for _, sql in triggers:
-        db.execute(sql)
-    db.commit()
-    db.close()
+    with thawed(one) as db:
+        db.execute("DELETE FROM events WHERE chain = ?", (ends["chain"],))
+        db.execute("UPDATE events SET id = ? WHERE id = ?", (last["id"] - 1, last["id"]))
     with pytest.raises(StudyError, match="missing"):
         check_study(one)
 
@@ -343,14 +324,9 @@ def test_check_finds_events_given_to_another_rater(old, pair, version):
             study.append(study.raters()[0], [event("consent")])
             study.invite(1)
     check_study(path)
-    db = sqlite3.connect(path)
-    (sql,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'events_update'").fetchone()
-    db.execute("DROP TRIGGER events_update")
     kind = "rate" if version == 1 else "consent"
-    db.execute("UPDATE events SET rater = 3 - rater WHERE kind = ? AND rater < 3", (kind,))
-    db.execute(sql)
-    db.commit()
-    db.close()
+    with thawed(path) as db:
+        db.execute("UPDATE events SET rater = 3 - rater WHERE kind = ? AND rater < 3", (kind,))
     with pytest.raises(StudyError, match="was changed"):
         check_study(path)
 
@@ -361,4 +337,3 @@ def test_an_event_is_known_by_all_that_it_says():
     first |= {"writer": "a", "stamp": 1, "parents": "p"}
     digests = {link(first | {name: 1.5}) for name in first} | {link(first)}
     assert len(digests) == len(first) + 1
-    assert dataclasses.is_dataclass(event("consent"))

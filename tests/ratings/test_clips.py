@@ -68,11 +68,8 @@ def test_a_folder_that_cannot_be_a_study_says_why(folder, files, says):
         (folder / name).write_text(text)
     with pytest.raises(Exception, match=says):
         jobs_of(folder)
-
-
-def test_no_folder(tmp_path):
     with pytest.raises(OptionError, match="there is no folder"):
-        jobs_of(tmp_path / "none")
+        jobs_of(folder / "none")
 
 
 def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
@@ -91,27 +88,11 @@ def test_clips_become_a_study(folder, tmp_path, capsys, monkeypatch):
         shutil.copy(EXAMPLES / f"{name}.mp4", folder)
     shutil.copy(EXAMPLES / "harmed.mp4", folder / "bad.mp4")
     (folder / "bad.xml").write_text("<a/>")
-    words = [
-        "create",
-        str(tmp_path / "s.db"),
-        "--clips",
-        str(folder),
-        "--detector",
-        "toyworld",
-        "--device",
-        "cpu",
-        "--question",
-        "Which animal is in the video?",
-        "--seed",
-        "1",
-        "--frames",
-        "24",
-        "--end",
-        "9.5",
-        "--confidence",
-        "0.4",
-    ]
-    assert main(words) == 0
+    words = (
+        "--detector toyworld --device cpu --seed 1 --frames 24 --end 9.5 --confidence 0.4".split()
+    )
+    words += ["--clips", str(folder), "--question", "Which animal is in the video?"]
+    assert main(["create", str(tmp_path / "s.db"), *words]) == 0
     said = capsys.readouterr()
     assert "2 items of 3 stay" in said.out
     assert "bad.mp4: left out, bad.xml is XML without a track" in said.err

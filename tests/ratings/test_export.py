@@ -12,17 +12,13 @@ from macd_studio.ratings import export as export_module
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.export import COLUMNS, as_csv, content_of, dictionary, export, rows
 from macd_studio.ratings.report import figures
-from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, known, rate, rater_in
+from tests.ratings.studies import event, known, rate, rater_in
 
 ROOT = Path(__file__).parents[2]
 NOTES = ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\tx", 'a,b\n"c"', "ü 🙂", "plain"]
 
 
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 3, gold=(known(1),))) as opened:
-        yield opened
+PLAN = {"clips": 3, "gold": (known(1),)}
 
 
 @pytest.fixture

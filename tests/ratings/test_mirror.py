@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from macd_studio.ratings.answers import forks_of, read_answers
-from macd_studio.ratings.branches import merge
+from macd_studio.ratings.branches import merge, read_shards
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.errors import StudyBusy, StudyError
 from macd_studio.ratings.mirror import Mirror, download_shards, mirror_to_hub
 from macd_studio.ratings.roster import PAUSED
-from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import event, make_study, rate
 

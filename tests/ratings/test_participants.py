@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
@@ -17,32 +15,27 @@ from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.export import content_of
 from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.planning import (
-    CLIP_SHARE,
     CLIPS,
     EFFECT,
     N_RATERS,
     POWER,
+    SHARE,
+    SHARE_SD,
+    TIES,
+    Setting,
     chance,
+    drawn,
     first_enough,
+    latent,
     parts_of,
     table,
+    table_of_pairs,
+    tried,
 )
-from macd_studio.ratings.planning_pairs import RATER_SD, SHARE, TIES, Setting, drawn, latent, tried
-from macd_studio.ratings.planning_pairs import table as table_of_pairs
-from macd_studio.ratings.store import Study
-from macd_studio.ratings.web import CODE_HEADER, StudySite
-from tests.ratings.studies import copy_study, event, raw
+from macd_studio.ratings.web import CODE_HEADER
+from tests.ratings.studies import event, raw
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 3)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(study):
-    return TestClient(Starlette(routes=StudySite(study).routes()))
+PLAN = {"clips": 3}
 
 
 def join(client, code, participant):
@@ -190,16 +183,16 @@ def test_drawn_pairs_have_the_shares_that_were_asked_for():
 
 
 def test_a_plan_of_pairs_finds_a_preference_on_either_side_alike():
-    chances = [tried(Setting(share, 0.2, 0.05), 0.28, 5, 40, 150)[1] for share in (0.7, 0.3)]
+    chances = [tried(Setting(share, 0.2, 0.05), 5, 40, 150)[1] for share in (0.7, 0.3)]
     assert chances[0] == pytest.approx(chances[1], abs=0.16)
     assert min(chances) > 0.6
-    assert tried(Setting(0.51, 0.2, 0.05), 0.28, 5, 40, 150)[1] < 0.15
+    assert tried(Setting(0.51, 0.2, 0.05), 5, 40, 150)[1] < 0.15
 
 
 def test_the_guide_s_plan_of_pairs_is_the_one_of_the_command():
     text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
-    at = Setting(SHARE, TIES, RATER_SD[0]), Setting(SHARE, TIES, RATER_SD[1])
-    lines = table_of_pairs(at, (20,), (3, 5), CLIP_SHARE, POWER)
+    at = Setting(SHARE, TIES, SHARE_SD[0]), Setting(SHARE, TIES, SHARE_SD[1])
+    lines = table_of_pairs(at, (20,), (3, 5))
     rows = [line for line in islice(lines, 7) if line.startswith("|")]  # without the search
     assert len(rows) == 4
     assert all(row in text for row in rows)
@@ -232,8 +225,8 @@ def test_a_plan_of_pairs_is_printed_with_raters_enough(capsys):
     assert "| 12 | 4 | 48 | " in told
     (enough,) = re.findall(r"12 clips: about (\d+) raters for a chance of 80%", told)
     at = Setting(0.9, 0.0, 0.02)
-    assert tried(at, CLIP_SHARE, int(enough), 12)[1] >= POWER
-    assert tried(at, CLIP_SHARE, int(enough) - 1, 12)[1] < POWER
+    assert tried(at, int(enough), 12)[1] >= POWER
+    assert tried(at, int(enough) - 1, 12)[1] < POWER
 
 
 @pytest.mark.parametrize("bad", [

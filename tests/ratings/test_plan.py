@@ -38,10 +38,13 @@ def test_every_clip_is_seen_once_with_both_arms(rater):
     assert all({t.left, t.right} == {2 * t.clip, 2 * t.clip + 1} for t in tasks)
 
 
-def test_sides_and_order_are_counterbalanced_in_pairs_of_raters():
-    arm_of = {s: "first" if s % 2 == 0 else "other" for c in CLIPS for s in c.sides}
+@pytest.mark.parametrize("arms", [2, 3])
+def test_sides_and_order_are_counterbalanced_in_pairs_of_raters(arms):
+    """The partner sees the same arms beside the first as the rater, whose turn it is."""
+    clips = [Shown(c, tuple(arms * c + i for i in range(arms))) for c in range(9)]
+    arm_of = {s: "first" if s % arms == 0 else "other" for c in clips for s in c.sides}
     for rater in (0, 2, 4):
-        one, two = plan(rater), plan(rater + 1)
+        one, two = plan(rater, main=clips), plan(rater + 1, main=clips)
         assert [t.clip for t in two] == [t.clip for t in one][::-1]
         assert {(t.clip, t.left) for t in two} == {(t.clip, t.right) for t in one}
         assert left_shares(one + two, arm_of) == {"first": 0.5, "other": 0.5}

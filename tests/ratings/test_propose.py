@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from macd_studio.ratings.check import check_study
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.propose import Candidate, asked_tracks, best, far_corner, propose_one
+from macd_studio.ratings.gold import Candidate, asked_tracks, best, far_corner, propose_one
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study
-from macd_studio.ratings.web import CODE_HEADER, StudySite
+from macd_studio.ratings.web import CODE_HEADER
 from tests.ratings.packed import decode_clip
 from tests.ratings.studies import rate, rater_in, source, track
 
@@ -137,8 +135,7 @@ def test_a_confirmed_item_gives_feedback_as_any_training_item_does(study):
     assert sorted(f["fits"] for f in told) == [False, True]
 
 
-def test_only_the_organiser_sees_and_confirms_them(study):
-    client = TestClient(Starlette(routes=StudySite(study).routes()))
+def test_only_the_organiser_sees_and_confirms_them(study, client):
     (code,) = study.invite(1)
     own = {CODE_HEADER: study.made.organiser}
     for headers in ({}, {CODE_HEADER: code}):

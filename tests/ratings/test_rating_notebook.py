@@ -14,12 +14,12 @@ from macd_studio.ratings.store import Study
 from tests.ratings.studies import (
     copy_study,
     event,
+    give_more,
     known,
     make_study,
     rater_in,
     without_chance,
 )
-from tests.ratings.test_few import give
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "rating.ipynb"
 DRAWS = 400
@@ -109,8 +109,8 @@ def test_its_tables_are_those_of_the_report(tmp_path, monkeypatch):
 def test_its_intervals_end_where_the_possible_does(tmp_path, monkeypatch, scale, name):
     pytest.importorskip("pandas")
     with Study(copy_study(tmp_path, 12, scale=scale)) as study:
-        give(study, [2, 2, 1, 2] * 3)
-        give(study, [-2, -1, -2, -2] * 3)
+        give_more(study, [2, 2, 1, 2] * 3)
+        give_more(study, [-2, -1, -2, -2] * 3)
         told = figures(study, DRAWS)["differences"]["random-elsewhere"]["difference"]
         export(study, "csv", tmp_path / "events.csv")
     row = run(tmp_path, monkeypatch)[name].loc["random-elsewhere"]

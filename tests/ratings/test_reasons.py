@@ -1,20 +1,14 @@
 """Reasons for a low rating: given and taken back, counted once, in report and export."""
 
-import pytest
-
 from macd_studio.ratings.answers import main_answers, read_answers, read_screens
-from macd_studio.ratings.events import REASONS, read_event
+from macd_studio.ratings.events import REASONS
 from macd_studio.ratings.export import rows
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
-from macd_studio.ratings.store import MOST_NOTES, Study
-from tests.ratings.studies import copy_study, event, rate, rater_in, raw
+from macd_studio.ratings.store import MOST_NOTES
+from tests.ratings.studies import event, rate, rater_in
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 3)) as opened:
-        yield opened
+PLAN = {"clips": 3}
 
 
 def give(study, rater, task, side, word, on=True):
@@ -95,23 +89,3 @@ def test_reasons_are_no_notes(study, monkeypatch):
     assert all(outcome.committed for outcome in outcomes)
     assert not study.append(rater, [event("flag", one, note="b")])[0].committed
     assert MOST_NOTES > 1
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"note": "missed"}, "side is"),
-        ({"note": "ugly", "side": 0}, "there is no reason 'ugly'"),
-        ({"side": 0}, "there is no reason None"),
-        ({"note": "missed", "side": 0, "new": 2}, "a reason is 2"),
-        ({"note": "missed", "side": 0, "new": True}, "a reason is True"),
-    ],
-)
-def test_hostile_reasons_are_refused(more, says):
-    with pytest.raises(Exception, match=says):
-        read_event(raw("reason", "0" * 32, **more))
-
-
-def test_a_reason_of_the_browser_is_read():
-    read = read_event(raw("reason", "0" * 32, side=1, note="lost", new=1))
-    assert (read.side, read.note, read.new, read.old) == (1, "lost", 1, None)

@@ -1,19 +1,31 @@
-"""The report: planted effects come out, careless raters are named, texts stay texts."""
+"""The report: planted effects come out, careless raters are named, texts stay texts.
+
+Who is in a mean, what an interval bounds, and what a control shares with the masks of MACD.
+"""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.core.masking.controls import compare_masks
+from macd_studio.core.system.shipped import assets
+from macd_studio.ratings.answers import Answer
+from macd_studio.ratings.arms import ARMS, macd
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.create import LeftOut, StudyPlan, create_study
+from macd_studio.ratings.inference import bounded, paired_difference
 from macd_studio.ratings.preregistration import plan_of
 from macd_studio.ratings.render import html_page, markdown, power_line
-from macd_studio.ratings.report import figures, progress
-from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
+from macd_studio.ratings.report import by_thirds, control_figures, figures, left_out_sizes, progress
+from macd_studio.ratings.simulate import simulate
+from macd_studio.ratings.stats import least_sd
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import (
     copy_study,
+    give_more,
     known,
     make_study,
     rate,
@@ -250,17 +262,6 @@ def test_the_power_line_says_what_is_missing():
     assert "neither" in power_line({"more_raters": None, "more_pairs": None, "more_clips": None}, 1)
 
 
-def test_habits_are_what_they_say():
-    rng = np.random.default_rng(0)
-    rate_carefully = careful(1.0, 0.1)
-    assert np.mean([rate_carefully(Truth("macd", None), rng) for _ in range(50)]) > 3.2
-    assert np.mean([rate_carefully(Truth("random-elsewhere", None), rng) for _ in range(50)]) < 2.6
-    assert rate_carefully(Truth("known-1", 4.5), rng) > 4
-    assert {careless(Truth("macd", None), rng) for _ in range(99)} == {1.0, 2.0, 3.0, 4.0, 5.0}
-    assert [h.name for h in habits()].count("careful") == 3
-    assert Habit("x", careless).quits == 1.0
-
-
 def test_the_committed_example_is_what_the_report_makes_of_its_figures():
     docs = Path(__file__).parents[2] / "docs"
     result = json.loads((docs / "rating-example.json").read_text())
@@ -272,3 +273,173 @@ def test_the_committed_example_is_what_the_report_makes_of_its_figures():
     assert "SIMULATED" in (docs / "rating-example.md").read_text().split("\n\n")[1]
     assert result["study"]["plan"] == plan_of(result["study"]["scale"])
     assert result["study"]["changed"] == []
+
+
+OTHER = "random-elsewhere"
+NOTHING_BOUND = "So few raters or pairs bound nothing where an interval covers all that is possible"
+
+
+@pytest.mark.parametrize(("scale", "range_", "said"), [
+    ("ratings", (-4, 4), "−4 to +4"), ("pairs", (0, 1), "0% to 100%")])  # fmt: skip
+def test_no_interval_reaches_outside_what_is_possible(tmp_path, scale, range_, said):
+    with Study(copy_study(tmp_path, 12, scale=scale)) as study:
+        give_more(study, [2, 2, 1, 2] * 3)
+        give_more(study, [-2, -1, -2, -2] * 3)
+        report = figures(study, 100)
+    d = report["differences"][OTHER]
+    printed = [d["difference"], d["these"], *d["own"].values(),
+               *(t["difference"] for t in report["controls"][OTHER]["thirds"])]  # fmt: skip
+    assert len(printed) > 4
+    for e in printed:
+        assert e["low"] is None or range_[0] <= e["low"] <= e["high"] <= range_[1]
+    assert (d["difference"]["low"], d["difference"]["high"]) == range_
+    assert d["half_width"] <= (range_[1] - range_[0]) / 2
+    text = markdown(report)
+    assert f"{NOTHING_BOUND}, {said}, or nearly all of it." in text
+
+
+@pytest.mark.parametrize("scale", ["ratings", "pairs"])
+def test_who_is_in_the_mean_is_named_with_how_many_pairs(tmp_path, scale):
+    with Study(copy_study(tmp_path, 12, scale=scale)) as study:
+        give_more(study, [2, 1, -1, 2] * 3)
+        give_more(study, [1, 0, 2, 2], screens=4)
+        give_more(study, [2])
+        report = figures(study, 100)
+    d = report["differences"][OTHER]
+    assert d["by_rater"] == {"R01": 12, "R02": 4, "R03": 1}
+    assert sum(e["value"] for e in d["own"].values()) / 3 == pytest.approx(d["these"]["value"])
+    text = markdown(report)
+    assert "| R01 | 12 | " in text
+    assert ("| R03 | 1 | 100% |" if scale == "pairs" else "| R03 | 1 | +2.00 |") in text
+    assert "These 3 raters are in the mean, and each counts the same, as preregistered" in text
+
+
+def test_raters_who_have_not_rated_yet_are_raters(tmp_path, capsys):
+    path = copy_study(tmp_path, 12)
+    with Study(path) as study:
+        study.invite(3)
+        assert "0 of 3 raters have rated, 3 planned; 0 ratings" in markdown(figures(study, 100))
+        give_more(study, [1], screens=1)
+        assert "1 of 4 raters has rated, 3 planned; 2 ratings" in markdown(figures(study, 100))
+    assert main(["status", str(path)]) == 0
+    first, *names = capsys.readouterr().out.splitlines()[:5]
+    assert first == "open: 12 items, 2 ratings; 1 of 4 raters has rated"
+    assert [n.split()[0] for n in names] == ["R01", "R02", "R03", "R04"]
+
+
+def test_nothing_is_said_of_intervals_that_bound(tmp_path):
+    with Study(copy_study(tmp_path, 12)) as study:
+        for _ in range(4):
+            give_more(study, [2, 1, 1, 2] * 3)
+        assert NOTHING_BOUND not in markdown(figures(study, 100))
+
+
+def test_what_is_cut_off_is_only_the_impossible():
+    e = paired_difference(np.array([[4.0, 4, 4, 3], [4, 4, 4, 4], [2, 3, 2, 2]])).primary
+    assert e.high > 4
+    assert bounded(e, "ratings") == {"value": e.value, "low": e.low, "high": 4}
+
+
+def answers(differences):
+    """Of two raters: each item's first arm is rated so much higher than the other."""
+    return [
+        Answer(rater, f"{rater}-{clip}", "main", 0, clip, side, arm, 2 + side * d, None, None, None)
+        for rater in (1, 2)
+        for clip, d in differences.items()
+        for side, arm in enumerate(("other", "macd"))
+    ]
+
+
+def test_the_difference_by_thirds_of_overlap():
+    overlaps = {1: 0.05, 2: 0.1, 3: 0.0, 4: 0.5, 5: 0.4, 6: 0.6, 7: 0.9, 8: 0.8, 9: 1.0}
+    rated = answers({clip: 2 if share < 0.2 else 1 if share < 0.7 else 0
+                     for clip, share in overlaps.items()})  # fmt: skip
+    thirds = by_thirds(rated, "macd", "other", overlaps)
+    assert [(t["items"], t["pairs"], t["difference"]["value"]) for t in thirds] == [
+        (3, 6, 2.0), (3, 6, 1.0), (3, 6, 0.0)]  # fmt: skip
+    assert [(t["low"], t["high"]) for t in thirds] == [(0, 0.1), (0.4, 0.6), (0.8, 1)]
+    assert by_thirds(rated, "macd", "other", dict.fromkeys(range(1, 6), 0.1)) == []
+    (alone,) = by_thirds(rated, "macd", "other", dict.fromkeys(overlaps, 0.0))
+    assert alone["items"] == 9
+
+
+def test_overlap_is_stated_by_item_and_sealed_to_whose_it_is(tmp_path):
+    path = make_study(tmp_path, 4, arms=("macd", "random-place", "mask-all"))
+    stated = make_study.last.overlaps
+    with Study(path) as study:
+        public = study.preregistration["overlap"]
+        found = control_figures(study, [], ["macd", "random-place", "mask-all"])
+    for arm in ("random-place", "mask-all"):
+        assert [name for name, _ in stated[arm]] == [f"clip-{i}.mp4" for i in range(4)]
+        shares = [share for _, share in stated[arm]]
+        assert [row["overlap"] for row in found[arm]["items"]] == shares
+        assert public[arm] == sorted(shares)
+    own = macd(source(2), None).mask
+    everything = ARMS["mask-all"](source(2), None).mask
+    assert stated["mask-all"][2][1] == pytest.approx(compare_masks(own, everything)[1], abs=1e-5)
+    assert found["mask-all"]["items"][2]["hidden"] == pytest.approx(own.mean(), abs=1e-3)
+
+
+def test_what_is_left_out_is_described_by_the_size_of_its_mask(tmp_path):
+    big = source(7, tracks=tuple(
+        type(t)(t.id, t.label, t.confidence, np.tile(np.float32([0, 0, 1, 1]), (4, 1)), t.state, 4)
+        for t in source().tracks))  # fmt: skip
+    made = create_study(tmp_path / "s.db", [source(1), big],
+                        StudyPlan(arms=("macd", "random-elsewhere"), seed=1),
+                        [LeftOut("gone.mp4", "no masks: it is empty")])  # fmt: skip
+    gone, other = made.left_out
+    assert gone == LeftOut("gone.mp4", "no masks: it is empty")
+    assert other.hidden == pytest.approx(macd(big, None).mask.mean(), abs=1e-6)
+    with Study(tmp_path / "s.db") as study:
+        assert left_out_sizes(study.left_out) == {other.reason: [round(other.hidden, 5)]}
+        text = markdown(figures(study, 50))
+    assert f"({other.reason}): MACD hides {other.hidden:.1%} of the pixels" in text
+
+
+@pytest.mark.parametrize("control", [None, "random-elsewhere", "random-objects"])
+def test_the_organiser_chooses_the_control(tmp_path, capsys, control):
+    trace = assets() / "examples" / "repaired.macd"
+    words = ["create", str(tmp_path / "s.db"), "--traces", str(trace), "--seed", "1"]
+    assert main([*words, *(["--control", control] if control else [])]) == 0
+    said = capsys.readouterr().out
+    name = control or "random-place"
+    with Study(tmp_path / "s.db") as study:
+        assert study.preregistration["arms"] == ["macd", name]
+        (share,) = study.preregistration["overlap"][name]
+    assert f"{name}: share of what the first arm hides that it hides too" in said
+    assert f"{share:4.0%}  " in said
+    with pytest.raises(SystemExit):
+        main([*words, "--control", "random-place", "--arms", "macd,mask-all"])
+
+
+def test_the_least_sd_is_that_of_all_ratings_with_this_mean_and_share():
+    """By trying every way to give 50 ratings."""
+    for mean, good in ((3.1, 19), (2.4, 5), (4.5, 45), (1.6, 2)):
+        least = min(
+            np.std(np.repeat([1, 2, 3, 4, 5], (ones, twos, 50 - good - ones - twos, four,
+                                               good - four)))
+            for ones, twos, four in product(range(51), range(51), range(good + 1))
+            if ones + twos <= 50 - good
+            and ones + 2 * twos + 3 * (50 - good - ones - twos) + 4 * four + 5 * (good - four)
+            == round(50 * mean)
+        )  # fmt: skip
+        assert least_sd(mean, good / 50, 4, 5) == pytest.approx(least, abs=2e-3)
+
+
+def test_a_preregistration_tells_when_the_analysis_has_changed(tmp_path, monkeypatch):
+    path = make_study(tmp_path, 2)
+    with Study(path) as study:
+        assert "analyses otherwise" not in markdown(figures(study, 50))
+        monkeypatch.setitem(study.preregistration["analysis"], "exclusions", "none")
+        text = markdown(figures(study, 50))
+    assert "analyses otherwise than was preregistered: exclusions." in text
+    assert "| exclusions | none |" in text
+    assert json.loads(json.dumps(study.preregistration))["analysis"]["exclusions"] == "none"
+
+
+def test_items_of_one_clip_are_told_apart(tmp_path):
+    sources = [source(1), source(1, question="Does it bark?"), source(2)]
+    made = create_study(tmp_path / "s.db", sources, StudyPlan(seed=1))
+    (shares,) = made.overlaps.values()
+    assert [name for name, _ in shares] == [
+        "clip-1.mp4: Is there a dog?", "clip-1.mp4: Does it bark?", "clip-2.mp4"]  # fmt: skip

@@ -10,11 +10,11 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions
+from macd_studio.ratings.check import reveal, revealed, verify
 from macd_studio.ratings.cli import main
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.errors import Refused, StudyError
 from macd_studio.ratings.preregistration import canonical, sha256
-from macd_studio.ratings.reveal import reveal, revealed, verify
 from macd_studio.ratings.roster import CLOSED, OPEN
 from macd_studio.ratings.store import Study
 from tests.ratings.packed import decode_clip
@@ -25,11 +25,14 @@ FEW = 5
 """Fewer pixels apart than this is how well hidden pixels can be counted in a picture."""
 
 
-@pytest.fixture
-def study(tmp_path):
-    gold = (known(1), known(2, training=True))
-    with Study(copy_study(tmp_path, 4, seed=7, gold=gold)) as opened:
-        yield opened
+PLAN = {"clips": 4, "seed": 7, "gold": (known(1), known(2, training=True))}
+
+
+def former_study(folder):
+    """A study that version 1 wrote."""
+    with zipfile.ZipFile(VERSION_1) as archive:
+        archive.extractall(folder)
+    return Study(folder / "frozen.db")
 
 
 def received(study):
@@ -96,9 +99,7 @@ def test_a_rater_with_all_pictures_learns_nothing_from_it(study):
 
 
 def test_the_attack_finds_every_arm_where_digests_have_no_salt(tmp_path):
-    with zipfile.ZipFile(VERSION_1) as archive:
-        archive.extractall(tmp_path)
-    with Study(tmp_path / "frozen.db") as old:
+    with former_study(tmp_path) as old:
         text = (tmp_path / "frozen.preregistration.json").read_text()
         assert identified(old, text) == len(list(received(old))) == 10
 
@@ -201,9 +202,7 @@ def test_what_is_no_reveal_is_refused(study, tmp_path, content, capsys):
 
 
 def test_a_study_without_a_salt_has_nothing_to_reveal(tmp_path):
-    with zipfile.ZipFile(VERSION_1) as archive:
-        archive.extractall(tmp_path)
-    with Study(tmp_path / "frozen.db") as old:
+    with former_study(tmp_path) as old:
         old.control(CLOSED)
         with pytest.raises(OptionError, match="without a salt"):
             reveal(old, tmp_path / "out.json")

@@ -10,17 +10,13 @@ import pytest
 from macd_studio.ratings import store
 from macd_studio.ratings.answers import read_answers
 from macd_studio.ratings.check import check_study
-from macd_studio.ratings.connection import connect, on_network
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
 from macd_studio.ratings.roster import CLOSED, OPEN, PAUSED
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
+from macd_studio.ratings.study_file import connect, on_network
+from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in, thawed
 
-
-@pytest.fixture
-def study(tmp_path):
-    with Study(copy_study(tmp_path, 4, gold=(known(1), known(2, training=True)))) as opened:
-        yield opened
+PLAN = {"clips": 4, "gold": (known(1), known(2, training=True))}
 
 
 @pytest.fixture
@@ -310,16 +306,19 @@ def test_sixteen_raters_at_once(study):
 
 
 CHANGES = {
-    "an event changed": "UPDATE events SET new = 5 WHERE id = 1",
-    "an event deleted": "DELETE FROM events WHERE id = 1",
-    "the last events reordered": "UPDATE events SET id = 1000 WHERE id = 1",
-    "an arm exchanged": "UPDATE sides SET arm = CASE arm WHEN 'macd' THEN 'random-elsewhere'"
-    " ELSE 'macd' END WHERE clip = 1",
-    "a picture changed": "UPDATE sides SET media = zeroblob(10) WHERE id = 1",
-    "a question changed": "UPDATE clips SET question = 'Is there a cat?' WHERE id = 1",
-    "the plan changed": "UPDATE meta SET value = replace(value, '\"raters\": 3', '\"raters\": 4')"
-    " WHERE name = 'preregistration'",
-    "unfrozen": None,
+    "an event changed": ["UPDATE events SET new = 5 WHERE id = 1"],
+    "an event deleted": ["DELETE FROM events WHERE id = 1"],
+    "the last events reordered": ["UPDATE events SET id = 1000 WHERE id = 1"],
+    "an arm exchanged": [
+        f"UPDATE sides SET arm = '{new}' WHERE clip = 1 AND arm = '{old}'"
+        for old, new in (("macd", "x"), ("random-elsewhere", "macd"), ("x", "random-elsewhere"))
+    ],
+    "a picture changed": ["UPDATE sides SET media = zeroblob(10) WHERE id = 1"],
+    "a question changed": ["UPDATE clips SET question = 'Is there a cat?' WHERE id = 1"],
+    "the plan changed": [
+        "UPDATE meta SET value = replace(value, '\"raters\": 3', '\"raters\": 4')"
+        " WHERE name = 'preregistration'"
+    ],
 }
 
 
@@ -329,21 +328,17 @@ def test_check_finds_what_was_changed_behind_its_back(study, rater, what):
         rate(study, rater, task["id"], [2, 4])
     study.close()
     check_study(study.path)
-    db = sqlite3.connect(study.path)
-    triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        db.execute(f"DROP TRIGGER {name}")
-    if CHANGES[what] is not None:
-        db.execute(CHANGES[what].replace("UPDATE sides SET arm", "UPDATE OR IGNORE sides SET arm"))
-        if what == "an arm exchanged":  # UNIQUE allows it only by way of a third name
-            db.execute("UPDATE sides SET arm = 'x' WHERE clip = 1 AND arm = 'macd'")
-            db.execute("UPDATE sides SET arm = 'macd' WHERE clip = 1 AND arm = 'random-elsewhere'")
-            db.execute("UPDATE sides SET arm = 'random-elsewhere' WHERE clip = 1 AND arm = 'x'")
-        for _, sql in triggers:
-            db.execute(sql)
-    db.commit()
-    db.close()
+    with thawed(study.path) as db:
+        for change in CHANGES[what]:
+            db.execute(change)
     with pytest.raises(StudyError):
+        check_study(study.path)
+
+
+@pytest.mark.parametrize("trigger", ["events_update", "clips_insert"])
+def test_check_finds_what_is_not_frozen(study, trigger):
+    study._db.execute(f"DROP TRIGGER {trigger}")
+    with pytest.raises(StudyError, match="not frozen"):
         check_study(study.path)
 
 

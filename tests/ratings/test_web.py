@@ -5,31 +5,15 @@ import re
 import sqlite3
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
+from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.events import read_event
 from macd_studio.ratings.secret import ALPHABET, LENGTH, new_code
-from macd_studio.ratings.store import Study
-from macd_studio.ratings.web import CODE_HEADER, StudySite
-from tests.ratings.studies import copy_study, known, make_study, rate, raw
+from macd_studio.ratings.web import CODE_HEADER
+from tests.ratings.studies import known, make_study, rate, raw
 
-
-@pytest.fixture
-def study(tmp_path):
-    path = copy_study(tmp_path, 4, arms=("macd", "random-elsewhere", "mask-all"), repeat=0.25,
-                      gold=(known(1), known(2, training=True)))  # fmt: skip
-    with Study(path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(study):
-    return StudySite(study)
-
-
-@pytest.fixture
-def client(site):
-    return TestClient(Starlette(routes=site.routes()))
+PLAN = {"clips": 4, "arms": ("macd", "random-elsewhere", "mask-all"), "repeat": 0.25,
+        "gold": (known(1), known(2, training=True))}  # fmt: skip
 
 
 @pytest.fixture
@@ -121,10 +105,9 @@ def test_ids_differ_between_raters_and_say_nothing(client, study):
 
 def test_nothing_opens_without_a_code(client, code):
     task = session(client, code)["tasks"][0]["id"]
-    paths = ["session", f"item/{task}", f"media/{task}/clip"]
     for wrong in ("", "A" * 24, code[:-1], code + "A"):
-        answer = get(client, f"/rate/api/{paths[0]}", wrong)
-        assert answer.status_code == 401
+        for path in ("session", f"item/{task}", f"media/{task}/clip"):
+            assert get(client, f"/rate/api/{path}", wrong).status_code == 401
     assert get(client, "/rate/api/session", code).status_code == 200
 
 
@@ -215,34 +198,52 @@ def test_a_time_that_is_none_loses_no_rating(client, code, study, elapsed):
     assert [r["elapsed_ms"] for r in study.rows("SELECT elapsed_ms FROM events")] == [None]
 
 
-BAD = {
-    "rating 400 digits": {"new": 10**400},
-    "count 400 digits": {"count": 10**400},
-    "rating 6": {"new": 6},
-    "rating as SQL": {"new": "5 OR 1"},
-    "rating true": {"new": True},
-    "rating 2.5": {"new": 2.5},
-    "no rating": {"new": None},
-    "side 2": {"side": 2},
-    "side true": {"side": True},
-    "no uuid": {"uuid": "x"},
-    "a task of no form": {"task": "../../etc"},
-    "another kind": {"kind": "delete"},
-    "infinite time": {"time": 1e99},
-    "unknown key": {"arm": "macd"},
-    "a tab of no form": {"tab": "<script>"},
-}
+RATE = ("rate", {"side": 0, "new": 4})
+REASON = ("reason", {"note": "missed", "side": 0, "new": 1})
+BAD = [
+    (RATE, {"new": 10**400}, "new is a number"),
+    (RATE, {"count": 10**400}, "count is"),
+    (RATE, {"new": 6}, "new is 6"),
+    (RATE, {"new": "5 OR 1"}, "new is '5"),
+    (RATE, {"new": True}, "new is True"),
+    (RATE, {"new": 2.5}, "new is 2.5"),
+    (RATE, {"new": None}, "a rating has no value"),
+    (RATE, {"side": 2}, "side is 2"),
+    (RATE, {"side": True}, "side is True"),
+    (RATE, {"uuid": "x"}, "uuid is 'x'"),
+    (RATE, {"task": "../../etc"}, "task is"),
+    (RATE, {"kind": "delete"}, "there is no event"),
+    (RATE, {"time": 1e99}, "time is"),
+    (RATE, {"arm": "macd"}, "unknown key 'arm'"),
+    (RATE, {"tab": "<script>"}, "tab is"),
+    (REASON, {"side": None}, "side is None"),
+    (REASON, {"note": "ugly"}, "there is no reason 'ugly'"),
+    (REASON, {"note": None}, "there is no reason None"),
+    (REASON, {"new": 2}, "a reason is 2"),
+    (REASON, {"new": True}, "a reason is True"),
+    *(
+        (("prefer", {}), {"new": value}, "a preference is")
+        for value in (3, -1, True, "1", 1.5, [1])
+    ),
+]
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_a_bad_event_is_refused_alone(client, code, study, what):
+@pytest.mark.parametrize(("sound", "change", "says"), BAD, ids=str)
+def test_what_is_no_event(sound, change, says):
+    kind, sound = sound
+    event = raw(kind, "a" * 32, **sound)
+    assert read_event(event).new == sound.get("new")
+    with pytest.raises(Refused, match=re.escape(says)):
+        read_event(event | change)
+
+
+def test_a_bad_event_is_refused_alone(client, code, study):
     task = session(client, code)["tasks"][1]["id"]
-    bad = raw("rate", task, side=0, new=4) | BAD[what]
-    good = raw("rate", task, side=1, new=2)
+    bad, good = (raw("rate", task, side=side, new=new) for side, new in ((0, 6), (1, 2)))
     outcomes = {o["uuid"]: o for o in send(client, code, bad, good).json()["outcomes"]}
     assert outcomes[good["uuid"]]["committed"] is True
     assert outcomes[bad["uuid"]]["committed"] is False
-    assert outcomes[bad["uuid"]]["reason"]
+    assert outcomes[bad["uuid"]]["reason"].startswith("new is 6")
     assert len(study.rows("SELECT * FROM events")) == 1
 
 
@@ -355,11 +356,18 @@ def test_only_the_page_s_own_files_are_served(client, name):
 
 
 def test_the_pages_need_nothing_from_elsewhere(client):
-    for path in ("/rate", "/organise", "/rate/static/rate.js", "/rate/static/study.css"):
+    for path in (
+        "/rate",
+        "/organise",
+        "/rate/static/rate.js",
+        "/rate/static/organise.js",
+        "/rate/static/study.css",
+    ):
         text = client.get(path).text
         assert "http://" not in text
         assert "https://" not in text
         assert "onclick" not in text
+        assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)  # it may stand below a path
 
 
 @pytest.mark.parametrize("name", ["rate", "organise"])
@@ -372,9 +380,4 @@ def test_a_page_names_its_script_and_nothing_from_the_root(client, name):
     ]
     assert '<link rel="stylesheet" href="rate/static/study.css">' in text
     assert "<main>" in text  # the body is markup, and not escaped
-    assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)
     assert answer.headers["x-robots-tag"] == "noindex"
-
-
-def test_the_session_is_json_without_surprises(client, code):
-    assert json.loads(json.dumps(session(client, code))) == session(client, code)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import socket
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from macd_studio.macd_ui.layout import QUEUE, build_page, launch_options
+from macd_studio.macd_ui.serving.passwords import hash_password
 from macd_studio.macd_ui.serving.states import TabStates
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
@@ -112,3 +114,44 @@ def public():
     """A public server."""
     with serving(ServerSettings(public=True)) as store:
         yield store
+
+
+@pytest.fixture(scope="session")
+def users(tmp_path_factory):
+    """A file of users: ada and bob, whose password is "correct horse"."""
+    file = tmp_path_factory.mktemp("users") / "users"
+    file.write_text(
+        "".join(f"{user}:{hash_password('correct horse')}\n" for user in ("ada", "bob"))
+    )
+    return str(file)
+
+
+def connected(store, source="127.0.0.1"):
+    """A connection from some address of this machine."""
+    host, port = store.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), PATIENCE_S, source_address=(source, 0))
+
+
+def exchanged(store, text, ends=False):
+    """Statuses of the answers to raw bytes, in which HOST is the server's, and all that came back.
+
+    ends: nothing follows.
+    """
+    answer = b""
+    with connected(store) as plain:
+        try:
+            plain.sendall(text.replace("HOST", store.url.removeprefix("http://")).encode("latin-1"))
+            if ends:
+                plain.shutdown(socket.SHUT_WR)
+            while more := plain.recv(65536):
+                answer += more
+        except ConnectionError:  # it does not wait for the end of a head that is too long
+            pass
+    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)], answer
+
+
+def get(store, path, *lines):
+    """The status of a GET whose head is written as given, and all that comes back."""
+    head = (f"GET {path} HTTP/1.1", "Host: localhost", "Connection: close", *lines, "", "")
+    codes, answer = exchanged(store, "\r\n".join(head))
+    return codes[0], answer

@@ -85,10 +85,10 @@ class Users:
 
 
 class App:
-    """Notes each request; answers with 200 and `answer`, or raises `error` before or after."""
+    """Notes each request; answers with `status` and `answer`, or raises `error` before or after."""
 
     def __init__(self):
-        self.seen, self.answer, self.headers = [], b"fine", []
+        self.seen, self.status, self.answer, self.headers = [], 200, b"fine", []
         self.error = self.late = None
         self.inside = lambda: None
 
@@ -108,7 +108,8 @@ class App:
         ))  # fmt: skip
         if self.error:
             raise self.error
-        await send({"type": "http.response.start", "status": 200, "headers": list(self.headers)})
+        start = {"type": "http.response.start", "status": self.status}
+        await send(start | {"headers": list(self.headers)})
         if self.late:
             raise self.late
         await send({"type": "http.response.body", "body": self.answer})
@@ -124,7 +125,7 @@ class Asked:
             connect=lambda key: self.streams.append(("opened", key)),
             disconnect=lambda key: self.streams.append(("closed", key)),
         )
-        (tmp_path / "uploads").mkdir()
+        (tmp_path / "uploads").mkdir(parents=True)
         self.uploads = tmp_path / "uploads"
         store = SimpleNamespace(
             settings=ServerSettings(**settings), site=site, quota=self.quota, sessions=sessions,

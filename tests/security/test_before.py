@@ -82,14 +82,6 @@ def test_whatever_a_handler_calls_before_the_queue_has_a_row(module):
     assert not without_row(source), "give them a row in macd_ui/serving/before.py, with its measure"
 
 
-def test_a_function_without_a_row_is_found():
-    source = "def f():\n    from macd_studio.core.planning.plan import weigh\n    weigh(1)\n"
-    assert without_row(source) == ["core.planning.plan.weigh"]
-    assert without_row("from macd_studio.core.traces import bundle\nbundle.melt(1)") == [
-        "core.traces.bundle.melt"
-    ]
-
-
 def test_the_row_of_the_choice_map_is_of_the_largest_one():
     row = before.DEVICE[0]
     views, frames, objects = (int(n) for n in re.findall(r"\d+", row.hostile))

@@ -3,7 +3,6 @@
 import copy
 import logging
 import resource
-import socket
 from contextlib import ExitStack
 from ipaddress import ip_network
 
@@ -11,16 +10,12 @@ import uvicorn
 
 from macd_studio.macd_ui.serving import connections
 from macd_studio.macd_ui.serving.logs import MOST, Seldom, set_up_logging
-from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
+from tests.security.conftest import connected
 
 
 def opened(stack, store, source="127.0.0.1"):
-    """A connection from some address of this machine."""
-    host, port = store.url.removeprefix("http://").split(":")
-    where = (host, int(port))
-    plain = socket.create_connection(where, PATIENCE_S, source_address=(source, 0))
-    return stack.enter_context(plain)
+    return stack.enter_context(connected(store, source))
 
 
 def ended(plain):
@@ -33,8 +28,7 @@ def ended(plain):
 
 def page(plain, store):
     """The first line of the answer to a request of the page."""
-    host = store.url.removeprefix("http://")
-    plain.sendall(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return plain.recv(12)
 
 
@@ -95,25 +89,20 @@ def test_a_request_that_never_begins_is_given_up(store, monkeypatch):
 
 
 def test_a_websocket_is_closed(store):
-    with ExitStack() as stack:
-        plain = opened(stack, store)
-        host = store.url.removeprefix("http://")
+    with connected(store) as plain:
         plain.sendall(
-            f"GET {API}/queue/join HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: "
+            f"GET {API}/queue/join HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "
             "websocket\r\nSec-WebSocket-Version: 13\r\n"
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
         )
         assert not plain.recv(100).startswith(b"HTTP/1.1 101")
 
 
-def test_half_of_all_is_for_one_address():
-    assert connections.most_of_one() == connections.most() // 2
-
-
 def test_the_process_has_the_descriptors_that_it_may_have(store):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft >= min(hard, connections.WANTED)
     assert connections.most() == soft - connections.RESERVED or soft < 400
+    assert connections.most_of_one() == connections.most() // 2
 
 
 def test_the_log_repeats_itself_seldom():
@@ -155,20 +144,3 @@ def test_uvicorn_writes_to_the_server_s_log_alone(monkeypatch):
         assert any(isinstance(f, Seldom) for f in handler.filters)
     finally:
         root.setLevel(former)
-
-
-def test_requests_that_are_none_fill_no_log(store, caplog):
-    seldom, written = Seldom(), []
-    handler = logging.Handler()
-    handler.addFilter(seldom)
-    handler.emit = written.append
-    logging.getLogger().addHandler(handler)
-    try:
-        with ExitStack() as stack:
-            for _ in range(3 * MOST):
-                plain = opened(stack, store)
-                plain.sendall(b"\x16\x03\x01 no request\r\n\r\n")
-                assert b"400" in plain.recv(100)
-    finally:
-        logging.getLogger().removeHandler(handler)
-    assert len(written) <= MOST

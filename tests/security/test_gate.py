@@ -13,6 +13,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.sentences import NO_MEMORY
 from macd_studio.macd_ui.serving import bodies
 from macd_studio.macd_ui.serving.claims import host_name
 from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, session_key
@@ -154,11 +155,9 @@ def test_users_alone_come_past_the_first_page(tmp_path):
     assert "Log in on the page" in json.loads(refused.text)["error"]
     assert gate.ask(path="/config", cookie="ada" + 40 * "x").status == 200
     assert gate.last.scope["macd.visitor"] == "ada"
-    (tmp_path / "two").mkdir()
     open_to_all = Asked(tmp_path / "two", Users())
     assert open_to_all.ask(path="/config", cookie="ada" + 40 * "x").status == 200
     assert open_to_all.last.scope["macd.visitor"] == PEER
-    (tmp_path / "three").mkdir()
     assert Asked(tmp_path / "three", auth="users").ask(path="/config").status == 200
 
 
@@ -190,7 +189,6 @@ def test_what_a_proxy_says_is_believed_of_a_trusted_one_only(tmp_path):
     assert gate.ask(peer="10.0.0.1", x_forwarded_host="evil.example").status == 421
     gate.ask(peer="10.0.0.1", x_forwarded_proto="ftp", x_forwarded_host=" ")
     assert (gate.last.headers["host"], gate.last.scope["scheme"]) == ("localhost", "http")
-    (tmp_path / "space").mkdir()
     space = Asked(tmp_path / "space", space=True, hosts=("lab.example",),
                   proxies=(ip_network("10.0.0.0/8"),))  # fmt: skip
     space.ask(peer="10.0.0.1", **claims)
@@ -212,6 +210,20 @@ def test_too_many_requests_are_refused(gate):
     assert len(gate.quota.noted) == 2
 
 
+def test_a_refusal_names_who_is_counted_and_what_helps(tmp_path):
+    """People behind one address learn that they are counted together; users are counted alone."""
+    for settings, counted, helps in (
+        ({}, "from your address", "--visitors-per-address N"), ({"auth": "users"}, "of yours", ""),
+    ):  # fmt: skip
+        gate = Asked(tmp_path / counted[:7].strip(), public=True, **settings)
+        gate.quota.refused = {"answer", "request"}
+        for asked in (gate.ask(), gate.ask("POST", f"{API}/reset", {})):
+            assert asked.status == 429
+            assert f"Too many requests {counted}. Wait a few seconds." in asked.text
+            assert helps in asked.text
+            assert ("--visitors" in asked.text) == bool(helps)
+
+
 def test_a_body_is_of_the_type_that_its_route_takes(gate):
     assert gate.ask("GET", "/config", b"x").status == 413
     assert gate.ask("POST", f"{API}/reset", b"{}", content_type="text/plain").status == 415
@@ -223,12 +235,14 @@ def test_an_event_brings_what_was_checked(gate):
     mine.write_bytes(b"x")
     body = {"session_hash": "h", "oauth_token": "t",
             "data": [{"path": "/etc/passwd"}, {"path": str(mine), "url": "u"}]}  # fmt: skip
-    assert gate.ask("POST", f"{API}/queue/join", body, cookie=MINE).status == 200
-    got = json.loads(gate.last.body)
-    assert got == {"session_hash": session_key("h", MINE), "data": [None, {"path": str(mine)}]}
-    assert gate.last.headers["content-length"] == str(len(gate.last.body))
-    assert gate.last.headers["content-type"] == "application/json"
-    assert gate.quota.noted == [("request", PEER)]
+    for kind in ("application/json", "Application/JSON", "APPLICATION/JSON; charset=utf-8"):
+        join = "POST", f"{API}/queue/join", body
+        assert gate.ask(*join, cookie=MINE, content_type=kind).status == 200
+        got = json.loads(gate.last.body)
+        assert got == {"session_hash": session_key("h", MINE), "data": [None, {"path": str(mine)}]}
+        assert gate.last.headers["content-length"] == str(len(gate.last.body))
+        assert gate.last.headers["content-type"] == "application/json"
+    assert gate.quota.noted == [("request", PEER)] * 3
     assert gate.ask("POST", f"{API}/reset", b"[]").status == 400
     assert (
         gate.ask("POST", f"{API}/reset", b"{}", content_type="application/json; x=y").status == 200
@@ -253,6 +267,7 @@ def test_only_functions_that_there_are_can_be_called(tmp_path):
         ("call/run", {"fn_index": 9}, 404), ("run/", {}, 404), ("reset", {}, 200),
     ):  # fmt: skip
         assert gate.ask("POST", f"{API}/{path}", body).status == status, (path, body)
+    assert "no such function" in gate.ask("POST", f"{API}/call/other", {}).text
 
 
 def test_a_visitor_has_so_many_calls_and_unread_answers(tmp_path):
@@ -320,7 +335,6 @@ def test_an_answer_is_fetched_by_who_called(tmp_path):
         assert gate.ask(path=f"{API}/{path}").status == 200
         assert gate.ask(path=f"{API}/{path}", peer="8.8.8.8").status == 404
     assert gate.ask(path=f"{API}/call/run/other").status == 404
-    (tmp_path / "two").mkdir()
     assert Asked(tmp_path / "two").ask(path=f"{API}/call/run/other").status == 200
 
 
@@ -414,6 +428,7 @@ def test_bodies_of_all_visitors_are_bounded(gate, monkeypatch):
     (OSError(errno.EDQUOT, "full"), 507, "disk is full"),
     (OSError(errno.EPERM, "no"), 500, "went wrong"),
     (ZeroDivisionError("secret"), 500, "went wrong"),
+    (MemoryError(), 503, NO_MEMORY),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_error_is_explained(gate, error, status, words, method, caplog):

@@ -15,7 +15,6 @@ import pytest
 from av.stream import Disposition
 
 from macd_studio.core import errors
-from macd_studio.core.cli.main import main
 from macd_studio.core.media.video import PUBLIC_SERVER, read_clip
 from macd_studio.core.options import VideoOptions
 from tests.bad_inputs import CASES, NAMES, write_with_external_data
@@ -71,29 +70,6 @@ def test_a_file_above_the_bound_is_refused_unread(tmp_path):
 def test_a_name_that_is_no_file(name, words):
     with pytest.raises(errors.VideoNotFound, match=words):
         read_clip(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["web page", pytest.param("8192 × 8192 pixels", marks=pytest.mark.long)]
-)
-def test_the_command_line_says_the_same(name, tmp_path, capsys):
-    (case,) = [c for c in CASES if c.name == name]
-    assert main(["trace", str(case.build(tmp_path)), "Is there a dog?"]) == 2
-    told = capsys.readouterr()
-    assert not told.out
-    (line,) = [x for x in told.err.splitlines() if x.startswith("error: ")]
-    assert all(words in line for words in case.words)
-
-
-def test_the_command_line_as_a_process(tmp_path):
-    (case,) = [c for c in CASES if c.name == "corrupt header"]
-    done = subprocess.run(
-        [sys.executable, "-m", "core", "trace", str(case.build(tmp_path)), "Is there a dog?"],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "error: the file is not a readable video" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 class Canary:

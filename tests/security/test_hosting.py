@@ -96,20 +96,6 @@ def test_an_address_opens_its_own_pages_and_no_others(tmp_path):
     assert without.ask(host="localhost:7860", origin="").status == 403
 
 
-def test_raters_are_sent_below_the_prefix(tmp_path):
-    site = type("Site", (), {"knows_organiser": lambda self, cookie: False})()
-    gate = Asked(tmp_path, site=site, only_study=True, place=Place("/lab"))
-    assert gate.ask(path="/lab/").headers["location"] == ["/lab/rate"]
-    assert gate.ask(path="/lab/rate/").headers["location"] == ["/lab/rate"]
-    assert gate.ask(path="/organise/").headers["location"] == ["/lab/organise"]
-
-
-@pytest.mark.parametrize("name", ["rate.js", "organise.js"])
-def test_the_rating_pages_name_nothing_from_the_root(name):
-    text = (ROOT / "ratings" / "page" / name).read_text(encoding="utf-8")
-    assert not re.findall(r"""["'`(]/(?!/)[a-z]""", text)
-
-
 # ---- the table
 
 OPTIONS = {
@@ -185,12 +171,6 @@ def test_the_table_holds(name, run):
     """docs/hosting.md says what each proxy and option gives; runs take stand-ins for models."""
     column = list(OPTIONS).index(name)
     assert outcomes(name, run) == [cells[column] for cells in documented().values()]
-
-
-def test_the_document_names_its_tests():
-    text = (ROOT / "docs" / "hosting.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
-        assert (ROOT / name).is_file(), name
 
 
 @pytest.mark.parametrize(

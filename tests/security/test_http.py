@@ -1,7 +1,7 @@
 """Hosts, origins, headers, routes and sizes: what is refused before an event reaches the page."""
 
 import json
-import socket
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +10,9 @@ from macd_studio.macd_ui.serving import bodies, routes
 from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, set_cookie
 from macd_studio.macd_ui.serving.replies import security_headers
 from tests.raw import API, Visitor
+from tests.security.conftest import get
 
+ROOT = Path(__file__).parents[2]
 EVIL = "http://evil.example"
 
 
@@ -41,28 +43,39 @@ def test_the_gate_is_around_the_page(store):
             assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("path", [
-    f"{API}/proxy=https://example.com", "/proxy=https://example.com", "/monitoring/summary",
-    f"{API}/deep_link?session_hash=x", "/gradio_api/vibe-code", f"{API}/runs", "/dev/reload",
-    f"{API}/stream/a/b/1/playlist.m3u8", "/docs/openapi", "/openapi.json"])  # fmt: skip
-def test_routes_that_the_page_does_not_use_are_closed(store, path):
-    assert raw(store, path=path).status_code == 404
+PATHS = [
+    *(f"{API}/file={p}" for p in ("/etc/passwd", "%2fetc%2fpasswd", "http://127.0.0.1:1/", "app.py",
+                                  "//other.example/x", "../../etc/passwd")),
+    *(f"/{r}/{p}" for r in ("docs", "static", "assets", "svelte", "learn", "gallery", "t",
+                            "files/example")
+      for p in ("..%2f..%2fapp.py", "%2fetc%2fpasswd", "..%5c..%5capp.py")),
+    "/docs/page.md%00.png", "/files/example/app.py", "/files/example/repaired.mp4",
+    "/files/../app.py", "/static/../../app.py",
+    *(f"{API}/{p}" for p in ("file/etc/passwd", "proxy=http://127.0.0.1:1/", "runs",
+                             "stream/a/b/c/playlist.m3u8",
+                             "component_server", "deep_link?session_hash=x", "vibe-code",
+                             "monitoring", "monitoring/summary", "dev/reload", "token", "mcp",
+                             "mcp/sse", "custom_component/x/client/component/index.js", "skills")),
+    "/proxy=http://127.0.0.1:1/", "/file=/etc/passwd", "/openapi.json", "/docs/openapi", "/redoc",
+    "/monitoring/summary", "/dev/reload",
+    "/login/huggingface", "/rate", "/organise", "/rate/api/session", "/organise/api/state",
+    "/organise/api/export", "/results/", "/gallery/x", "/t/zz", "/t/" + "a" * 65, "//config",
+    "/CONFIG",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["vibe-edit", "process_recording", "component_server", "stream/x"])
-def test_so_are_those_that_change_something(store, path):
-    assert raw(store, "POST", f"{API}/{path}", {}).status_code == 404
-
-
-@pytest.mark.parametrize("path", [
-    f"{API}/file=/etc/passwd", f"{API}/file=../../../etc/passwd", f"{API}/file=app.py",
-    f"{API}/file/etc/passwd", "/files/../app.py", "/static/../../app.py",
-    f"{API}/file=http://example.com/", "/assets/..%2f..%2f..%2fapp.py"])  # fmt: skip
-def test_no_file_of_the_server_is_given_away(store, path):
-    answer = raw(store, path=path)
-    assert answer.status_code in (403, 404, 405), path
-    assert "root:" not in answer.text
-    assert "import" not in answer.text
+@pytest.mark.parametrize("path", PATHS)
+def test_no_file_of_the_server_is_given_away(public, path):
+    """Nor is there anything at addresses that the page does not use."""
+    status, answer = get(public, path)
+    if status == 307:  # a folder of the page itself, whatever comes behind it
+        place = answer.split(b"location: ", 1)[1].split(b"\r\n", 1)[0].decode()
+        assert place.startswith(public.url) or ":" not in place
+        status, answer = get(public, "/" + place.removeprefix(public.url).lstrip("/"))
+    assert status in (403, 404)
+    assert len(answer) < 4_000  # a page with links to what there is
+    for leak in (b"Traceback", b"site-packages", b"root:x:", b"import", str(ROOT).encode()):
+        assert leak not in answer
 
 
 def test_the_cookie_is_the_browsers_alone(store):
@@ -107,25 +120,7 @@ def test_bodies_are_bounded_and_objects(store):
     assert "larger than 1 MB" in too_large.text
 
 
-def test_a_body_in_pieces_is_bounded_too(store):
-    def pieces():
-        for _ in range(40):
-            yield b" " * 2**16
-
-    answer = Visitor(store.url).http.post(
-        f"{API}/queue/join", content=pieces(), headers={"content-type": "application/json"}
-    )
-    assert answer.status_code == 413
-
-
 def test_uploads_are_bounded(store, monkeypatch):
-    host, port = store.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as plain:  # claims much, sends nothing
-        plain.sendall(
-            f"POST {API}/upload HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 5000000000\r\n"
-            "Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode()
-        )
-        assert b" 413 " in plain.recv(100)
     monkeypatch.setattr(bodies, "most_of", lambda door, largest_mb: 10_000)
     visitor = Visitor(store.url)
     assert visitor.upload("small.mp4", b"x" * 5000).status_code == 200

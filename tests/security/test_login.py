@@ -106,10 +106,8 @@ def test_hashes_are_salted():
     assert not matches("another", one)
 
 
-def test_only_users_get_in(tmp_path):
-    file = tmp_path / "users"
-    file.write_text(f"ada:{hash_password('correct horse')}\n")
-    with serving(ServerSettings(auth=str(file))) as server:
+def test_only_users_get_in(users):
+    with serving(ServerSettings(auth=users)) as server:
         visitor = Visitor(server.url)
         closed = [("GET", "/config"), ("POST", f"{API}/queue/join"), ("POST", f"{API}/upload"),
                   ("GET", f"{API}/info"), ("GET", f"{API}/file=x"), ("POST", f"{API}/run/run"),
@@ -130,13 +128,9 @@ def test_only_users_get_in(tmp_path):
         assert session.visitor == "ada"  # limits count for the user, not for the class's address
 
 
-def test_wrong_passwords_lock_nobody_out(tmp_path):
-    file = tmp_path / "users"
-    file.write_text(
-        "".join(f"{user}:{hash_password('correct horse')}\n" for user in ("ada", "bob"))
-    )
+def test_wrong_passwords_lock_nobody_out(users):
     settings = ServerSettings(
-        auth=str(file), public=True, visitor=VisitorLimits(requests_per_s=1e-9, burst=5),
+        auth=users, public=True, visitor=VisitorLimits(requests_per_s=1e-9, burst=5),
         proxies=(ip_network("127.0.0.1/32"),),
     )  # fmt: skip
     with serving(settings) as server:

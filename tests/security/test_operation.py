@@ -3,8 +3,11 @@
 import json
 import logging
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +19,7 @@ from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import MAX_UNREAD
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
-from tests.security.conftest import serving
+from tests.security.conftest import connected, serving
 from tests.security.test_sessions import clip, held_run, wait_for
 
 
@@ -224,17 +227,48 @@ def test_the_newest_figures_are_those_of_runs():
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.long)])
 def test_everybody_who_comes_at_once_gets_the_page(public, count):
     """The page is opened without an event, so no line can be too full for it."""
-    host, port = public.url.removeprefix("http://").split(":")
-    request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with ExitStack() as stack:
         opened = []
         for n in range(count):  # each from an address of its own
-            source = (f"127.0.{1 + n // 200}.{1 + n % 200}", 0)
-            where = (host, int(port))
-            opened.append(socket.create_connection(where, PATIENCE_S, source_address=source))
-            stack.enter_context(opened[-1])
+            source = f"127.0.{1 + n // 200}.{1 + n % 200}"
+            opened.append(stack.enter_context(connected(public, source)))
         for plain in opened:
             plain.sendall(request)
         answers = [stack.enter_context(plain.makefile("rb")).read() for plain in opened]
     assert {a.split(b"\r\n", 1)[0] for a in answers} == {b"HTTP/1.1 200 OK"}
     assert all(b"MACD Studio" in a and a.rstrip().endswith(b"</html>") for a in answers)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+FIRST_ANSWER = """
+import os, sys, httpx
+from macd_studio.macd_ui.serving.server import Stop, serve
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import Store
+
+stop, port = Stop(), int(sys.argv[1])
+
+def warm_up(store):
+    stop.requested = True
+    status = httpx.get(f"http://127.0.0.1:{port}/", timeout=None, trust_env=False).status_code
+    heavy = {"torch", "transformers", "ultralytics", "scipy", "matplotlib", "plotly"}
+    print(status, sorted(heavy & set(sys.modules)))
+
+Store.warm_up = warm_up
+serve(ServerSettings(port=port), stop)
+"""
+
+
+def test_the_page_answers_before_models_and_what_only_runs_need_are_loaded():
+    """With the page that would take half of the time until the first answer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", FIRST_ANSWER, str(port)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT
+    )
+    assert "200 []" in done.stdout, done.stdout + done.stderr[-2000:]

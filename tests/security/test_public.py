@@ -1,19 +1,31 @@
-"""A public server: models from a list, bounded options and time, limits for each visitor."""
+"""A public server: models from a list, bounded options and time, limits for each visitor.
+
+Behind a proxy visitors are told apart. A server that holds a backbone is asked where it was named
+at the start, and nowhere else.
+"""
 
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from macd_studio.core.errors import OptionError
+from macd_studio.core.embedded import EMBEDDED
+from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save
 from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.models import Models
 from macd_studio.macd_ui.quota import Quota, QuotaError
+from macd_studio.macd_ui.serving.identity import address
 from macd_studio.macd_ui.serving.server import warnings_of
 from macd_studio.macd_ui.settings import (
     LIMITS,
+    PRIVATE,
     ServerSettings,
     VisitorLimits,
     check_limits,
@@ -24,7 +36,7 @@ from macd_studio.macd_ui.traces import MAX_OPENING
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving
-from tests.security.test_sessions import clip, held_run, last_state
+from tests.security.test_sessions import clip
 from tests.small_trace import small_trace
 
 
@@ -68,14 +80,9 @@ def test_a_port_that_is_none(port, capsys):
         settings(GRADIO_SERVER_PORT=port)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_loopback(host):
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "", "1.2.3.4", "localhost.evil.example"])
-def test_no_loopback(host):
-    assert not is_loopback(host)
+def test_loopback():
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "", "1.2.3.4", "localhost.evil.example")))
 
 
 NAMES = ["/etc/passwd", "missing.pt", "https://example.com/x.pt", "someone/model", "yolo11s",
@@ -102,8 +109,6 @@ def test_nothing_of_a_visitor_is_opened_as_a_model(public, tmp_path, field):
 
 def test_a_trace_cannot_name_a_model_to_be_loaded(public, tmp_path):
     """An edit of an opened trace would load what the file says."""
-    from dataclasses import replace
-
     trace = load(examples()[0].trace)
     changed = replace(trace.backbone, name="/etc/passwd")
     content = save(replace(trace, backbone=changed), tmp_path / "x.macd").read_bytes()
@@ -162,18 +167,6 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         assert kind == "error"
         assert "This server gives each run 0 s" in answer["error"]
         assert len(server.device_queue) == 0
-
-
-@pytest.mark.long
-def test_one_visitor_cannot_fill_the_line():
-    with serving(ServerSettings(public=True, visitor=VisitorLimits(jobs=1))) as server:
-        thread, got = held_run(server, Visitor(server.url))
-        other = Visitor(server.url)
-        told = words(other.send("run", video=clip(other), question="is it?"))
-        assert "1 run from your address wait or compute already" in told
-        server.lm.free.set()
-        thread.join()
-        assert last_state(got)["success"]
 
 
 class Clock:
@@ -236,25 +229,6 @@ def test_a_private_server_counts_nothing():
     assert not quota._uses
 
 
-@pytest.mark.long
-def test_too_many_requests_are_told():
-    limits = VisitorLimits(requests_per_s=0.001, burst=3)
-    with serving(ServerSettings(public=True, visitor=limits)) as server:
-        visitor = Visitor(server.url)
-        answers = [visitor.join("stop") for _ in range(4)]
-        assert [a.status_code for a in answers] == [200, 200, 200, 429]
-        assert "Wait a few seconds" in answers[-1].text
-
-
-@pytest.mark.long
-def test_tabs_of_one_visitor_are_bounded():
-    with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
-        tabs = [Visitor(server.url) for _ in range(3)]
-        told = [words(t.send("change", question="why?")) for t in tabs]
-        assert ["tabs from your address use this server" in t for t in told] == [False, False, True]
-        assert len(server.sessions._by_key) == 2
-
-
 def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
     """By programs too, which may call /open without waiting in the queue of the page's events."""
     now, most, lock, full = 0, 0, threading.Lock(), threading.Event()
@@ -302,3 +276,77 @@ def test_a_program_of_this_machine_is_no_proxy(public):
     visitor.send("change", question="why?")
     assert "127.0.0.1" in {session.visitor for session in public.sessions._by_key.values()}
     assert "8.8.8.8" not in {session.visitor for session in public.sessions._by_key.values()}
+
+
+def test_addresses_behind_a_proxy_are_those_that_the_proxy_saw():
+    one, two = (address(f"2a01:4f8::{i}", [], ()) for i in (1, 2))
+    assert one == two  # one subscriber has a /64
+    assert address("a socket", ["8.8.8.8"], PRIVATE) == "a socket"
+    assert address("::ffff:9.9.9.9", [], ()) == "9.9.9.9"
+
+
+PROXIED = {
+    "an entry of the proxy": ("10.1.1.1", ["1.1.1.1, 8.8.4.4"], "8.8.4.4"),
+    "two proxies": ("10.1.1.1", ["1.1.1.1, 8.8.4.4, 10.0.0.3"], "8.8.4.4"),
+    "a header in two lines": ("10.1.1.1", ["1.1.1.1", "8.8.4.4"], "8.8.4.4"),
+    "with a port": ("10.1.1.1", ["8.8.4.4:1234"], "8.8.4.4"),
+    "IPv6 with a port": ("10.1.1.1", ["[2a01:4f8::1]:80"], "2a01:4f8::/64"),
+    "from nobody's proxy": ("9.9.9.9", ["8.8.4.4"], "9.9.9.9"),
+    "no address": ("10.1.1.1", ["8.8.4.4, <script>"], "10.1.1.1"),
+    "a forged end": ("10.1.1.1", ["10.0.0.9, 8.8.4.4"], "8.8.4.4"),
+    "nothing": ("10.1.1.1", [], "10.1.1.1"),
+    "proxies alone": ("10.1.1.1", ["10.0.0.2"], "10.0.0.2"),
+    "mapped": ("::ffff:10.1.1.1", ["8.8.4.4"], "8.8.4.4"),
+}
+
+
+@pytest.mark.parametrize("what", PROXIED)
+def test_a_visitor_is_who_the_last_trusted_proxy_saw(what):
+    peer, forwarded, expected = PROXIED[what]
+    assert address(peer, forwarded, PRIVATE) == expected
+    assert address(peer, forwarded, ()) == address(peer, [], ())
+
+
+def test_proxies_are_configured():
+    words = ["--trusted-proxy", "10.1.2.3/8", "--trusted-proxy", "::1"]
+    assert list(map(str, read_settings(words, {}).proxies)) == ["10.0.0.0/8", "::1/128"]
+    named = {"MACD_TRUSTED_PROXIES": "192.0.2.1, 192.0.2.2"}
+    assert len(read_settings([], named).proxies) == 2
+    assert read_settings([], {}).proxies == ()
+    assert read_settings([], {"SPACE_ID": "a/b"}).proxies == PRIVATE
+    for words, env in ((["--trusted-proxy", "nginx"], {}), ([], {"MACD_TRUSTED_PROXIES": "x"})):
+        with pytest.raises(SystemExit):
+            read_settings(words, env)
+
+
+NAME = "vllm:http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_no_visitor_makes_the_page_ask_a_server(public):
+    for listed in ((EMBEDDED,), ("a",)):
+        settings = ServerSettings(public=public, backbones=listed)
+        with pytest.raises(OptionError, match=r"does not (ask|offer)"):
+            settings.check_models(NAME, EMBEDDED)
+    named = ServerSettings(public=public, backbones=(EMBEDDED, NAME))
+    named.check_models(NAME, EMBEDDED)
+    with pytest.raises(OptionError, match="does not ask"):
+        named.check_models(NAME + "0", EMBEDDED)
+
+
+def test_whoever_names_it_no_model_is_opened_that_was_not_named():
+    with pytest.raises(OptionError, match="does not ask the server"):
+        Models(named=("vllm:http://127.0.0.1:8",)).backbone(NAME)
+
+
+def test_a_file_that_names_a_server_makes_nobody_ask_it():
+    trace = load(assets() / "examples" / "background.macd")
+    made = replace(trace, backbone=replace(trace.backbone, name=NAME))
+    with pytest.raises(OptionError, match="does not ask the server"):
+        Jobs(SimpleNamespace(settings=ServerSettings()), None).check_maker(made, NAME)
+
+
+def test_a_wrong_address_ends_the_start(tmp_path):
+    assert NAME in read_settings(["--backbone", NAME]).backbones
+    with pytest.raises(BackboneNotFound, match="MACD_VLLM_KEY"):
+        read_settings(["--backbone", "vllm:http://user:secret@127.0.0.1:9"])

@@ -5,23 +5,17 @@ import json
 import httpx
 import pytest
 
-from macd_studio.macd_ui.serving.passwords import hash_password
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.macd_ui.test_results import a_report
 from tests.patience import PATIENCE_S
 from tests.security.conftest import serving
 
 
-def test_a_server_without_results_has_none(store):
-    assert httpx.get(f"{store.url}/results/", trust_env=False).status_code == 404
-
-
 @pytest.mark.long
-def test_users_alone_see_them_and_nobody_writes(tmp_path):
-    users = tmp_path / "users"
-    users.write_text(f"ada:{hash_password('correct horse')}\n")
+def test_users_alone_see_them_and_nobody_writes(tmp_path, users):
+    (tmp_path / "users").write_text("of another file")
     (tmp_path / "report.json").write_text(json.dumps(a_report()))
-    settings = ServerSettings(auth=str(users), results=str(tmp_path), public=True)
+    settings = ServerSettings(auth=users, results=str(tmp_path), public=True)
     with (
         serving(settings) as store,
         httpx.Client(base_url=store.url, trust_env=False, timeout=PATIENCE_S) as client,

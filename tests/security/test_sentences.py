@@ -2,7 +2,6 @@
 
 import json
 import logging
-import socket
 
 import pytest
 
@@ -11,9 +10,8 @@ from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.actions import plain_action
 from macd_studio.macd_ui.serving.bodies import check_path, without_odd_ranges
 from macd_studio.macd_ui.serving.upstream import Framework, status_of
-from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
-from tests.security.gate_alone import Asked
+from tests.security.conftest import exchanged
 
 HUGE = 10**400
 FILE = "/static/img/logo.svg"
@@ -156,31 +154,11 @@ def test_the_longest_name_of_a_file_is_no_long_address():
     check_path("/".join(["a" * 200] * 5))
 
 
-def framed(store, *lines):
-    """What comes back of a request with these headers, until the connection is closed."""
-    host, port = store.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
-        head = "\r\n".join([f"POST {API}/reset HTTP/1.1", f"Host: {host}:{port}", *lines])
-        plain.sendall(f"{head}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
-        content = b""
-        while part := plain.recv(65_536):
-            content += part
-    return content
-
-
-@pytest.mark.parametrize("lines", [(0, 1), (1, 0)])
-def test_a_body_whose_length_is_given_twice_ends_the_connection(public, lines):
-    both = ("Content-Length: 2", "Transfer-Encoding: chunked")
-    content = framed(public, "Content-Type: application/json", *(both[i] for i in lines))
-    assert content.startswith(b"HTTP/1.1 400")
-    assert content.count(b"HTTP/1.1") == 1  # what follows is no request
-    assert b"connection: close" in content.lower()
-
-
 def test_no_answer_names_the_server(public, program):
     assert "server" not in program.http.get("/healthz").headers
     assert "server" not in program.http.get("/nothing").headers
-    assert b"\r\nserver:" not in framed(public, "Content-Length: x").lower()
+    broken = f"POST {API}/reset HTTP/1.1\r\nHost: HOST\r\nContent-Length: x\r\n\r\n"
+    assert b"\r\nserver:" not in exchanged(public, broken, ends=True)[1].lower()
 
 
 def test_a_number_too_large_for_the_machine_is_told(public):
@@ -188,14 +166,6 @@ def test_a_number_too_large_for_the_machine_is_told(public):
         action = {"do": "redecode", "alpha": 1.0, "beta": 0.1, name: HUGE}
         with pytest.raises(sentences.MacdError, match="about 400 digits is too large"):
             plain_action(action)
-
-
-def test_a_server_without_memory_says_so(tmp_path):
-    gate = Asked(tmp_path)
-    gate.app.error = MemoryError()
-    answer = gate.ask()
-    assert (answer.status, answer.text) == (503, sentences.NO_MEMORY)
-    assert sentences.of_error(MemoryError()) == sentences.NO_MEMORY
 
 
 def test_the_inputs_of_the_page_s_own_events_are_as_many(public):

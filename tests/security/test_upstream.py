@@ -5,7 +5,6 @@ A test that finds a fault gone upstream fails, so that its work-around can go to
 
 import asyncio
 import logging
-import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import gradio as gr
@@ -24,8 +23,8 @@ from macd_studio.macd_ui.serving.upstream import (
     ChangedBlocks,
     OneFileParser,
 )
-from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
+from tests.security.conftest import connected
 
 PART = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
 FIELD = b'--x\r\nContent-Disposition: form-data; name="files"\r\n\r\n%s\r\n'
@@ -172,11 +171,10 @@ def test_the_page_has_the_bounded_parts(store):
 
 
 def test_a_connection_that_breaks_off_leaves_no_file(store):
-    host, port = store.url.removeprefix("http://").split(":")
     visitor = Visitor(store.url)
-    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
+    with connected(store) as plain:
         plain.sendall(
-            f"POST {API}/upload HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 50000000\r\n"
+            f"POST {API}/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n"
             f"Content-Type: {KIND['content-type']}\r\n\r\n".encode()
             + PART % (b"a.mp4", b"x" * 200_000)
         )
@@ -187,15 +185,6 @@ def test_a_connection_that_breaks_off_leaves_no_file(store):
             return
         assert visitor.http.get("/healthz").status_code == 200
     raise AssertionError("the file is still there")
-
-
-@pytest.mark.parametrize("path", ["run/nothing", "call/nothing", "api/nothing", "call/v2/nothing",
-                                  "queue/join"])  # fmt: skip
-def test_a_function_that_does_not_exist_is_told(store, path):
-    body = {"data": [], "session_hash": "x", "fn_index": 10**6 if path == "queue/join" else None}
-    answer = Visitor(store.url).http.post(f"{API}/{path}", json=body)
-    assert answer.status_code == 404
-    assert "no such function" in answer.text
 
 
 def test_streams_that_nobody_serves_leave_no_traceback(store, caplog):
