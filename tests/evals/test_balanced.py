@@ -22,6 +22,7 @@ CYCLES = {
     "against motion": 96,
 }
 """Balanced regime with options → clips in which every cell comes equally often."""
+UNBALANCED = ("which, unusual", "choice of four, unusual", "order, against habit")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,13 @@ def test_no_constant_helps_where_a_regime_is_balanced(benchmark, asked, regime):
     assert benchmark.balance[regime] == "balanced"
     plain, tuned = shares(asked[regime])
     assert tuned - plain < 0.01
+
+
+@pytest.mark.parametrize("regime", UNBALANCED)
+def test_a_constant_helps_in_the_other_of_a_pair(benchmark, asked, regime):
+    assert benchmark.balance[regime] == "unbalanced"
+    plain, tuned = shares(asked[regime])
+    assert tuned - plain > 0.1
 
 
 def suggestion(item, spec):
