@@ -5,9 +5,9 @@
 # make test-matrix  all families against the oldest and newest supported transformers
 # make test-pythons  the package installed and tried on each supported Python that is found here
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
+# make bench  measure times, FLOPs and memory; ARGS="PART…" for some (docs/bench.md)
 # make fuzz   100,000 hostile cases of each reader
 # make mutants  plant small faults in the core, which its tests must notice; ARGS="MODULE…" for some
-# make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make browser-model  build the embedded model for browsers, which the static sites include
@@ -17,15 +17,11 @@
 # make vllm   install vLLM for the CPU beside, then serve the embedded model with it (docs/remote.md)
 # make vllm-check  hold a real vLLM on this CPU against the same weights in this process
 # make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
-# make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
 # make lock   write locks/ anew: every package that is installed, with its hashes
 # make weights  train the embedded models again
 # make everyday  train the embedded model for clips of a camera again
-# make seeds  train the backbone with further seeds, one after another, and choose what ships
-# make compare  six methods on each of those backbones, and four fills of the masks
-# make traces  write the traces of the shipped clips anew
-# make headroom  what methods, constants and an oracle gain where habits are crossed with the truth
+# make backbone  train the backbone alone, with another SEED; nothing that ships is touched
 VENV := .venv
 BIN := $(VENV)/bin
 MCP := .venv-mcp
@@ -37,7 +33,8 @@ WORKERS ?= 3
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser-model mcp mcp-check vllm vllm-check mutants fuzz study run test test-all test-matrix gpu-check space-check test-pythons gallery record-gallery release-check check lint weights seeds compare headroom traces examples learn bench soak browser lock clean everyday
+.PHONY: run test test-all mcp mcp-check vllm vllm-check test-matrix test-pythons gpu-check fuzz mutants \
+  space-check browser-model gallery release-check check lint bench backbone weights everyday learn study lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -46,7 +43,8 @@ run: $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 test test-all: export OMP_NUM_THREADS ?= 1
 
-test: $(VENV)/.ready-dev browser
+test: $(VENV)/.ready-dev
+	@scripts/browser.sh
 	$(PYTEST) -m "not long" $(ARGS)
 
 # a check that is run whole notes in docs/verified.md that it passed; one with ARGS does not
@@ -54,7 +52,8 @@ VERIFIED = $(if $(ARGS),,$(BIN)/python -m scripts.verified $(1))
 
 # the long suites too, of which `make test` runs a named sample; the parts: scripts/verified.py
 PART ?= all
-test-all: $(VENV)/.ready-dev browser
+test-all: $(VENV)/.ready-dev
+	@scripts/browser.sh
 	$(if $(ARGS),$(PYTEST) $(ARGS),$(BIN)/python -m scripts.verified part $(PART) $(PYTEST))
 
 # ARGS="--port 7861" where 7860 is taken
@@ -104,7 +103,8 @@ mutants: $(VENV)/.ready-dev
 	$(BIN)/python -m scripts.mutants $(ARGS)
 
 # about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
-space-check: $(VENV)/.ready-dev browser
+space-check: $(VENV)/.ready-dev
+	@scripts/browser.sh
 	$(call VERIFIED,space-check) $(BIN)/python -m bench.space_check $(ARGS)
 
 # its runtime comes from npm's registry, by its hash; without the registry the sites do without it
@@ -114,10 +114,6 @@ browser-model: $(VENV)/.ready
 gallery: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.engine --optional
 	$(BIN)/python -m macd_ui.gallery $(or $(ARGS),runs/gallery assets/examples)
-
-# docs/gallery.md describes LIST; a recording that was interrupted goes on
-record-gallery: $(VENV)/.ready
-	$(BIN)/python -m macd_ui.gallery.record $(ARGS)
 
 # ARGS="--quick" without the tests, "--final" for the commit to be tagged; the clone goes into a temporary folder
 release-check: $(VENV)/.ready-dev
@@ -136,24 +132,22 @@ bench: $(VENV)/.ready-dev
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.report
 
-# 1,000 visitors of one server, and what it keeps of them; ARGS="--runs 40 --marks 20" is a short one
-soak: $(VENV)/.ready-dev
-	$(BIN)/python -m bench.soak $(ARGS)
-
-# three parts, two hours a seed on two idle cores; resumes where it was stopped.
+# three parts, two hours on two idle cores; resumes where it was stopped.
 # TRAIN="--compile" where there is a C++ compiler
-TRAIN_BACKBONE = $(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2)/first $(TRAIN) && \
-	$(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2)/second $(TRAIN) \
-	  --steps 2200 --rate 1.5e-3 --continue-from $(2)/first && \
-	$(BIN)/python -m toyworld.train_backbone --seed $(1) --out $(2) $(TRAIN) \
-	  --steps 1000 --rate 8e-4 --continue-from $(2)/second
+SEED ?= 123
+TRAINED ?= runs/seed$(SEED)
+TRAIN_BACKBONE = $(BIN)/python -m toyworld.train_backbone --seed $(SEED) $(TRAIN)
+backbone: $(VENV)/.ready
+	$(TRAIN_BACKBONE) --out $(TRAINED)/first
+	$(TRAIN_BACKBONE) --out $(TRAINED)/second --steps 2200 --rate 1.5e-3 --continue-from $(TRAINED)/first
+	$(TRAIN_BACKBONE) --out $(TRAINED) --steps 1000 --rate 8e-4 --continue-from $(TRAINED)/second
 
 # writes over assets/toyworld
-weights: $(VENV)/.ready
-	$(call TRAIN_BACKBONE,123,runs/backbone)
+weights: TRAINED := runs/backbone
+weights: backbone
 	$(BIN)/python -m toyworld.train_detector
 	$(BIN)/python -m toyworld.make_assets all
-	cat runs/backbone/first/log.jsonl runs/backbone/second/log.jsonl runs/backbone/log.jsonl > docs/training/backbone.jsonl
+	cat $(TRAINED)/first/log.jsonl $(TRAINED)/second/log.jsonl $(TRAINED)/log.jsonl > docs/training/backbone.jsonl
 	$(BIN)/python -m toyworld.training_curve
 
 # writes over assets/everyday; goes on where it was stopped
@@ -165,40 +159,6 @@ everyday: $(VENV)/.ready
 	$(BIN)/python -m everyday.export runs/everyday/second/checkpoint.pt
 	$(BIN)/python -m everyday.examples
 	cat runs/everyday/first/log.jsonl runs/everyday/second/log.jsonl > docs/training/everyday.jsonl
-
-# SEEDS="124" for one
-SEEDS ?= 123 124 125
-seeds: $(VENV)/.ready
-	for s in $(SEEDS); do \
-	  $(call TRAIN_BACKBONE,$$s,runs/seed$$s) && \
-	  $(BIN)/python -m toyworld.make_assets backbone --backbone runs/seed$$s/checkpoint.pt \
-	    --folder runs/seed$$s/backbone || exit 1; done
-	$(BIN)/python -m toyworld.choose_weights $(SEEDS:%=runs/seed%)
-
-# the headline regime for the shipped backbone and those of `make seeds`; BACKBONES="toyworld" N=200 FILLS="mean black" for others
-BACKBONES ?= toyworld $(SEEDS:%=runs/seed%/backbone)
-FILLS ?= mean
-N ?= 600
-REGIMES ?= options
-compare: $(VENV)/.ready
-	for b in $(BACKBONES); do for f in $(FILLS); do \
-	  $(BIN)/python -m evals.studies.headroom toyworld-crossed --regimes "$(REGIMES)" --backbone $$b \
-	    --fill $$f --n $(N) --split 300 --out runs/compare/$$b/$$f || exit 1; done; done
-
-headroom: $(VENV)/.ready
-	$(BIN)/python -m evals.studies.headroom toyworld-crossed --n 600 --split 300 $(ARGS)
-
-# the traces of the shipped clips, written anew; the answers must be the same
-traces: $(VENV)/.ready
-	$(BIN)/python -m toyworld.make_examples --retrace
-
-# the search for the opening one takes over an hour of one core, and goes on where it was stopped
-examples: $(VENV)/.ready
-	$(BIN)/python -m toyworld.example_search
-	$(BIN)/python -m toyworld.make_examples
-	$(BIN)/python -m toyworld.make_lessons
-	$(BIN)/python -m macd_ui.learn.figures
-	$(BIN)/python -m macd_ui.learn.worksheet
 
 learn: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.engine --optional
@@ -214,9 +174,6 @@ study: $(VENV)/.ready
 	@echo "rate at (after the server has started):"
 	@$(BIN)/python -m ratings invite $(STUDY) --n 1 --url http://127.0.0.1:$(PORT)
 	$(BIN)/python app.py --study $(STUDY) --only-study --port $(PORT) $(ARGS)
-
-browser:
-	@scripts/browser.sh
 
 $(VENV)/.ready: locks/run.txt locks/uv.txt scripts/install.sh setup.py pyproject.toml
 	scripts/install.sh $(VENV) $(PYTHON) locks/run.txt

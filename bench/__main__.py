@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,12 @@ VLLM = RESULTS.with_name("vllm.json")
 GPU = RESULTS.with_name("gpu.json")
 """What `bench.gpu_check` wrote, which runs where there is a GPU."""
 PARTS = (
-    "ingest",
-    "detect",
-    "beside",
     "estimate",
     "trace",
     "scale",
     "approximate",
     "evidence",
-    "choices",
     "large",
-    "universal",
     "page",
     "browser",
 )
@@ -54,6 +50,12 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "date": datetime.date.today().isoformat(),
     }
+
+
+def write(path: Path, figures: Mapping[str, Any]) -> None:
+    """Writes figures as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, indent=1, default=float) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -77,8 +79,7 @@ def main() -> None:
     results["machine"] = machine()
     last = results.get("last", []) if results["machine"] == before else []
     results["last"] = sorted({*last, *(args.parts or PARTS)})
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    write(RESULTS, results)
     history.append(now, results["machine"])
     print(history.table())
 

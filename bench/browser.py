@@ -1,8 +1,7 @@
 """Changes that a browser computes by itself: loading the embedded model, each change, its memory.
 
 A gallery of one example on a file server of this process, once with the headers that let the
-runtime use two threads, once without, as a plain file server has it. WebGPU is not tried. Then how
-fast a page of the gallery and the course is first seen, over the same site without the model.
+runtime use two threads, once without, as a plain file server has it. WebGPU is not tried.
 """
 
 from __future__ import annotations
@@ -19,18 +18,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from bench.server import chromium
-from bench.tabs import memory_mb
+from bench.server import chromium, memory_mb
 from macd_studio.core.system.shipped import assets
-from macd_studio.macd_ui.engine import Engine, make
+from macd_studio.macd_ui.engine import make
 from macd_studio.macd_ui.gallery.site import Site, write_site
-from macd_studio.macd_ui.learn.site import Site as Course
-from macd_studio.macd_ui.learn.site import write_site as write_course
 
 EXAMPLE = "repaired"
 CHANGES = 9
-VISITS = 9
-COURSE = "index.html#05-contrast"
 HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -85,7 +79,6 @@ def measure() -> dict[str, float]:
             with _served(folder, handler) as address:
                 figures = _changed(browser, f"{address}t/{site.runs[0].name}.html")
             out |= {f"browser_{threads}_{key}": value for key, value in figures.items()}
-        out |= _paints(browser, Path(name), engine)
         browser.close()
     return {key: round(value, 3) for key, value in out.items()}
 
@@ -134,43 +127,3 @@ def _changed(browser: Browser, address: str) -> dict[str, float]:
         "next_visit_s": next_visit / 1000,
         "memory_mb": memory,
     }
-
-
-def _paints(browser: Browser, folder: Path, engine: Engine) -> dict[str, float]:
-    """Milliseconds to the first paint of content with the model at hand, and over without."""
-    trace = assets() / "examples" / f"{EXAMPLE}.macd"
-    pages: dict[str, list[str]] = {"gallery": [], "course": []}
-    for kind, has in (("with", engine), ("without", None)):
-        site = Site([trace], engine=has)
-        write_site(site, folder / f"gallery-{kind}")
-        pages["gallery"].append(f"gallery-{kind}/t/{site.runs[0].name}.html")
-        write_course(Course(folders=[trace.parent], engine=has), folder / f"course-{kind}")
-        pages["course"].append(f"course-{kind}/{COURSE}")
-    out = {}
-    with _served(folder, _Handler) as address:
-        for name, both in pages.items():
-            times = []
-            for visit in range(VISITS):
-                turn = (1, -1)[visit % 2]  # neither is always the first
-                times.append([_first_paint(browser, address + z) for z in both[::turn]][::turn])
-            out[f"browser_{name}_first_paint_ms"] = statistics.median(t for t, _ in times)
-            out[f"browser_{name}_first_paint_over_without"] = statistics.median(
-                t / other for t, other in times
-            )
-    return out
-
-
-_PAINTED = """() => new Promise((seen) => new PerformanceObserver((list) => {
-  for (const entry of list.getEntriesByName("first-contentful-paint")) seen(entry.startTime);
-}).observe({ type: "paint", buffered: true }))"""
-
-
-def _first_paint(browser: Browser, address: str) -> float:
-    """Of a visitor who comes for the first time."""
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(0)
-    page.goto(address)
-    painted = float(page.evaluate(_PAINTED))
-    context.close()
-    return painted

@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from bench.counted import peak_bytes
-from bench.large import WHOLE, Depth, build, case
+from bench.large import CASES, WHOLE, Depth, build, case
 from bench.trace import read
 from macd_studio.core.views.context import MethodContext
 
@@ -33,32 +33,22 @@ def measure() -> dict[str, float]:
 def timed(depth: Depth, runs: int, device: str) -> dict[str, float]:
     """Medians of runs taken in turn, and the peak memory of one more run each."""
     lm = build(depth, device, torch.bfloat16)
-    cases: dict[str, Callable[[], MethodContext]] = {
-        "base": partial(case, lm),
-        "macd1": partial(case, lm),
-        "macd3": partial(case, lm, steps=3),
-        "macd1_k20": partial(case, lm, objects=20),
-        "macd1_low_memory": partial(case, lm, memory="low"),
-        "macd1_base_gradient": partial(case, lm, gradient="base"),
-        "macd1_half_gradient": partial(case, lm, gradient="half"),
-        "macd1_late_object": partial(case, lm, late=True),
-    }
-    seconds: dict[str, list[float]] = {n: [] for n in cases}
+    seconds: dict[str, list[float]] = {n: [] for n in CASES}
     token: dict[bool, list[float]] = {False: [], True: []}
     _timed(case(lm), False)  # warms up
     for _ in range(runs):
-        for name, make in cases.items():
-            spent, each = _timed(make(), name != "base")
+        for name, make in CASES.items():
+            spent, each = _timed(make(lm), name != "base")
             print(f"  {name} {spent:.2f} s", file=sys.stderr, flush=True)
             seconds[name].append(spent)
             token[name != "base"].append(each)
     end = "gpu" if device == "cuda" else "3b_cpu"
     median = {n: statistics.median(v) for n, v in seconds.items()}
-    out = {f"e2e_{n}_over_base_{end}": median[n] / median["base"] for n in cases if n != "base"}
+    out = {f"e2e_{n}_over_base_{end}": median[n] / median["base"] for n in CASES if n != "base"}
     both, one = (statistics.median(token[two]) for two in (True, False))
     out |= {f"token2_over_1_{end}": both / one, f"base_ms_{end}": 1000 * median["base"]}
     weighed = ("base", "macd1", "macd1_low_memory", "macd1_base_gradient")
-    peak = {n: _peak(lm, cases[n], n != "base") for n in weighed}
+    peak = {n: _peak(lm, partial(CASES[n], lm), n != "base") for n in weighed}
     return out | {f"memory_{n}_over_base_{end}": peak[n] / peak["base"] for n in weighed[1:]}
 
 

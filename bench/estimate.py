@@ -11,26 +11,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-import numpy as np
-
-from bench.clips import cut
-from bench.page import REAL
-from macd_studio.core.backbones import load_backbone
+from bench.clips import REAL, cut, drawn_file
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.run.spec import RunSpec
+from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui.estimate import Estimator, work_of
-from macd_studio.toyworld.clips import write_mp4
-from macd_studio.toyworld.world import sample
 
-T = TypeVar("T")
 YOLO = REAL / "detector" / "yolo11n_fused.pt"
 QUESTION = "What is in the video?"
 SETTINGS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
@@ -58,28 +51,26 @@ def _off() -> Iterator[float]:
     for detector_name, video, options, methods in _runs():
         detector, clip = load_detector(detector_name), read_clip(video, options.video)
         work = work_of(clip, RunSpec(QUESTION, options, methods, EMBEDDED, detector_name))
-        expected, began = estimator.total(work), time.perf_counter()
-        *_, last = run(
-            partial(same, clip), QUESTION, partial(same, lm), partial(same, detector), options,
-            methods=methods,
-        )  # fmt: skip
-        took = time.perf_counter() - began
-        assert last.trace is not None
-        estimator.learn(work, last.trace)
+        expected = estimator.total(work)
+        took, trace = _taken(clip, lm, detector, options, methods)
+        estimator.learn(work, trace)
         if expected is not None:
             yield abs(expected / took - 1)
 
 
-def same(loaded: T) -> T:
-    """What is loaded already, for who asks for it later."""
-    return loaded
+def _taken(
+    clip: Clip, lm: LocalLM, detector: Detector, options: RunOptions, methods: tuple[str, ...]
+) -> tuple[float, Trace]:
+    """Seconds of a run whose models and clip are loaded, and its trace."""
+    began = time.perf_counter()
+    *_, last = run(lambda: clip, QUESTION, lambda: lm, lambda: detector, options, methods=methods)
+    assert last.trace is not None
+    return time.perf_counter() - began, last.trace
 
 
 def _runs() -> Iterator[tuple[str, Path, RunOptions, tuple[str, ...]]]:
     """Detector, clip, options and methods: drawn clips, then a real one where there is one."""
-    with tempfile.TemporaryDirectory() as folder:
-        drawn = Path(folder) / "drawn.mp4"
-        write_mp4(sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0), drawn)
+    with drawn_file() as drawn, tempfile.TemporaryDirectory() as folder:
         for frames, steps, methods in SETTINGS:
             yield EMBEDDED, drawn, _options(frames, steps), methods
         if REAL.is_dir():

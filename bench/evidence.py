@@ -1,72 +1,70 @@
-"""What evidence costs on the embedded backbone, and a second question on the same clip: ratios.
-
-Every ratio is of medians of runs taken in turn, so that a slow moment hits both sides.
-"""
+"""What evidence, every choice of objects and a second question cost on the embedded backbone."""
 
 from __future__ import annotations
 
-import statistics
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, islice
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from bench.counted import flops
-from bench.trace import QUESTION, still
+from bench.clips import CUP, drawn, drawn_file, still
+from bench.counted import Call, flops, in_turn, ratio
+from bench.trace import QUESTION
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.enough import PieceReader
 from macd_studio.core.evidence.kinds import find_kind
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.measurements import Target
+from macd_studio.core.evidence.records import Target
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.cache import StageCache
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.types import Clip
-from macd_studio.core.views.context import MethodContext
-from macd_studio.toyworld.clips import drawn_clip, write_mp4
-from macd_studio.toyworld.world import sample
+from macd_studio.core.system.cache import StageCache
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Clip, Trace
+from macd_studio.core.whatif.choices import BATCH
+from macd_studio.core.whatif.workbench import Workbench
 
 OBJECTS = PIECES = 8
-Timed = Callable[[], object]
+CHOSEN = 6
+"""Objects of the choice map."""
 OTHER_QUESTION = "Is there a cup in the video?"
 
 
 def measure(runs: int = 9) -> dict[str, float]:
-    """Over one forward pass, over eight of them, and over the first question."""
-    lm = load_backbone("toyworld", "cpu")
-    spec = sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0)
-    clip = drawn_clip(spec, "bench", "0" * 64)
-    gradient, forward = _gradient(lm, clip), _forwards(lm, clip, 1)
-    together, apart = _occlusion(lm, clip), _forwards(lm, clip, OBJECTS)
+    """Over one forward pass, over as many as there are views, and over the first question."""
+    lm, clip = load_backbone("toyworld", "cpu"), drawn()
+    gradient, forward = _kind(lm, clip, "gradient"), _forwards(lm, clip, 1)
+    together, apart = _kind(lm, clip, "occlusion"), _forwards(lm, clip, OBJECTS)
+    batches, single = readings(lm, clip)
     out = {
         "evidence_gradient_over_forward_cpu": ratio(gradient, forward, runs),
         "evidence_gradient_over_forward_flops": flops(gradient) / flops(forward),
         "evidence_occlusion8_over_forwards_cpu": ratio(together, apart, runs),
         "evidence_occlusion8_over_forwards_flops": flops(together) / flops(apart),
+        "choices64_over_single_cpu": ratio(batches, single, 5),
+        "choices64_over_single_flops": flops(batches) / flops(single),
         "second_question_over_first_cpu": _second_question(runs),
-    } | _enough(lm, clip)
+        **_enough(lm, clip),
+        **_map(lm),
+    }
     return {k: round(v, 3) for k, v in out.items()}
 
 
 def _enough(lm: LocalLM, clip: Clip) -> dict[str, float]:
     """Seconds until a search for what is enough knows a first bound, and until all is read."""
-    first, whole = [], []
-    for _ in range(3):
-        began = time.perf_counter()
+
+    def whole() -> None:
         reader = _reader(lm, clip)
         reader.read(range(1 << len(reader.pieces)))
-        whole.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        next(_reader(lm, clip).search())
-        first.append(time.perf_counter() - began)
-    return {
-        "enough_first_bound_s": statistics.median(first),
-        "enough_256_views_s": statistics.median(whole),
-    }
+
+    spent = in_turn({"first": lambda: next(_reader(lm, clip).search()), "whole": whole}, 3)
+    return {"enough_first_bound_s": spent["first"], "enough_256_views_s": spent["whole"]}
 
 
 def _reader(lm: LocalLM, clip: Clip) -> PieceReader:
@@ -77,20 +75,6 @@ def _reader(lm: LocalLM, clip: Clip) -> PieceReader:
     reader = PieceReader(context, EnoughOptions(), Target("baseline", 0, best, ""), (best,))
     assert len(reader.pieces) == PIECES
     return reader
-
-
-def ratio(one: Timed, other: Timed, runs: int) -> float:
-    """Median time of one call over that of the other; they take turns."""
-    pairs = []
-    for _ in range(runs + 1):
-        spent = []
-        for call in (one, other):
-            began = time.perf_counter()
-            call()
-            spent.append(time.perf_counter() - began)
-        pairs.append(spent)
-    a, b = (statistics.median(z) for z in zip(*pairs[1:], strict=True))  # the first warms up
-    return float(a / b)
 
 
 def _case(lm: LocalLM, clip: Clip) -> EvidenceCase:
@@ -105,17 +89,12 @@ def _case(lm: LocalLM, clip: Clip) -> EvidenceCase:
     return evidence_case
 
 
-def _gradient(lm: LocalLM, clip: Clip) -> Timed:
+def _kind(lm: LocalLM, clip: Clip, name: str) -> Call:
     case = _case(lm, clip)
-    return lambda: find_kind("gradient").measure(case, "video")
+    return lambda: find_kind(name).measure(case, "video")
 
 
-def _occlusion(lm: LocalLM, clip: Clip) -> Timed:
-    case = _case(lm, clip)
-    return lambda: find_kind("occlusion").measure(case, "video")
-
-
-def _forwards(lm: LocalLM, clip: Clip, views: int) -> Timed:
+def _forwards(lm: LocalLM, clip: Clip, views: int) -> Call:
     """Single-view forwards, one after the other: masked already, nothing shared."""
     case = _case(lm, clip)
     videos = [case.masks.composite(one) for one in case.masks.reach[:views]]
@@ -127,19 +106,75 @@ def _forwards(lm: LocalLM, clip: Clip, views: int) -> Timed:
     return read
 
 
+def readings(lm: LocalLM, clip: Clip) -> tuple[Call, Call]:
+    """Two calls: every subset in batches, as the map reads them, and one view after the other."""
+    context = MethodContext(
+        lm, lm.encode(clip, QUESTION), still(CHOSEN, len(clip.frames)), RunOptions()
+    )
+    masks, frames = context.masks(context.options.mask), np.zeros(len(context.encoded.groups))
+    if masks.outside is None:
+        frames = np.zeros(0)
+    assert context.base.length  # read once, before the clock
+
+    def videos() -> Iterator[Tensor]:
+        for n in range(CHOSEN + 1):
+            for subset in combinations(range(CHOSEN), n):
+                level = np.array([float(k in subset) for k in range(CHOSEN)])
+                yield context.composite(masks, level, frames)
+
+    def together() -> None:
+        rest = videos()
+        while batch := list(islice(rest, BATCH)):
+            lm.next_rows(context.prefill(torch.stack(batch)))
+
+    def apart() -> None:
+        for video in videos():
+            lm.next_rows(lm.prefill(context.encoded, video, reuse=context.base))
+
+    return together, apart
+
+
+def six_objects(trace: Trace) -> Trace:
+    """The trace with six still objects, of which two are masked."""
+    levels = trace.counterfactual
+    assert levels is not None
+    some = (np.arange(CHOSEN) < 2).astype(float)
+    levels = replace(levels, strength=some, margin=some - 0.5, level=some,
+                     frame_level=np.zeros_like(levels.frame_level))  # fmt: skip
+    return replace(trace, tracks=still(CHOSEN, len(trace.frames)), steps=(), counterfactual=levels,
+                   choice_map=None, occlusion=None, controls=None)  # fmt: skip
+
+
+def _map(lm: LocalLM, runs: int = 3) -> dict[str, float]:
+    """Seconds of a whole map, and those of the processor, medians."""
+    six = six_objects(load(CUP.with_suffix(".macd")))
+    spent = []
+    for _ in range(runs + 1):
+        bench = Workbench(six, lm)
+        assert bench.context.base.length
+        began, used = time.perf_counter(), time.process_time()
+        for _event in bench.choice_events():
+            pass
+        spent.append((time.perf_counter() - began, time.process_time() - used))
+    found = bench.trace.choice_map
+    assert found is not None
+    assert len(found.subsets) == 1 << CHOSEN
+    seconds, processor = np.median(spent[1:], axis=0)
+    return {"choices64_map_s": float(seconds), "choices64_map_processor_s": float(processor)}
+
+
 def _second_question(runs: int) -> float:
     """A whole run on a clip that another question was asked of, over a run on a new clip."""
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
-    firsts: list[float] = []
-    seconds: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "clip.mp4"
-        write_mp4(sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0), path)
+    spent: list[list[float]] = []
+    with drawn_file() as path:
         for _ in range(runs):
-            cache = StageCache()
-            for question, spent in ((QUESTION, firsts), (OTHER_QUESTION, seconds)):
+            cache, row = StageCache(), []
+            for question in (QUESTION, OTHER_QUESTION):
                 began = time.perf_counter()
                 for _event in run(path, question, lambda: lm, lambda: detector, cache=cache):
                     pass
-                spent.append(time.perf_counter() - began)
-    return float(np.median(seconds) / np.median(firsts))
+                row.append(time.perf_counter() - began)
+            spent.append(row)
+    first, second = np.median(spent, axis=0)
+    return float(second / first)

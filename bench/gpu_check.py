@@ -32,9 +32,10 @@ import torch
 from numpy.typing import NDArray
 
 from bench import deep, gpu_shipped
-from bench.__main__ import GPU
+from bench.__main__ import GPU, write
 from bench.counted import peak_bytes
 from bench.gpu_shipped import ALLOWED
+from bench.markdown import replaced, table
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.catalogue import planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS
@@ -104,12 +105,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     whole = args.device == "cuda" and args.only is None and args.frames == FRAMES
     out = args.out or (GPU if whole else Path("runs/gpu-check.json"))
-    out.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames}
     before = _deep_before(out, report["machine"]["name"])
     for part, found in _parts(args.device, args.frames, args.only):
         report |= {part: [*before, found] if part == "deep" else found}
-        out.write_text(json.dumps(report, indent=1) + "\n")  # what comes after may fail
+        write(out, report)  # what comes after may fail
     print(json.dumps(report, indent=1))
     if whole:
         DOCS.write_text(with_table(DOCS.read_text(), report))
@@ -310,40 +310,37 @@ _GREEDY = DecodeOptions(max_tokens=TOKENS)
 
 def with_table(text: str, report: dict[str, Any] | None = None) -> str:
     """The document with the tables of a report between their marks; without one: not run yet."""
-    lines = NOT_YET if report is None else "\n".join(_tables(report))
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{lines}\n{END}{rest.split(END)[1]}"
+    return replaced(text, BEGIN, END, NOT_YET if report is None else _tables(report))
 
 
-def _tables(report: dict[str, Any]) -> Iterator[str]:
+def _tables(report: dict[str, Any]) -> str:
     machine = report["machine"]
-    packages = f"torch {machine['torch']}, transformers {machine['transformers']}"
-    yield (
-        f"{machine['name']}, {machine['date']}, {packages}, random weights, {report['frames']}"
+    told = (
+        f"{machine['name']}, {machine['date']}, torch {machine['torch']}, transformers"
+        f" {machine['transformers']}, random weights, {report['frames']}"
         f" frames of {SIDE} × {SIDE}; times are medians of {RUNS} runs after one that is not"
         " measured. Peaks are those of PyTorch's allocator, less what the check itself holds."
     )
-    yield ""
-    yield (
-        "| model | float32: logits, gradient, levels, tokens | bfloat16: the same |"
-        " MACD, ms | ms a token | peak, planned |"
-    )
-    yield "|---|---|---|---|---|---|"
+    rows = []
     for name, found in report["models"].items():
         if "error" in found:
-            yield f"| `{name}` | {found['error']} | | | | |"
+            rows.append([f"`{name}`", found["error"], "", "", "", ""])
             continue
-        cells = [
-            f"{one['logits']:.0e}, {one['gradient']:.0e}, {one['levels']}, {one['tokens']}"
-            for one in found["agreement"].values()
-        ]
         macd, stages = found["stages"]["macd"], found["stages"]
         plan = macd.get("planned_peak_gb")
-        peak = f"{macd['peak_gb']:.1f} GB, {f'{plan:.1f} GB' if plan else '–'}"
-        times = f"{macd['ms']:.0f} | {stages['decode']['ms_per_token']:.0f}"
-        yield f"| `{name}` | {' | '.join(cells)} | {times} | {peak} |"
-    yield ""
-    yield from gpu_shipped.lines(report["shipped"])
+        rows.append([
+            f"`{name}`",
+            *(f"{one['logits']:.0e}, {one['gradient']:.0e}, {one['levels']}, {one['tokens']}"
+              for one in found["agreement"].values()),
+            f"{macd['ms']:.0f}",
+            f"{stages['decode']['ms_per_token']:.0f}",
+            f"{macd['peak_gb']:.1f} GB, {f'{plan:.1f} GB' if plan else '–'}",
+        ])  # fmt: skip
+    models = table(
+        "model | float32: logits, gradient, levels, tokens | bfloat16: the same |"
+        " MACD, ms | ms a token | peak, planned", rows,
+    )  # fmt: skip
+    return "\n\n".join([told, models, gpu_shipped.told(report["shipped"])])
 
 
 def _case(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:

@@ -7,12 +7,12 @@ against what it recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.markdown import table
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.methods import METHODS
 from macd_studio.core.run.order import run_method
@@ -64,17 +64,16 @@ def _tokens(answer: Answer) -> list[int]:
     return [step.token for step in answer.tokens]
 
 
-def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+def told(found: dict[str, dict[str, Any]]) -> str:
     """The same as a table in Markdown."""
-    yield "The shipped examples, which a CPU recorded, by the embedded model on this GPU:"
-    yield ""
-    yield "| | levels equal | answers equal | gradient, largest difference |"
-    yield "|---|---|---|---|"
+    rows = []
     for dtype, one in found.items():
         if "error" in one:
-            yield f"| {dtype} | {one['error']} | | |"
-            continue
-        n = one["examples"]
-        yield (
-            f"| {dtype} | {one['levels']} of {n} | {one['tokens']} of {n} | {one['gradient']:.0e} |"
-        )
+            rows.append([dtype, one["error"], "", ""])
+        else:
+            shares = [f"{one[what]} of {one['examples']}" for what in ("levels", "tokens")]
+            rows.append([dtype, *shares, f"{one['gradient']:.0e}"])
+    return (
+        "The shipped examples, which a CPU recorded, by the embedded model on this GPU:\n\n"
+        + table("dtype | levels equal | answers equal | gradient, largest difference", rows)
+    )

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import markdown
+
 ROOT = Path(__file__).parents[1]
 HISTORY = Path(__file__).parent / "results" / "history.jsonl"
 SLOWER = 1.1
@@ -101,6 +103,6 @@ def table(path: Path | None = None) -> str:
     found = slower(path)
     if not found:
         return "No ratio of times grew by more than a tenth since it was last measured here."
-    lines = ["| ratio | before | now | measured before |", "|---|---|---|---|"]
-    lines += [f"| `{z.key}` | {z.before:.3f} | {z.now:.3f} | {z.date}, {z.commit} |" for z in found]
-    return "\n".join(lines)
+    return markdown.table("ratio | before | now | measured before", (
+        (f"`{z.key}`", f"{z.before:.3f}", f"{z.now:.3f}", f"{z.date}, {z.commit}") for z in found
+    ))  # fmt: skip

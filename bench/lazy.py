@@ -1,9 +1,8 @@
 """Lazy runs on the drawn benchmark: equal answers, their time over plain decoding, a sweep over β.
 
 Every question of every regime, captions among them, on clips that go through a codec, with the
-objects that the detector finds. Rows are kept in runs/bench-lazy by weights and code, so that a
-run that was stopped goes on; the figures are of the rows that there are. Times are those of the
-processor, so that other programs on the machine change them little.
+objects that the detector finds. Times are those of the processor, so that other programs on the
+machine change them little.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -39,7 +37,6 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import item_seed, open_tokens
-from macd_studio.evals.running.rows import code_fingerprint
 from macd_studio.evals.statistics.table import right
 from macd_studio.toyworld.clips import write_mp4
 
@@ -55,34 +52,20 @@ SETTINGS = [
 FULL_READS = 4.0
 TIE = 1e-3
 """Scores, or a logit and the cut, closer than this may change places by rounding."""
-ROWS = Path(__file__).parents[1] / "runs" / "bench-lazy"
 Row = dict[str, Any]
 Seen = tuple[Clip, tuple[Track, ...], dict[str, float]]
 """A clip, its objects, and the seconds that reading and looking took."""
 
 
 def measure() -> dict[str, float | str]:
-    """Computes the rows that are missing, until it is interrupted, then the figures."""
+    """Ratios and shares of all questions, and the weights that they are of."""
     weights = json.loads((TOYWORLD / "manifest.json").read_text())["backbone/model.safetensors"]
-    path = ROWS / f"{weights[:12]}-{code_fingerprint()[:12]}-{EACH}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = read_rows(path)
+    return {"lazy_weights": weights[:12], **figures(list(rows()))}
+
+
+def rows() -> Iterator[Row]:
+    """A row of each question."""
     benchmark: Any = find_benchmark("toyworld")
-    done = {row["item"] for row in rows}
-    missing = [item for item in in_turn(benchmark.items("test", EACH)) if item.id not in done]
-    if missing:
-        with path.open("a") as file, suppress(KeyboardInterrupt):
-            for row in computed(benchmark, missing, len(rows)):
-                rows.append(row)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                if len(rows) % 25 == 0:
-                    print(f"{len(rows)} questions", file=sys.stderr, flush=True)
-    return {"lazy_weights": weights[:12], **figures(rows)}
-
-
-def computed(benchmark: Any, missing: Sequence[Item], first: int) -> Iterator[Row]:
-    """A row of each question; first: how many there are already."""
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
     with tempfile.TemporaryDirectory() as folder:
 
@@ -94,12 +77,14 @@ def computed(benchmark: Any, missing: Sequence[Item], first: int) -> Iterator[Ro
             clip: Clip = timed(times, "read", lambda: read_clip(path))
             return clip, timed(times, "detect", lambda: look(detector, clip)), times
 
-        for index, item in enumerate(missing, first):
+        for index, item in enumerate(in_turn(benchmark.items("test", EACH))):
             row = answer(lm, item, *seen(item.clip), index)
             row["sweep"] = {
                 beta: [*shares, right(item, text, benchmark)]
                 for beta, (*shares, text) in row["sweep"].items()
             }
+            if index % 25 == 24:
+                print(f"{index + 1} questions", file=sys.stderr, flush=True)
             yield row
 
 
@@ -110,15 +95,6 @@ def in_turn(items: Sequence[Item]) -> Iterator[Item]:
         regimes.setdefault(item.regime, []).append(item)
     for some in zip_longest(*regimes.values()):
         yield from (item for item in some if item is not None)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The whole rows of a file; a line torn by a stop is left out, and cut off."""
-    if not path.exists():
-        return []
-    lines = path.read_text().split("\n")
-    path.write_text("".join(f"{line}\n" for line in lines[:-1]))
-    return [json.loads(line) for line in lines[:-1]]
 
 
 def answer(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,12 +26,11 @@ import numpy as np
 import macd_studio
 from bench.clips import CUP
 from macd_studio.core.backbones.load import load_backbone
+from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.reading import read_tracks
 from macd_studio.core.options import AscentOptions, RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.types import Trace
-from macd_studio.core.whatif.verdict import views_of_map
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.settings import LIMITS, ServerSettings
 
@@ -42,11 +40,7 @@ QUESTION = "Is there a car?"
 
 def peak_mb() -> float:
     """The most memory that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if _mac() else 2**10)
-
-
-def _mac() -> bool:
-    return sys.platform == "darwin"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 @contextmanager
@@ -65,44 +59,40 @@ def boxes(count: int) -> Iterator[str]:
         yield folder
 
 
-def measured(name: str, views: int, work: Callable[[Callable[[], None]], None]) -> dict[str, Any]:
+def measured(name: str, work: Callable[[Callable[[], None]], dict[str, Any]]) -> dict[str, Any]:
     """Runs a job, which calls what it is given at each look at Stop, and what that took."""
     before, began, processor = peak_mb(), time.monotonic(), time.process_time()
     looks = [began]
-    work(lambda: looks.append(time.monotonic()))
+    told = work(lambda: looks.append(time.monotonic()))
     looks.append(time.monotonic())
     return {
         "job": name,
-        "views": views,
         "frames": FRAMES,
         "processor_s": round(time.process_time() - processor, 2),
         "seconds": round(looks[-1] - began, 2),
         "longest_step_s": round(float(np.diff(looks).max()), 2),
         "mb": round(peak_mb() - before),
+        **told,
     }
 
 
-def mapped_run() -> Trace:
-    """A run of as many frames as a public server takes, with a frame mask and many objects."""
+def choices() -> dict[str, Any]:
+    """The largest choice map: as many frames as a server takes, a frame mask, many objects."""
     with boxes(8) as folder:
         found = macd_studio.trace(CUP, QUESTION, tracks=folder, video={"frames": FRAMES})
     levels = found.counterfactual
     assert levels is not None
     on = np.ones_like(levels.frame_level)
     on[: len(on) // 2] = 0
-    return replace(found, counterfactual=replace(levels, frame_level=on))
-
-
-def choices() -> dict[str, Any]:
-    """The largest choice map."""
-    found = mapped_run()
+    found = replace(found, counterfactual=replace(levels, frame_level=on))
     bench = Workbench(found, load_backbone("toyworld"))
 
-    def work(looked: Callable[[], None]) -> None:
+    def work(looked: Callable[[], None]) -> dict[str, Any]:
         for _ in bench.choice_events():
             looked()
+        return {"views": views_of_map(found) + 1}
 
-    return measured("choices", views_of_map(found) + 1, work)
+    return measured("choices", work)
 
 
 def reading() -> dict[str, Any]:
@@ -118,38 +108,30 @@ def reading() -> dict[str, Any]:
     clip, lm = read_clip(CUP, options.video), load_backbone("toyworld")
     with boxes(objects) as folder:
         placed = read_tracks(folder, clip, options.track)
-    end = None
 
-    def work(looked: Callable[[], None]) -> None:
-        nonlocal end
+    def no_detector() -> Any:
+        raise AssertionError("no detector is asked")
+
+    def work(looked: Callable[[], None]) -> dict[str, Any]:
         ends = time.monotonic() + limit
 
         def over() -> bool:
             looked()
             return time.monotonic() > ends
 
-        for event in run(
-            lambda: clip, QUESTION, lambda: lm, _none, options, cancelled=over,
+        *_, last = run(
+            lambda: clip, QUESTION, lambda: lm, no_detector, options, cancelled=over,
             tracks=lambda _: placed,
-        ):  # fmt: skip
-            end = event.trace
+        )  # fmt: skip
+        end = last.trace
+        assert end is not None
+        assert len(end.tracks) == objects
+        views = steps * options.ascent.reads(objects, len(end.groups))
+        return {"views": views, "steps_done": len(end.steps), "status": end.status}
 
-    found = measured("reading", 0, work)
-    assert end is not None
-    assert len(end.tracks) == objects
-    found["views"] = steps * options.ascent.reads(objects, len(end.groups))
-    return found | {"steps_done": len(end.steps), "status": end.status}
-
-
-def _none() -> Any:
-    raise AssertionError("no detector is asked")
-
-
-def main() -> None:
-    """Measures and prints."""
-    for job in (choices, reading):
-        print(json.dumps(job()), flush=True)
+    return measured("reading", work)
 
 
 if __name__ == "__main__":
-    main()
+    for job in (choices, reading):
+        print(json.dumps(job()), flush=True)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.clips import CUP, cut
-from bench.server import ROOT, chromium, serving
+from bench.clips import REAL, cut
+from bench.server import chromium, serving
 from bench.space_pages import open_form
-from macd_studio.core.api import evidence
-from macd_studio.core.traces.bundle import load as load_trace
-from macd_studio.core.traces.bundle import save
 from macd_studio.viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
-REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
-"""Real clips that are not part of the project; without them, old figures are kept."""
-HEAT_KINDS = ("gradient", "attention")
 MOVES = 121
 TRACED = ["toplevel", "blink.user_timing", "disabled-by-default-devtools.timeline"]
 
@@ -44,18 +38,6 @@ _MOVE_AND_PAINT = """async ([selector, top, moves]) => {
   performance.mark(`bench-move-${moves}`);
 }"""
 
-# moves a slider through 60 values; the work is done when the event returns
-_MOVE = """([selector, top]) => {
-  const input = document.querySelector(selector);
-  return Array.from({ length: 60 }, (_, i) => {
-    input.value = top * ((i * 7) % 60) / 60;
-    const began = performance.now();
-    input.dispatchEvent(new Event("input"));
-    return performance.now() - began;
-  });
-}"""
-
-
 # an answer of 64 tokens with 512 candidates each, scored whole
 _RESCORE = """
   const logits = () => Array.from({ length: 512 }, () => 10 * Math.random());
@@ -72,95 +54,56 @@ _RESCORE = """
 
 def measure() -> dict[str, float]:
     """Seconds and milliseconds as a person meets them, the models loaded."""
-    began = time.perf_counter()
     with serving() as url, sync_playwright() as playwright:
         browser = chromium(playwright)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         sizes: list[int] = []
-        page.on("response", lambda r: sizes.append(_size(r.headers)))
+        page.on("response", lambda r: sizes.append(int(r.headers.get("content-length") or 0)))
         page.goto(url)
         page.wait_for_selector(".mv-token")
-        out = {"page_start_to_paint_s": time.perf_counter() - began}
-        out["page_load_kb"] = sum(sizes) / 1000
+        out = {"page_load_kb": sum(sizes) / 1000}
         page.wait_for_timeout(3_000)  # what comes after the first picture; a heartbeat never ends
         out["page_load_total_kb"] = page.evaluate(_TRANSFERRED) / 1000
         page.wait_for_timeout(15_000)  # the embedded models load during the first reading
-        out |= _warm(page)
-        out |= _painted(browser, page)
+        _ask(page)  # a first run: this session keeps its clip and boxes, the next session does not
+        page.wait_for_selector("#run:enabled", state="attached")
+        page.evaluate("sessionStorage.clear()")  # as a new tab, which shows no former run
+        began = time.perf_counter()
+        page.reload()
+        page.wait_for_selector(".mv-token")
+        out["page_load_to_paint_s"] = time.perf_counter() - began
+        out["page_rescore_64x512_ms"] = page.evaluate(
+            f"(() => {{ const {{ rescore }} = {bundle(JS / 'rescore.js')};\n {_RESCORE} }})()"
+        )
+        out |= _run(page)
+        for name, move in {"scrub": (".mv-scrub", 7.0), "rescore": (".mv-live input", 5.0)}.items():
+            out[f"page_{name}_paint_ms"] = _paint_ms(browser, page, *move)
         if REAL.is_dir():
             out |= _real(page)
         browser.close()
     return {k: round(v, 2) for k, v in out.items()}
 
 
-def _size(headers: dict[str, str]) -> int:
-    return int(headers.get("content-length") or 0)
+def _ask(page: Page) -> float:
+    """Asks about the form's clip, and waits for the first partial result; when it was asked."""
+    open_form(page)
+    page.fill("#question textarea", QUESTION)
+    page.wait_for_timeout(1000)
+    began = time.perf_counter()
+    page.click("#run")
+    page.wait_for_function("!document.querySelector('.mv-token')")
+    return began
 
 
-def _painted(browser: Browser, page: Page) -> dict[str, float]:
-    """What the main thread spends on a move, from script to paint: medians of `MOVES` moves."""
-    moves = {"scrub": (".mv-scrub", 7.0), "rescore": (".mv-live input", 5.0)}
-    out = {f"page_{n}_paint_ms": _paint_ms(browser, page, *move) for n, move in moves.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "evidence.macd"
-        trace = load_trace(CUP.with_suffix(".macd"))
-        save(evidence(trace, 1, kinds=HEAT_KINDS, device="cpu"), file)
-        for name, move in moves.items():
-            out[f"page_{name}_heat_paint_ms"] = _paint_ms(browser, page, *move, heat=file)
+def _run(page: Page) -> dict[str, float]:
+    """From the click to the first partial result, to the boxes and to the whole trace."""
+    began = _ask(page)
+    out = {"page_first_partial_s": time.perf_counter() - began}
+    page.wait_for_selector(".mv-object")
+    out["page_boxes_s"] = time.perf_counter() - began
+    page.wait_for_selector("#run:enabled", state="attached")
+    out["page_full_trace_s"] = time.perf_counter() - began
     return out
-
-
-def _show_heat(page: Page, file: Path) -> None:
-    """Opens a trace with evidence, and the panel that draws it over the picture."""
-    with page.expect_file_chooser() as chooser:
-        page.click("#open")
-    chooser.value.set_files(file)
-    page.wait_for_selector(".mv-evidence > summary")
-    page.wait_for_timeout(1500)
-    if not page.locator(".mv-heats").is_visible():
-        page.click(".mv-evidence > summary")
-    page.wait_for_selector(".mv-heats canvas")
-
-
-def _paint_ms(
-    browser: Browser, page: Page, selector: str, top: float, heat: Path | None = None
-) -> float:
-    """By the browser's own trace: all tasks of the page's thread between two moves.
-
-    heat: a trace with evidence, whose map lies over the picture meanwhile.
-    """
-    page.reload()
-    page.wait_for_selector(".mv-token")
-    page.wait_for_timeout(1500)
-    if heat is not None:
-        _show_heat(page, heat)
-    return main_thread_ms(browser, page, _MOVE_AND_PAINT, [selector, top, MOVES])
-
-
-def main_thread_ms(
-    browser: Browser, page: Page, script: str, args: list[object], clock: str = "dur"
-) -> float:
-    """Median of what the page's thread spends between two marks `bench-move-N` of a script.
-
-    clock: "dur" by the wall, "tdur" the processor's own, which other processes do not lengthen.
-    """
-    browser.start_tracing(page=page, categories=TRACED)
-    page.evaluate(script, args)
-    events = json.loads(browser.stop_tracing())["traceEvents"]
-    marks = sorted(
-        (e["ts"], e["pid"], e["tid"]) for e in events if e["name"].startswith("bench-move-")
-    )
-    _, pid, tid = marks[0]
-    tasks = [
-        (e["ts"], e["dur"], e.get(clock, e["dur"]))
-        for e in events
-        if e["name"] == "RunTask" and (e["pid"], e["tid"]) == (pid, tid) and "dur" in e
-    ]
-    spent = [
-        sum(used for at, dur, used in tasks if begin <= at + dur and at < end)
-        for (begin, *_), (end, *_) in pairwise(marks)
-    ]
-    return float(statistics.median(spent)) / 1000
 
 
 def _real(page: Page) -> dict[str, float]:
@@ -172,49 +115,36 @@ def _real(page: Page) -> dict[str, float]:
         open_form(page)
         page.set_input_files("#video input[type=file]", video)
         page.get_by_text(".mp4").first.wait_for()
-        page.fill("#question textarea", QUESTION)
-        page.wait_for_timeout(1000)
-        began = time.perf_counter()
-        page.click("#run")
-        page.wait_for_function("!document.querySelector('.mv-token')")
+        began = _ask(page)
         page.wait_for_selector(".mv-object", timeout=300_000)
         boxes = time.perf_counter() - began
         page.wait_for_selector("#run:enabled", state="attached", timeout=300_000)
-        return {
-            "real_clip_first_boxes_s": boxes,
-            "real_clip_full_s": time.perf_counter() - began,
-        }
+        whole = time.perf_counter() - began
+        return {"real_clip_first_boxes_s": boxes, "real_clip_full_s": whole}
 
 
-def _run(page: Page) -> None:
-    open_form(page)
-    page.fill("#question textarea", QUESTION)
-    page.click("#run")
-    page.wait_for_function("!document.querySelector('.mv-token')")
-    page.wait_for_selector("#run:enabled", state="attached")
+def _paint_ms(browser: Browser, page: Page, selector: str, top: float) -> float:
+    """Median of what the page's thread spends on a move, from script to paint.
 
-
-def _warm(page: Page) -> dict[str, float]:
-    _run(page)  # a first run: this session keeps its clip and boxes, the next session does not
-    page.evaluate("sessionStorage.clear()")  # as a new tab, which shows no former run
-    began = time.perf_counter()
+    By the browser's own trace: all tasks of the thread between the marks of two moves.
+    """
     page.reload()
     page.wait_for_selector(".mv-token")
-    out = {"page_load_to_paint_s": time.perf_counter() - began}
-    out["page_scrub_ms"] = statistics.median(page.evaluate(_MOVE, [".mv-scrub", 8]))
-    out["page_rescore_ms"] = statistics.median(page.evaluate(_MOVE, [".mv-live input", 5]))
-    out["page_rescore_64x512_ms"] = page.evaluate(
-        f"(() => {{ const {{ rescore }} = {bundle(JS / 'rescore.js')};\n {_RESCORE} }})()"
+    page.wait_for_timeout(1500)
+    browser.start_tracing(page=page, categories=TRACED)
+    page.evaluate(_MOVE_AND_PAINT, [selector, top, MOVES])
+    events: list[dict[str, Any]] = json.loads(browser.stop_tracing())["traceEvents"]
+    marks = sorted(
+        (e["ts"], e["pid"], e["tid"]) for e in events if e["name"].startswith("bench-move-")
     )
-    open_form(page)
-    page.fill("#question textarea", QUESTION)
-    page.wait_for_timeout(1000)
-    began = time.perf_counter()
-    page.click("#run")
-    page.wait_for_function("!document.querySelector('.mv-token')")
-    out["page_first_partial_s"] = time.perf_counter() - began
-    page.wait_for_selector(".mv-object")
-    out["page_boxes_s"] = time.perf_counter() - began
-    page.wait_for_selector("#run:enabled", state="attached")
-    out["page_full_trace_s"] = time.perf_counter() - began
-    return out
+    _, pid, tid = marks[0]
+    tasks = [
+        (e["ts"], e["dur"])
+        for e in events
+        if e["name"] == "RunTask" and (e["pid"], e["tid"]) == (pid, tid) and "dur" in e
+    ]
+    spent = [
+        sum(used for at, used in tasks if begin <= at + used and at < end)
+        for (begin, *_), (end, *_) in pairwise(marks)
+    ]
+    return float(statistics.median(spent)) / 1000

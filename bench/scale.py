@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 
-from bench.counted import peak_bytes
-from bench.evidence import Timed, ratio
+from bench.clips import SPEC, drawn
+from bench.counted import Call, peak_bytes, ratio
 from bench.trace import QUESTION, case
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.macd import query_loss
@@ -19,17 +18,14 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.run.order import run_method
 from macd_studio.core.types import Clip
-from macd_studio.toyworld.clips import drawn_clip
-from macd_studio.toyworld.world import frame_times, render, sample
+from macd_studio.toyworld.world import frame_times, render
 
 
 def measure(runs: int = 9) -> dict[str, float]:
     """Ratios over the baseline at 8 frames and two objects unless the key says otherwise."""
-    lm = load_backbone("toyworld", "cpu")
-    spec = sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0)
-    clip = drawn_clip(spec, "bench", "0" * 64)
+    lm, clip = load_backbone("toyworld", "cpu"), drawn()
     base = _method(lm, clip, "baseline")
-    calls: dict[str, tuple[Timed, Timed]] = {
+    calls: dict[str, tuple[Call, Call]] = {
         "e2e_macd3_over_base_cpu": (_method(lm, clip, "macd", steps=3), base),
         "e2e_vcd_over_base_cpu": (_method(lm, clip, "vcd"), base),
         "e2e_sid_over_base_cpu": (_method(lm, clip, "sid"), base),
@@ -42,10 +38,10 @@ def measure(runs: int = 9) -> dict[str, float]:
     for k in (5, 20):
         calls[f"ascent_k{k}_over_k1_cpu"] = _ascent(lm, clip, k), _ascent(lm, clip, 1)
     for frames in (8, 16, 32):
-        longer = _clip(spec, frames)
+        longer = _clip(frames)
         pair = _method(lm, longer, "macd"), _method(lm, longer, "baseline")
         calls[f"e2e_macd1_over_base_t{frames}_cpu"] = pair
-    calls["view_late_object_shared_over_whole_cpu"] = _late(lm, _clip(spec, 16))
+    calls["view_late_object_shared_over_whole_cpu"] = _late(lm, _clip(16))
     calls["token2_over_1_cpu"] = _tokens(lm, clip, 2), _tokens(lm, clip, 1)
     out = {key: ratio(*pair, runs) for key, pair in calls.items()}
     weighed = {
@@ -63,17 +59,16 @@ def measure(runs: int = 9) -> dict[str, float]:
     return {k: round(v, 3) for k, v in out.items()}
 
 
-def _clip(spec: object, frames: int) -> Clip:
+def _clip(frames: int) -> Clip:
     times = frame_times(frames)
-    few = drawn_clip(spec, "bench", "0" * 64)  # type: ignore[arg-type]
-    return replace(few, frames=render(spec, times, 192), times=times * 4.0)  # type: ignore[arg-type]
+    return replace(drawn(), frames=render(SPEC, times, 192), times=times * 4.0)
 
 
-def _peak(lm: LocalLM, call: Timed) -> int:
+def _peak(lm: LocalLM, call: Call) -> int:
     return peak_bytes(lm.model, call)  # type: ignore[attr-defined]
 
 
-def _late(lm: LocalLM, clip: Clip) -> tuple[Timed, Timed]:
+def _late(lm: LocalLM, clip: Clip) -> tuple[Call, Call]:
     """Reading a view that differs on the last quarter of frames: after the base view, and alone."""
     encoded = lm.encode(clip, QUESTION)
     video = encoded.video.clone()
@@ -82,7 +77,7 @@ def _late(lm: LocalLM, clip: Clip) -> tuple[Timed, Timed]:
     return lambda: lm.prefill(encoded, video, reuse=base), lambda: lm.prefill(encoded, video)
 
 
-def _tokens(lm: LocalLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
+def _tokens(lm: LocalLM, clip: Clip, views: int, tokens: int = 32) -> Call:
     """Decoding with one row or two."""
     encoded = lm.encode(clip, QUESTION)
     start = lm.prefill(encoded, torch.stack([encoded.video] * views))
@@ -96,13 +91,13 @@ def _tokens(lm: LocalLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
     return call
 
 
-def _method(lm: LocalLM, clip: Clip, name: str, **ascent: object) -> Timed:
+def _method(lm: LocalLM, clip: Clip, name: str, **ascent: object) -> Call:
     options = AscentOptions(**ascent)  # type: ignore[arg-type]
     encoded = lm.encode(clip, QUESTION)
     return lambda: run_method(case(lm, clip, 2, options, encoded), METHODS[name])
 
 
-def _ascent(lm: LocalLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
+def _ascent(lm: LocalLM, clip: Clip, objects: int, memory: str = "normal") -> Call:
     of = case(lm, clip, objects, AscentOptions(memory=memory))  # type: ignore[arg-type]
     assert of.base is not None
     return lambda: list(of.ascent_steps(of.options.mask, of.options.ascent))

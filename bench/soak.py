@@ -9,7 +9,6 @@ grown by more than 5 % since the first reading (threads: by more than two), or i
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import random
@@ -27,7 +26,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from bench.server import ROOT, serving_process
+from bench.__main__ import write
+from bench.server import ROOT, children, serving_process
 from bench.visitor import EventFailed, Visitor
 from macd_studio.macd_ui.examples import examples as page_examples
 
@@ -63,18 +63,9 @@ def reading(pid: int, folder: Path) -> dict[str, float]:
         "rss_mb": int(status["VmRSS"].split()[0]) / 1024,
         "descriptors": len(os.listdir(place / "fd")),
         "threads": int(status["Threads"]),
-        "children": len(_children(pid)),
+        "children": len(children(pid)),
         "temporary_bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()),
     }
-
-
-def _children(pid: int) -> list[int]:
-    """All processes below this one."""
-    below = []
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, tasks.read_text().split()):
-            below += [child, *_children(child)]
-    return below
 
 
 def grown(readings: Sequence[dict[str, float]]) -> list[str]:
@@ -149,55 +140,52 @@ def visit(url: str, seed: int, material: Material) -> Counter[str]:
     done: Counter[str] = Counter()
     try:
         with Visitor(url, rng) as visitor:
-            for what in ("choose", "run", "change", "open", "change"):
-                _do(what, visitor, rng, material, done)
+            _choose(visitor, rng, material, done)
+            _run(visitor, rng, done)
+            _change(visitor, rng, done)
+            if rng.random() < 0.25:
+                visitor.fill(visitor.upload(rng.choice(material.traces)), elem_id="open")
+                visitor.event("reopen")
+                done["trace opened"] += 1
+            _change(visitor, rng, done)
     except Exception as error:  # the others go on; the failure is counted and told
         done["failed"] += 1
         print(f"visitor {seed}: {type(error).__name__}: {error}", file=sys.stderr)
     return done
 
 
-def _do(
-    what: str,
-    visitor: Visitor,
-    rng: random.Random,
-    material: Material,
-    done: Counter[str],
-) -> None:
-    clips, traces = material.clips, material.traces
-    if what == "choose" and rng.random() < 0.5:
-        number = rng.randrange(len(traces))
-        visitor.fill(number, elem_id="example")
-        visitor.event("choose")
-        done["example chosen"] += 1
-        if material.tracks and rng.random() < 0.5:
-            bad = rng.random() < 0.4
-            path = rng.choice(material.refused) if bad else material.tracks[number]
-            visitor.fill(visitor.upload(path), elem_id="tracks")
-            visitor.brings_refused = bad
-            done["refused tracks uploaded" if bad else "tracks uploaded"] += 1
-    elif what == "choose":
-        visitor.fill(visitor.upload(rng.choice(clips)), elem_id="video")
+def _choose(visitor: Visitor, rng: random.Random, material: Material, done: Counter[str]) -> None:
+    """A clip of one's own, or an example, half of them with a file of objects."""
+    if rng.random() >= 0.5:
+        visitor.fill(visitor.upload(rng.choice(material.clips)), elem_id="video")
         visitor.event("upload")
         visitor.fill(None, elem_id="example")
         done["clip uploaded"] += 1
-    elif what == "run":
-        _run(visitor, rng, done)
-    elif what == "open" and rng.random() < 0.25:
-        visitor.fill(visitor.upload(rng.choice(traces)), elem_id="open")
-        visitor.event("reopen")
-        done["trace opened"] += 1
-    elif what == "change" and rng.random() < 0.4 and visitor.run_id:
-        action = rng.choice((
-            {"do": "occlusion"},
-            {"do": "redecode", "alpha": rng.choice((0.0, 2.0)), "beta": 0.1},
-            {"do": "edit", "edit": {"kind": "frames", "track": 0, "level": rng.random()}},
-        ))  # fmt: skip
-        visitor.event("act", action | {"run": visitor.run_id})
-        done[f"changed: {action['do']}"] += 1
-        if rng.random() < 0.5:
-            visitor.event("act", {"do": "undo", "run": visitor.run_id})
-            done["changed: undo"] += 1
+        return
+    number = rng.randrange(len(material.traces))
+    visitor.fill(number, elem_id="example")
+    visitor.event("choose")
+    done["example chosen"] += 1
+    if material.tracks and rng.random() < 0.5:
+        visitor.brings_refused = bad = rng.random() < 0.4
+        path = rng.choice(material.refused) if bad else material.tracks[number]
+        visitor.fill(visitor.upload(path), elem_id="tracks")
+        done["refused tracks uploaded" if bad else "tracks uploaded"] += 1
+
+
+def _change(visitor: Visitor, rng: random.Random, done: Counter[str]) -> None:
+    if rng.random() >= 0.4 or not visitor.run_id:
+        return
+    action = rng.choice((
+        {"do": "occlusion"},
+        {"do": "redecode", "alpha": rng.choice((0.0, 2.0)), "beta": 0.1},
+        {"do": "edit", "edit": {"kind": "frames", "track": 0, "level": rng.random()}},
+    ))  # fmt: skip
+    visitor.event("act", action | {"run": visitor.run_id})
+    done[f"changed: {action['do']}"] += 1
+    if rng.random() < 0.5:
+        visitor.event("act", {"do": "undo", "run": visitor.run_id})
+        done["changed: undo"] += 1
 
 
 def _run(visitor: Visitor, rng: random.Random, done: Counter[str]) -> None:
@@ -257,7 +245,7 @@ def soak(runs: int, marks: Sequence[int], seed: int, at_once: int) -> dict[str, 
                 seconds += time.monotonic() - began
                 first = mark
                 readings.append({"runs": mark, "seconds": seconds} | settled(server.pid, folder))
-                print(as_row(readings[-1]), flush=True)
+                print({name: round(value) for name, value in readings[-1].items()}, flush=True)
     return {
         "seed": seed,
         "at_once": at_once,
@@ -270,20 +258,6 @@ def soak(runs: int, marks: Sequence[int], seed: int, at_once: int) -> dict[str, 
     }
 
 
-HEADER = (
-    f"{'runs':>6} {'seconds':>8} {'RSS MB':>8} {'descr.':>7} {'threads':>8} {'children':>9} bytes"
-)
-
-
-def as_row(read: dict[str, float]) -> str:
-    """A reading as a line below HEADER."""
-    return (
-        f"{read['runs']:6.0f} {read['seconds']:8.0f} {read['rss_mb']:8.0f}"
-        f" {read['descriptors']:7.0f} {read['threads']:8.0f} {read['children']:9.0f}"
-        f" {read['temporary_bytes']:.0f}"
-    )
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Returns 1 where something grew or failed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -293,9 +267,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=3, help="visitors at a time")
     parser.add_argument("--out", type=Path, default=RESULTS, help="default: %(default)s")
     args = parser.parse_args(words)
-    print(HEADER)
     report = soak(args.runs, sorted(map(int, args.marks.split(","))), args.seed, args.at_once)
-    args.out.write_text(json.dumps(report, indent=1) + "\n")
+    write(args.out, report)
     print(report["events"])
     print(f"grown by more than {ALLOWED - 1:.0%}: {', '.join(report['grown']) or 'nothing'}")
     return int(bool(report["grown"]) or "failed" in report["events"])

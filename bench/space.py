@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.server import children, wait_until
 from macd_studio.macd_ui.deploy import plan
 
 HOST = "owner-name.hf.space"
@@ -31,17 +32,6 @@ CLOSED_PROXY = "http://127.0.0.1:9"
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 WITHOUT_PRIVILEGES = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
-
-
-class StartError(Exception):
-    """The app did not come up; the message holds the end of its log."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def leave_network(conditions: dict[str, str]) -> dict[str, str]:
@@ -154,17 +144,13 @@ class Space:
 
     def wait_until_open(self) -> float:
         """Waits until the page answers; gives the seconds since the start. Raises StartError."""
-        while time.monotonic() - self.began < WAIT_S:
-            if self.process.poll() is not None:
-                raise StartError(
-                    f"the app ended with {self.process.returncode}:\n{self.logged()[-2000:]}"
-                )
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                status, _, body = self.get("/healthz")
-                if status == 200 and json.loads(body)["status"] == "ok":
-                    return time.monotonic() - self.began
-            time.sleep(0.05)
-        raise StartError(f"the page did not answer in {WAIT_S:g} s:\n{self.logged()[-2000:]}")
+        return wait_until(self.process, self._open, self.log, WAIT_S) - self.began
+
+    def _open(self) -> bool:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            status, _, body = self.get("/healthz")
+            return status == 200 and json.loads(body)["status"] == "ok"
+        return False
 
     def get(self, path: str, **headers: str) -> tuple[int, list[tuple[str, str]], bytes]:
         """Status, headers with names in lower case, and body."""
@@ -238,13 +224,3 @@ def open_for_writing(pid: int) -> list[str]:
                 if int(flags, 8) & (os.O_WRONLY | os.O_RDWR) and target.startswith("/"):
                     open_files.append(target.removesuffix(" (deleted)"))
     return open_files
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of a process."""
-    below: list[int] = []
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                below += [child, *children(child)]
-    return below

@@ -24,9 +24,9 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from bench import space_pages
-from bench.server import FLAGS, ROOT
-from bench.space import HOST, WAIT_S, Space, StartError, free_port, leave_network
-from bench.space_pages import open_form, run
+from bench.server import ROOT, StartError, chromium, free_port
+from bench.space import HOST, WAIT_S, Space, leave_network
+from bench.space_pages import open_form, run, visit
 from macd_studio.macd_ui.settings import EMBEDDED_BACKBONES
 
 PORT = 7860
@@ -126,9 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def check(space: Space, report: Report, short: bool) -> None:
     """Every check, in the order in which a visitor would meet a failure."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=[*FLAGS, *EMBEDDING]
-        )
+        browser = chromium(playwright, *EMBEDDING)
         answered = space.wait_until_open()
         context = browser.new_context(accept_downloads=True)
         page = context.new_page()
@@ -150,22 +148,22 @@ def check(space: Space, report: Report, short: bool) -> None:
         )
         check_headers(space, report)
         check_public(page, report)
-        with report.step("an example runs"):
-            run(page, QUESTION)
-        with report.step("α is moved, and the answer follows") as tell:
-            tell(space_pages.rescore(page))
-        with report.step("a mask's level is changed by hand") as tell:
-            tell(space_pages.change_level(page))
-        with report.step("another method is compared") as tell:
-            tell(space_pages.compare(page, QUESTION))
-        with report.step("the page runs inside a page of huggingface.co"):
-            check_frame(context.new_page(), space, "https://huggingface.co/spaces/owner/name", True)
-        with report.step("another site cannot hold it in a frame"):
-            check_frame(context.new_page(), space, "https://example.org/", False)
-        with report.step("the gallery shows a run") as tell:
-            tell(check_gallery(context.new_page(), space))
-        with report.step("the course takes a prediction") as tell:
-            tell(space_pages.learn(context.new_page(), space))
+        new, hub = context.new_page, "https://huggingface.co/spaces/owner/name"
+        steps: dict[str, Callable[[], str | None]] = {
+            "an example runs": lambda: run(page, QUESTION),
+            "α is moved, and the answer follows": lambda: space_pages.rescore(page),
+            "a mask's level is changed by hand": lambda: space_pages.change_level(page),
+            "another method is compared": lambda: space_pages.compare(page, QUESTION),
+            "the page runs inside a page of huggingface.co":
+                lambda: check_frame(new(), space, hub, True),
+            "another site cannot hold it in a frame":
+                lambda: check_frame(new(), space, "https://example.org/", False),
+            "the gallery shows a run": lambda: check_gallery(new(), space),
+            "the course takes a prediction": lambda: space_pages.learn(new(), space),
+        }  # fmt: skip
+        for name, take in steps.items():
+            with report.step(name) as tell:
+                tell(take() or "")
         if not short:
             check_files(page, space, report)
             with report.step("a program opens and rescores a trace") as tell:
@@ -222,7 +220,7 @@ def check_study(space: Space, report: Report) -> None:
     """A Space that serves a rating study: a rater's answers are kept, also when it is stopped."""
     space.wait_until_open()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = chromium(playwright)
         with report.step("a rater rates") as tell:
             tell(space_pages.rate(browser.new_page(), space))
         browser.close()
@@ -297,12 +295,11 @@ def check_public(page: Page, report: Report) -> None:
 
 def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
     """Raises AssertionError if a page of this site can hold the app in a frame, or cannot."""
-    page.set_default_timeout(1000 * WAIT_S)
     framing = (
         f'<!doctype html><iframe id="app" src="{space.url}" width="1200" height="900"></iframe>'
     )
-    page.route(f"{site}*", lambda r: r.fulfill(body=framing, content_type="text/html"))
-    try:
+    with visit(page):
+        page.route(f"{site}*", lambda r: r.fulfill(body=framing, content_type="text/html"))
         if allowed:
             page.goto(site)
             frame = page.frame_locator("#app")
@@ -315,26 +312,18 @@ def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
             n_tokens = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
             assert not n_tokens, "the page is shown there"
             assert space.url not in page.frames[1].url, page.frames[1].url
-    finally:
-        page.close()
 
 
 def check_gallery(page: Page, space: Space) -> str:
     """Follows a permalink into the full viewer; raises AssertionError. Gives the run's question."""
-    page.set_default_timeout(1000 * WAIT_S)
-    problems: list[str] = []
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    try:
+    with visit(page):
         page.goto(f"{space.url}gallery")
         page.wait_for_selector("#filters:visible")
         assert page.locator("#runs > li").count() > 1, "it lists no runs"
         name = (page.locator("#runs a").first.get_attribute("href") or "")[2:18]
         page.goto(f"{space.url}t/{name}")
         page.wait_for_selector(".mv-token")
-        assert not problems, problems[0]
         return str(page.locator(".mv-question").inner_text())
-    finally:
-        page.close()
 
 
 def check_program(space: Space) -> str:

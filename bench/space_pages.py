@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,19 @@ SETTLED = """([changes, level]) => document.querySelectorAll('.mv-edits li').len
   && document.querySelector('.mv-object .mv-level').innerText.trim().startsWith(level)
   && !document.querySelector('.mv-whatif .mv-segments button').disabled"""
 OPEN_ITEM = "task => document.body.dataset.item && document.body.dataset.item !== task"
+
+
+@contextmanager
+def visit(page: Page) -> Iterator[Page]:
+    """A page that is closed in the end, and in which no script failed meanwhile."""
+    page.set_default_timeout(1000 * WAIT_S)
+    problems: list[str] = []
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    try:
+        yield page
+        assert not problems, problems[0]
+    finally:
+        page.close()
 
 
 def open_form(page: Any) -> None:
@@ -79,10 +94,7 @@ def compare(page: Page, question: str) -> str:
 
 def learn(page: Page, space: Space) -> str:
     """Predicts in the course's first chapter that asks, and sees what is behind it."""
-    page.set_default_timeout(1000 * WAIT_S)
-    problems: list[str] = []
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    try:
+    with visit(page):
         page.goto(f"{space.url}learn")
         page.wait_for_selector("#chapters a")
         chapter = page.locator("#chapters a").nth(1)
@@ -94,10 +106,7 @@ def learn(page: Page, space: Space) -> str:
         page.locator("form:not(.ln-locked) .ln-sure input").first.check()
         page.locator("form:not(.ln-locked) .ln-main-button").click()
         page.wait_for_selector(".ln-explanation")
-        assert not problems, problems[0]
-        return " ".join(title.split())
-    finally:
-        page.close()
+    return " ".join(title.split())
 
 
 def study_file(space: Space) -> Path:
@@ -119,12 +128,9 @@ def command(space: Space, what: str, *more: str) -> str:
 
 def rate(page: Page, space: Space) -> str:
     """Consents and rates one screen by keys; both ratings must be in the study's file."""
-    page.set_default_timeout(1000 * WAIT_S)
-    problems: list[str] = []
-    page.on("pageerror", lambda e: problems.append(str(e)))
     code = command(space, "invite").strip().rpartition("#")[2]
     space.give_away()
-    try:
+    with visit(page):
         page.goto(f"{space.url}rate#{code}")
         page.check("#consent")
         page.click("#begin")
@@ -134,10 +140,7 @@ def rate(page: Page, space: Space) -> str:
             page.keyboard.press(key)
         page.wait_for_function(OPEN_ITEM, arg=item)
         page.wait_for_function(SAVED)
-        assert not problems, problems[0]
         assert page.request.get(space.url).url == f"{space.url}rate", "the page is shown to raters"
-    finally:
-        page.close()
     with Study(study_file(space), write=False) as study:
         rows = study.rows("SELECT new FROM events WHERE kind = 'rate' ORDER BY id")
     stored = [int(row["new"]) for row in rows]

@@ -3,10 +3,10 @@
 Every tab is a visitor of an address of its own. Memory is that of the server and all processes
 below it, read four times a second, in megabytes (10^6 bytes). The scenes:
 
-tabs     as many tabs upload the clip, run it and stay open
-stopped  three tabs run it four times each, with other options each time, and stop each run
+stopped  three tabs run the clip four times each, with other options each time, and stop each run
 traces   as many tabs open a trace of few kilobytes that holds as many pixels as one may
 opening  as many programs open that trace by /open at the same time
+tabs     as many tabs upload the clip, run it and stay open
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from bench.server import ROOT, serving_process
-from bench.soak import _children
+from bench.server import ROOT, memory_mb, serving_process
 from bench.visitor import API, EventFailed, Visitor
 
 SIZE = 1920, 1080
@@ -42,26 +43,8 @@ SETTLE_S = 3.0
 QUESTION = "Is there a bottle in the video?"
 MOST_FRAMES = 32
 """The option of a run that makes its clip the largest, as a public server bounds it."""
-
-
-def memory_mb(pid: int) -> float:
-    """Resident memory of a process and of all below it, pages that they share once."""
-    total = 0
-    for one in _processes(pid):
-        try:
-            with open(f"/proc/{one}/smaps_rollup") as lines:
-                total += next(int(x.split()[1]) for x in lines if x.startswith("Pss:"))
-        except (OSError, StopIteration):  # it has ended
-            continue
-    return total * 1024 / 1e6
-
-
-def _processes(pid: int) -> list[int]:
-    """The process and all below it; only itself while threads come and go."""
-    try:
-        return [pid, *_children(pid)]
-    except OSError:
-        return [pid]
+PROGRAMS = 12
+"""That open a trace at once."""
 
 
 class Watch:
@@ -132,70 +115,66 @@ def large_trace(folder: Path) -> Path:
     )
 
 
-def wait_stopped(visitor: Visitor, after: int = 2) -> None:
-    """Runs the form and stops the run at its second partial answer that shows frames."""
-    heard = 0
-
-    def progress() -> None:
-        nonlocal heard
-        heard += 1
-        if heard == after:
-            visitor.event("stop")
-
-    visitor.event("run", on_progress=progress)
+def _arrive(stack: ExitStack, url: str, block: int, number: int) -> Visitor:
+    """A visitor of an address of its own, who stays until the stack is closed."""
+    rng = random.Random(1000 * block + number)
+    return stack.enter_context(Visitor(url, rng, f"127.0.{block}.{number + 1}"))
 
 
-def tabs(url: str, count: int, clip: Path, stack: ExitStack) -> dict[str, Any]:
+def _bring(visitor: Visitor, clip: Path) -> None:
+    visitor.fill(visitor.upload(clip), elem_id="video")
+    visitor.event("upload")
+    visitor.fill(None, elem_id="example")
+    visitor.fill(QUESTION, elem_id="question")
+
+
+def _tabs(url: str, stack: ExitStack, clip: Path, count: int) -> dict[str, Any]:
     """All tabs at once; how they ended."""
+    lock = threading.Lock()
 
     def one(number: int) -> str:
-        visitor = Visitor(url, random.Random(number), f"127.0.1.{number + 1}")
         with lock:
-            stack.enter_context(visitor)
-        visitor.fill(visitor.upload(clip), elem_id="video")
-        visitor.event("upload")
-        visitor.fill(None, elem_id="example")
-        visitor.fill(QUESTION, elem_id="question")
+            visitor = _arrive(stack, url, 1, number)
+        _bring(visitor, clip)
         state = visitor.event("run").get("status", {})
         return str(state.get("error") or state.get("stage"))
 
-    lock = threading.Lock()
     with ThreadPoolExecutor(count) as pool:
-        ends = list(pool.map(one, range(count)))
-    return {"ends": {end: ends.count(end) for end in sorted(set(ends))}}
+        return {"ends": dict(sorted(Counter(pool.map(one, range(count))).items()))}
 
 
-def stopped(url: str, clip: Path, stack: ExitStack) -> dict[str, Any]:
-    """Three tabs, four stopped runs each."""
+def _stopped(url: str, stack: ExitStack, clip: Path) -> dict[str, Any]:
+    """Three tabs, four runs each, stopped at the second partial answer."""
     for number in range(3):
-        visitor = stack.enter_context(
-            Visitor(url, random.Random(1000 + number), f"127.0.2.{number + 1}")
-        )
-        visitor.fill(visitor.upload(clip), elem_id="video")
-        visitor.event("upload")
-        visitor.fill(None, elem_id="example")
-        visitor.fill(QUESTION, elem_id="question")
+        visitor = _arrive(stack, url, 2, number)
+        _bring(visitor, clip)
         for fewer in range(4):
             visitor.fill(MOST_FRAMES - fewer, label="frames")
-            wait_stopped(visitor)
+            heard: list[int] = []
+
+            def progress(visitor: Visitor = visitor, heard: list[int] = heard) -> None:
+                heard.append(1)
+                if len(heard) == 2:
+                    visitor.event("stop")
+
+            visitor.event("run", on_progress=progress)
     return {}
 
 
-def traces(url: str, count: int, trace: Path, stack: ExitStack) -> dict[str, Any]:
+def _traces(url: str, stack: ExitStack, trace: Path, count: int) -> dict[str, Any]:
     """Tabs that open a trace, one after another."""
     for number in range(count):
-        visitor = stack.enter_context(
-            Visitor(url, random.Random(2000 + number), f"127.0.3.{number + 1}")
-        )
+        visitor = _arrive(stack, url, 3, number)
         visitor.fill(visitor.upload(trace), elem_id="open")
         visitor.event("reopen")
     return {"kilobytes": round(trace.stat().st_size / 1000, 1)}
 
 
-def opening(url: str, count: int, trace: Path, stack: ExitStack) -> dict[str, Any]:
+def _opening(url: str, trace: Path) -> dict[str, Any]:
     """Programs that open a trace at the same time; what they were answered."""
+    ready = threading.Barrier(PROGRAMS)
 
-    def one(number: int) -> int:
+    def one(number: int) -> str:
         way = httpx.HTTPTransport(local_address=f"127.0.4.{number + 1}")
         with httpx.Client(base_url=url, timeout=600, transport=way, trust_env=False) as client:
             with trace.open("rb") as content:
@@ -203,34 +182,32 @@ def opening(url: str, count: int, trace: Path, stack: ExitStack) -> dict[str, An
             (path,) = sent.raise_for_status().json()
             ready.wait()
             about = {"path": path, "meta": {"_type": "gradio.FileData"}}
-            return client.post(f"/{API}/run/open", json={"data": [about]}).status_code
+            return str(client.post(f"/{API}/run/open", json={"data": [about]}).status_code)
 
-    ready = threading.Barrier(count)
-    with ThreadPoolExecutor(count) as pool:
-        codes = list(pool.map(one, range(count)))
-    return {"answers": {str(code): codes.count(code) for code in sorted(set(codes))}}
+    with ThreadPoolExecutor(PROGRAMS) as pool:
+        return {"answers": dict(sorted(Counter(pool.map(one, range(PROGRAMS))).items()))}
 
 
-@contextmanager
-def watched(name: str, watch: Watch, idle: float, report: dict[str, Any]) -> Iterator[Any]:
-    """Measures a scene: memory at its peak, and as long as its tabs stay open."""
-    told: dict[str, Any] = {}
-    began = time.monotonic()
-    watch.reset()
-    try:
-        yield told.update
-    except EventFailed as error:
-        told["failed"] = str(error)
-    seconds = time.monotonic() - began
-    peak = watch.peak
-    kept = watch.reset()
-    report[name] = {
-        "peak_above_idle_mb": round(peak - idle),
-        "kept_above_idle_mb": round(kept - idle),
-        "seconds": round(seconds),
-        **told,
-    }
-    print(name, report[name], flush=True)
+def _scene(url: str, pid: int, play: Callable[[ExitStack], dict[str, Any]]) -> dict[str, Any]:
+    """Plays a scene: memory when nobody is there, at its peak, and while its tabs stay open."""
+    with ExitStack() as stack:
+        stack.enter_context(Visitor(url, random.Random(1))).event("run")  # the models are loaded
+        watch = Watch(pid)
+        stack.callback(watch.close)
+        idle = watch.reset()
+        began = time.monotonic()
+        try:
+            told = play(stack)
+        except EventFailed as error:
+            told = {"failed": str(error)}
+        seconds, peak = time.monotonic() - began, watch.peak
+        return {
+            "idle_mb": round(idle),
+            "peak_above_idle_mb": round(peak - idle),
+            "kept_above_idle_mb": round(watch.reset() - idle),
+            "seconds": round(seconds),
+            **told,
+        }
 
 
 def measure(clip: Path, count: int, scenes: Sequence[str]) -> dict[str, Any]:
@@ -245,41 +222,33 @@ def measure(clip: Path, count: int, scenes: Sequence[str]) -> dict[str, Any]:
         (folder / "server").mkdir()
         large, hd = large_trace(folder), enlarged(clip, folder)
         report["clip"] = {"size": list(SIZE), "megabytes": round(hd.stat().st_size / 1e6, 1)}
-        ways: dict[str, Callable[[str, ExitStack], dict[str, Any]]] = {
-            "tabs": lambda url, stack: tabs(url, count, hd, stack),
-            "stopped": lambda url, stack: stopped(url, hd, stack),
-            "traces": lambda url, stack: traces(url, count, large, stack),
-            "opening": lambda url, stack: opening(url, 12, large, stack),
-        }
         where = {"TMPDIR": str(folder / "server"), "GRADIO_TEMP_DIR": ""}
+        ways: dict[str, Callable[[str, ExitStack], dict[str, Any]]] = {
+            "stopped": lambda url, stack: _stopped(url, stack, hd),
+            "traces": lambda url, stack: _traces(url, stack, large, count),
+            "opening": lambda url, stack: _opening(url, large),
+            "tabs": lambda url, stack: _tabs(url, stack, hd, count),
+        }
         for scene in scenes:
-            with serving_process("--public", **where) as (server, url), ExitStack() as stack:
-                warm = stack.enter_context(Visitor(url, random.Random(1)))
-                warm.event("run")  # the models are loaded and tried out
-                watch = Watch(server.pid)
-                stack.callback(watch.close)
-                idle = watch.reset()
-                report.setdefault("idle_mb", round(idle))
-                with watched(scene, watch, idle, report) as tell:
-                    tell(ways[scene](url, stack))
+            with serving_process("--public", **where) as (server, url):
+                report[scene] = _scene(url, server.pid, partial(ways[scene], url))
+            print(scene, report[scene], flush=True)
     return report
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> None:
     """Prints the report as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clip", type=Path, required=True, help="a real clip, which is enlarged")
     parser.add_argument("--tabs", type=int, default=50, help="default: %(default)s")
     parser.add_argument("--scenes", default="stopped,traces,opening,tabs")
-    parser.add_argument("--out", type=Path, default=None, help="write the report there too")
+    parser.add_argument("--out", type=Path, help="write the report there too")
     args = parser.parse_args(words)
-    report = measure(args.clip, args.tabs, args.scenes.split(","))
-    text = json.dumps(report, indent=1) + "\n"
+    text = json.dumps(measure(args.clip, args.tabs, args.scenes.split(",")), indent=1) + "\n"
     if args.out is not None:
         args.out.write_text(text)
     print(text, end="")
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

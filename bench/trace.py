@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import tempfile
 import time
 from dataclasses import replace
 from functools import partial
@@ -11,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.counted import flops
+from bench.clips import drawn_file, still
+from bench.counted import flops, in_turn
 from macd_studio.core.backbones import Encoded, LocalLM, load_backbone
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.universal import UniversalVLM
@@ -21,14 +20,12 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions
+from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.second_view import masked_view
 from macd_studio.core.traces.bundle import pack
-from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.second_view import masked_view
-from macd_studio.toyworld.clips import write_mp4
-from macd_studio.toyworld.world import sample
+from macd_studio.core.types import Clip, Track
 
 QUESTION = "What is in the video?"
 
@@ -36,12 +33,11 @@ QUESTION = "What is in the video?"
 def measure(runs: int = 7) -> dict[str, float]:
     """Ratios from medians of runs taken in turn, and FLOP ratios, which are exact."""
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "clip.mp4"
-        write_mp4(sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0), path)
-        *_, last = run(path, QUESTION, lambda: lm, lambda: detector)
-        *_, last = run(path, QUESTION, lambda: lm, lambda: detector)
+    with drawn_file() as path:
+        for _ in range(2):  # the first warms up
+            *_, last = run(path, QUESTION, lambda: lm, lambda: detector)
         clip = read_clip(path)
+        shared = _sharing(lm, detector, path, runs)
     assert last.trace is not None
     spent = last.trace.timings_ms
     out = {f"stage_{k.replace(' ', '_')}_ms": v for k, v in spent.items()}
@@ -51,48 +47,38 @@ def measure(runs: int = 7) -> dict[str, float]:
     plain = spent["video"] + spent["encode"] + spent["prefill"] + spent["decode"] / 2
     out["whole_run_over_plain_decoding_cpu"] = sum(spent.values()) / plain
     out["trace_kb_8_frames"] = round(len(pack(last.trace)) / 1000, 1)
-    pairs = [tuple(_spent(lm, clip, name) for name in ("baseline", "macd")) for _ in range(runs)]
-    base, macd = (statistics.median(z) for z in zip(*pairs, strict=True))
+    ways = {"baseline": (lm, "baseline"), "macd": (lm, "macd"), "whole": (_universal(lm), "macd")}
+    seconds = in_turn({k: partial(_answer, one, clip, n) for k, (one, n) in ways.items()}, runs)
+    base, macd = seconds["baseline"], seconds["macd"]
     out |= {"baseline_ms": 1000 * base, "macd1_ms": 1000 * macd}
     out["e2e_macd1_over_base_cpu"] = macd / base
-    out["e2e_universal_over_own_cpu"] = universal_over_own(lm, clip, runs)
+    out["e2e_universal_over_own_cpu"] = seconds["whole"] / macd
     out |= flop_ratios(lm, clip)
-    out["compare5_over_separate"] = _sharing(lm, detector, runs)
+    out["compare5_over_separate"] = shared
     return {k: round(v, 3) for k, v in out.items()}
 
 
-def universal_over_own(lm: LocalLM, clip: Clip, runs: int) -> float:
-    """One-step MACD through the universal adapter over the family's own code, medians in turn."""
-    adapters = (_universal(lm), lm)
-    pairs = [tuple(_spent(one, clip, "macd") for one in adapters) for _ in range(runs)]
-    whole, own = (statistics.median(z) for z in zip(*pairs, strict=True))
-    return float(whole / own)
-
-
-def _sharing(lm: LocalLM, detector: Detector, runs: int) -> float:
+def _sharing(lm: LocalLM, detector: Detector, path: Path, runs: int) -> float:
     """Five methods on one case over five cases of one method each, medians.
 
     Only MACD needs objects, so that the others are not charged for detection when alone.
     """
     names = ("baseline", "macd", "vcd", "sid", "tcd")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "clip.mp4"
-        write_mp4(sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0), path)
 
-        def spend(*methods: str) -> float:
-            began = time.perf_counter()
-            clip = read_clip(path)
-            tracks: tuple[Track, ...] = ()
-            if "macd" in methods:
-                detections = list(detector.detect(clip.dense_frames, DetectOptions()))
-                tracks, _ = track(detections, clip.dense_times, clip.times)
-            case = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
-            for name in methods:
-                run_method(case, METHODS[name])
-            return time.perf_counter() - began
+    def spend(*methods: str) -> float:
+        began = time.perf_counter()
+        clip = read_clip(path)
+        tracks: tuple[Track, ...] = ()
+        if "macd" in methods:
+            detections = list(detector.detect(clip.dense_frames, DetectOptions()))
+            tracks, _ = track(detections, clip.dense_times, clip.times)
+        case = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
+        for name in methods:
+            run_method(case, METHODS[name])
+        return time.perf_counter() - began
 
-        pairs = [(spend(*names), sum(spend(n) for n in names)) for _ in range(runs)]
-    together, apart = (statistics.median(z) for z in zip(*pairs, strict=True))
+    pairs = [(spend(*names), sum(spend(n) for n in names)) for _ in range(runs)]
+    together, apart = np.median(pairs, axis=0)
     return float(together / apart)
 
 
@@ -101,22 +87,21 @@ def flop_ratios(lm: LocalLM, clip: Clip) -> dict[str, float]:
 
     Also one-step MACD through the universal adapter over the family's own code.
     """
-    prefill = flops(lambda: read(case(lm, clip, 1), macd=False))
-    flops_one, flops_twenty = (flops(partial(_read_case, lm, clip, k)) for k in (1, 20))
+
+    def counted(by: LocalLM, objects: int, macd: bool = True) -> int:
+        return flops(lambda: read(case(by, clip, objects), macd))
+
+    one = counted(lm, 1)
     return {
-        "flops_macd1_over_base": flops_one / prefill,
-        "flops_k20_over_k1": flops_twenty / flops_one,
-        "flops_universal_over_own": flops(partial(_read_case, _universal(lm), clip, 1)) / flops_one,
+        "flops_macd1_over_base": one / counted(lm, 1, macd=False),
+        "flops_k20_over_k1": counted(lm, 20) / one,
+        "flops_universal_over_own": counted(_universal(lm), 1) / one,
     }
 
 
 def _universal(lm: LocalLM) -> LocalLM:
     assert isinstance(lm, HfVideoLM)
     return UniversalVLM(lm.model, lm.processor, lm.info)
-
-
-def _read_case(lm: LocalLM, clip: Clip, objects: int) -> ViewBatch:
-    return read(case(lm, clip, objects), macd=True)
 
 
 def case(
@@ -143,19 +128,5 @@ def read(of: MethodContext, macd: bool) -> ViewBatch:
     return ViewBatch(of.local, of.base, masked_view(of, masked, of.options.mask).states)
 
 
-def still(n: int, frames: int) -> tuple[Track, ...]:
-    """Tracks of objects that do not move."""
-    state = np.full(frames, SEEN, np.int8)
-    rng = np.random.default_rng(0)
-    low = rng.uniform(0, 0.7, (n, 2))
-    boxes = np.concatenate([low, low + 0.25], 1).astype(np.float32)
-    return tuple(
-        Track(i, "dog", 0.9, np.tile(b, (frames, 1)), state, 8) for i, b in enumerate(boxes)
-    )
-
-
-def _spent(lm: LocalLM, clip: Clip, name: str) -> float:
-    of = case(lm, clip, 2)
-    began = time.perf_counter()
-    run_method(of, METHODS[name])
-    return time.perf_counter() - began
+def _answer(lm: LocalLM, clip: Clip, name: str) -> None:
+    run_method(case(lm, clip, 2), METHODS[name])

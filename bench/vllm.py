@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
-from bench.server import ROOT
-from bench.space import free_port
+from bench.server import ROOT, answers, free_port, running, wait_until
 
 VLLM = ROOT / ".venv-vllm" / "bin" / "vllm"
 WAIT_S = 900.0
@@ -33,52 +27,16 @@ ALL = ("--max-logprobs", "-1", "--enable-scale-out")
 
 
 @contextmanager
-def served(folder: Path, options: Sequence[str] = ALL, log: Path | None = None) -> Iterator[str]:
+def served(folder: Path, options: Sequence[str], log: Path) -> Iterator[str]:
     """While inside, vLLM serves a folder; gives the backbone's name. log: where it writes.
 
-    Raises RuntimeError where it ends before it answers.
+    Raises StartError where it ends before it answers.
     """
     port = free_port()
     # by its Python, as a checkout that was moved leaves the path in the script's first line behind
     words = [VLLM.with_name("python"), VLLM, "serve", folder, "--host", "127.0.0.1", "--port", port,
              *COMMON, *options]  # fmt: skip
     environment = {k: v for k, v in os.environ.items() if k != NO_CACHES} | SETTINGS
-    with open(log or os.devnull, "wb") as out:
-        process = subprocess.Popen(
-            [str(word) for word in words], env=environment, stdout=out, stderr=out,
-            cwd=folder, start_new_session=True,
-        )  # fmt: skip
-        try:
-            _wait(process, port, log)
-            yield f"vllm:http://127.0.0.1:{port}"
-        finally:
-            _end(process)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path | None) -> None:
-    began = time.monotonic()
-    with httpx.Client(trust_env=False) as client:
-        while time.monotonic() - began < WAIT_S:
-            if process.poll() is not None:
-                raise RuntimeError(f"vLLM ended with {process.returncode}; its log: {log}")
-            try:
-                if client.get(f"http://127.0.0.1:{port}/health").status_code == 200:
-                    return
-            except httpx.HTTPError:
-                pass
-            time.sleep(0.5)
-    raise RuntimeError(f"vLLM does not answer after {WAIT_S:.0f} s; its log: {log}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server and the processes that it started, which are its process group."""
-    for kind in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, kind)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
+    with running(words, log, env=environment, cwd=folder) as process:
+        wait_until(process, lambda: answers(f"http://127.0.0.1:{port}/health"), log, WAIT_S)
+        yield f"vllm:http://127.0.0.1:{port}"

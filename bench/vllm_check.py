@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.__main__ import VLLM as RESULTS
-from bench.__main__ import machine
+from bench.__main__ import machine, write
 from bench.recorded import record
 from bench.server import ROOT
 from bench.vllm import ALL, VLLM, served
@@ -94,26 +94,19 @@ def check_methods(checks: Checks, far: RemoteReader) -> Figures:
     return {"answered": answered, "skipped": skipped}
 
 
-def check_embedded(checks: Checks, local: Local, name: str, ways: Sequence[str],
-                   questions: int) -> Figures:  # fmt: skip
-    """The embedded model: the shipped examples, and drawn questions."""
-    found: Figures = {"methods": check_methods(checks, open_server(name))}
-    shown, asked = examples(), drawn_questions(questions)
-    for way in ways:
-        far = open_server(name, exact=way == "exact")
-        checks.tell(far.server.exact == (way == "exact"), f"{EMBEDDED}: the {way} way is taken")
-        found[way] = check_way(checks, f"{EMBEDDED}, {way}", far, local, shown, asked, shown)
-    return found
-
-
-def check_family(checks: Checks, local: Local, family: str, name: str, ways: Sequence[str],
-                 questions: int, as_is: bool = False) -> Figures:  # fmt: skip
-    """A tiny model of random weights, in the ways that vLLM can be asked about it.
+def check_model(checks: Checks, local: Local, family: str, name: str, ways: Sequence[str],
+                questions: int, as_is: bool = False) -> Figures:  # fmt: skip
+    """A model in the ways that vLLM can be asked about it; of the embedded one its examples too.
 
     as_is: whether the server takes normalised pixels as they are, in the exact way.
     """
-    found = Figures()
-    asked = drawn_questions(min(questions, OF_A_FAMILY))
+    if family == EMBEDDED:
+        found: Figures = {"methods": check_methods(checks, open_server(name))}
+        asked, shown = drawn_questions(questions), examples()
+        sloped = shown
+    else:
+        found, asked = Figures(), drawn_questions(min(questions, OF_A_FAMILY))
+        shown, sloped = asked[:READ], asked[:SLOPED]
     for way in ways:
         if way == "exact" and family in CHAT_ONLY:
             continue
@@ -123,7 +116,7 @@ def check_family(checks: Checks, local: Local, family: str, name: str, ways: Seq
         if family == UNBIASED:
             told = f"{title}: {'told' if amplified else 'not told'} that full masks are amplified"
             checks.tell(amplified != as_is, told)
-        found[way] = check_way(checks, title, far, local, asked[:READ], asked, asked[:SLOPED])
+        found[way] = check_way(checks, title, far, local, shown, asked, sloped)
     return found
 
 
@@ -162,7 +155,7 @@ def _check(checks: Checks, args: argparse.Namespace, family: str, held: Path,
     """A family's figures from a server of its own; None where answers were recorded only."""
     if args.url:
         local = Local(load_backbone("toyworld", "cpu"))
-        return check_embedded(checks, local, args.url, ways, args.questions)
+        return check_model(checks, local, EMBEDDED, args.url, ways, args.questions)
     log = Path(tempfile.gettempdir()) / "macd-vllm.log"
     folder = shipped("backbone") if family == EMBEDDED else write_model(family, held / family)
     local = Local(load_backbone("toyworld" if family == EMBEDDED else str(folder), "cpu"))
@@ -172,9 +165,7 @@ def _check(checks: Checks, args: argparse.Namespace, family: str, held: Path,
         if args.record:
             print(f"recorded {record(name)} answers")
             return None
-        if family == EMBEDDED:
-            return check_embedded(checks, local, name, ways, args.questions)
-        return check_family(checks, local, family, name, ways, args.questions, args.as_is)
+        return check_model(checks, local, family, name, ways, args.questions, args.as_is)
 
 
 def _write(figures: Figures, args: argparse.Namespace) -> None:
@@ -186,8 +177,7 @@ def _write(figures: Figures, args: argparse.Namespace) -> None:
     models = known.get("models", {})
     for family, found in figures.items():
         models[family] = models.get(family, {}) | found | {"machine": machine()}
-    told = json.dumps({"models": models}, indent=1, default=float)
-    RESULTS.write_text(told + "\n", encoding="utf-8")
+    write(RESULTS, {"models": models})
     print(
         f"{RESULTS.relative_to(ROOT)} is written; python -m bench.report shows it in docs/bench.md"
     )

@@ -28,8 +28,8 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.statistics.intervals import clustered_share
 
-HEAD, TAIL = 3.0, 12.0
-"""Nats below the best: what a β of 0.05 lets through, and what is told of beside."""
+HEAD = 3.0
+"""Nats below the best: what a β of 0.05 lets through."""
 SAME = {"exact": 1e-5, "common": 3e-5}
 """How far log-probabilities and losses of the same pixels may be off, nats. A server that is sent 8
 bits normalises them by arithmetic of its own: of the embedded model that alone moves these by
@@ -141,10 +141,9 @@ def in_8_bits(encoded: Encoded, views: Tensor) -> Tensor:
 
 @dataclass
 class Off:
-    """The largest differences of log-probabilities within HEAD and TAIL of the best, and losses."""
+    """The largest differences of log-probabilities within HEAD of the best, and of losses."""
 
     log_p: float = 0.0
-    tail: float = 0.0
     loss: float = 0.0
 
     def read(self, lm: LocalLM, far: RemoteReader, encoded: tuple[Any, Any], views: Tensor,
@@ -158,7 +157,6 @@ class Off:
             ids = np.arange(len(said)) if row.ids is None else row.ids
             off, below = np.abs(log_p[ids] - said), log_p.max() - log_p[ids]
             self.log_p = max(self.log_p, float(off[below < HEAD].max()))
-            self.tail = max(self.tail, float(off[below < TAIL].max()))
 
 
 def compare_reads(lm: LocalLM, far: RemoteReader, cases: Sequence[Case]) -> Figures:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import torch
 
-from bench.__main__ import WORKERS, machine
+from bench.__main__ import WORKERS, machine, write
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.evals.running.answer import PendingAnswer
 from macd_studio.evals.running.engine import Engine, Group, in_process
@@ -68,30 +68,29 @@ def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
         options = RunOptions(decode=DecodeOptions(max_tokens=16))
         setting = Setting("questions", options, data=folder)
         groups = groups_of(setting, METHODS)
-        each = len(groups[0])
         rates: dict[str, list[float]] = defaultdict(list)
         for _ in range(runs):
-            for name, take in _measurements(setting, groups, each, threads).items():
+            for name, take in _measurements(setting, groups, threads).items():
                 rates[name].append(take())
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    shared = medians["process"] / len(METHODS)
-    single = 1 / sum(1 / medians[f"process {m}"] for m in METHODS)
-    two, one = medians.get("ray 2"), medians.get("ray 1")
-    free_two, free_one = medians.get("ray 2, any core"), medians.get("ray 1, any core")
+    found = {name: statistics.median(values) for name, values in rates.items()}
+
+    def over(one: str, other: str) -> float | None:
+        return found[one] / found[other] if one in found else None
+
+    shared = found["process"] / len(METHODS)
+    single = 1 / sum(1 / found[f"process {m}"] for m in METHODS)
     return {
         "clips": len(groups),
         "questions": sum(map(len, groups)) // len(METHODS),
         "threads": threads,
         "runs": runs,
-        "answers_per_s_in_process": medians["process"],
-        "answers_per_s_one_worker": one,
-        "answers_per_s_two_workers": two,
-        "two_over_one": None if two is None or one is None else two / one,
-        "answers_per_s_one_worker_any_core": free_one,
-        "answers_per_s_two_workers_any_core": free_two,
-        "two_over_one_any_core": None
-        if free_two is None or free_one is None
-        else free_two / free_one,
+        "answers_per_s_in_process": found["process"],
+        "answers_per_s_one_worker": found.get("ray 1"),
+        "answers_per_s_two_workers": found.get("ray 2"),
+        "two_over_one": over("ray 2", "ray 1"),
+        "answers_per_s_one_worker_any_core": found.get("ray 1, any core"),
+        "answers_per_s_two_workers_any_core": found.get("ray 2, any core"),
+        "two_over_one_any_core": over("ray 2, any core", "ray 1, any core"),
         "questions_per_s_shared": shared,
         "questions_per_s_one_by_one": single,
         "sharing": shared / single,
@@ -99,32 +98,30 @@ def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
 
 
 def _measurements(
-    setting: Setting, groups: list[Group], each: int, threads: int
+    setting: Setting, groups: list[Group], threads: int
 ) -> dict[str, Callable[[], float]]:
-    """Name → what measures it; each: answers of a clip."""
-    measurements: dict[str, Callable[[], float]] = {
-        "process": lambda: rows_a_second(in_process, setting, groups, each)
-    }
+    """Name → what measures it."""
+    each = len(groups[0])  # answers of a clip
+    takes = {"process": partial(rows_a_second, in_process, setting, groups, each)}
     for method in METHODS:
         alone = groups_of(setting, [method])
-        measurements[f"process {method}"] = lambda alone=alone: rows_a_second(  # type: ignore[misc]
-            in_process, setting, alone, each // len(METHODS)
+        takes[f"process {method}"] = partial(
+            rows_a_second, in_process, setting, alone, each // len(METHODS)
         )
     if importlib.util.find_spec("ray") is not None:
         from macd_studio.evals.running.ray_engine import ray_engine
 
+        def on_ray(workers: int, own_core: bool) -> float:
+            # an engine that reports its actors waits until each has loaded its models
+            cores = iter(sorted(os.sched_getaffinity(0)) * workers)
+            started = (lambda pid: _hold(pid, next(cores))) if own_core else lambda pid: None
+            engine = ray_engine(workers, threads=threads, started=started)
+            return rows_a_second(engine, setting, groups, workers * each)
+
         for workers in (1, 2):
-
-            def on_ray(workers: int = workers, own_core: bool = True) -> float:
-                # an engine that reports its actors waits until each has loaded its models
-                cores = iter(sorted(os.sched_getaffinity(0)) * workers)
-                started = (lambda pid: _hold(pid, next(cores))) if own_core else lambda pid: None
-                engine = ray_engine(workers, threads=threads, started=started)
-                return rows_a_second(engine, setting, groups, workers * each)
-
-            measurements[f"ray {workers}"] = on_ray
-            measurements[f"ray {workers}, any core"] = partial(on_ray, own_core=False)
-    return measurements
+            takes[f"ray {workers}"] = partial(on_ray, workers, True)
+            takes[f"ray {workers}, any core"] = partial(on_ray, workers, False)
+    return dict(takes)
 
 
 def _hold(pid: int, core: int) -> None:
@@ -143,8 +140,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=WORKERS)
     args = parser.parse_args()
     results = {**measure(args.clips, args.threads, args.runs), "machine": machine()}
-    args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps(results, indent=1) + "\n")
+    write(args.out, results)
     print(json.dumps(results, indent=1))
 
 

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 FILE = "docs/verified.md"
 ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toyworld", "viewer",
-       "assets", "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
+       "assets", "bench", "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
 """What nearly every check depends on; of the tests, what they share."""
 BUILD = ("setup.py", "pyproject.toml", "locks")
 RESULTS = "bench/results"
@@ -53,13 +53,13 @@ PARTS: dict[str, tuple[str, ...]] = {
     "browser": ("tests/browser",),
 }  # fmt: skip
 """Part of `make test-all` → what pytest runs; a file is in the first part that names it."""
-USED = {"packages": ("scripts",), "small": ("scripts", "bench"), "browser": ("scripts",)}
-"""What the tests of a part use beside the product and what they import from `bench`."""
+USED = dict.fromkeys(("packages", "small", "browser"), ("scripts",))
+"""What the tests of a part use beside the product."""
 PART = "test-all PART="
 """How a check begins that runs a part."""
 CHECKS: dict[str, tuple[str, ...]] = {
     **{PART + part: (*ALL, *BUILD, *USED.get(part, ())) for part in PARTS},
-    "space-check": (*ALL, "bench/space.py", "bench/space_check.py", "bench/space_pages.py"),
+    "space-check": ALL,
     "mcp-check": (
         *ALL,
         *ELSEWHERE[:2],
@@ -74,11 +74,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
         "requirements-vllm.txt",
         "overrides-vllm.txt",
         "locks/vllm.txt",
-        "bench/recorded.py",
-        "bench/vllm.py",
-        "bench/vllm_check.py",
-        "bench/vllm_compare.py",
-        "bench/vllm_models.py",
+        "bench",
     ),
     "test-matrix": ("core", "toyworld", "requirements.txt", "scripts/matrix.py", "tests/core"),
     "test-pythons": (*ALL, *BUILD, "scripts"),
@@ -176,8 +172,6 @@ def guards(check: str, file: str) -> bool:
         if check.startswith(PART):
             return part_of(file) == check.removeprefix(PART)
         named = tuple(one for one in named if one != "tests")
-    elif check.startswith(PART) and file in benches(check.removeprefix(PART)):
-        return True
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
     return guarded and not file.startswith(f"{RESULTS}/")
 
@@ -189,22 +183,6 @@ def imported() -> frozenset[str]:
     files = (ROOT / "tests").rglob("*.py")
     names = {name for file in files for name in wanted.findall(file.read_text(encoding="utf-8"))}
     return frozenset(f"{name.replace('.', '/')}.py" for name in names)
-
-
-@cache
-def benches(part: str) -> frozenset[str]:
-    """Files of `bench` that a part's tests, or what tests share, import, and what those import."""
-    tests = [p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").rglob("*.py")]
-    mine = [f for f in tests if not fnmatchcase(Path(f).name, "test_*.py") or part_of(f) == part]
-    found: set[str] = set()
-    while mine:
-        text = (ROOT / mine.pop()).read_text(encoding="utf-8")
-        for module, names in re.findall(r"^\s*from bench(?:\.(\w+))? import (.+)$", text, re.M):
-            wanted = [module] if module else re.findall(r"(\w+)(?: as \w+)?", names)
-            files = {f"bench/{name}.py" for name in wanted} - found
-            mine += sorted(files)
-            found |= files
-    return frozenset(found)
 
 
 def part_of(file: str) -> str | None:

@@ -14,10 +14,12 @@ from tests.universal_families import (
     EXPERTS,
     QWEN_TOKENS,
     QWEN_VIDEO,
+    SQUARE,
     TEXT,
     TOWER,
     VISION,
     Family,
+    made,
     packed,
     qwen_ids,
     rope,
@@ -159,13 +161,10 @@ VIDEO["minimax_m3_vl"] = Family(
         "image_token_index": ids[M3_TOKENS[0]],
         "video_token_index": ids[M3_TOKENS[1]],
     },
-    lambda words, template: tf.MiniMaxM3VLProcessor(
-        image_processor=tf.MiniMaxM3VLImageProcessor(
-            size={"shortest_edge": 4 * 28 * 28, "longest_edge": 16 * 28 * 28}
-        ),
-        tokenizer=words,
-        video_processor=tf.MiniMaxM3VLVideoProcessor(max_pixels=16 * 28 * 28),
-        chat_template=template,
+    made(
+        "MiniMaxM3VL",
+        {"size": {"shortest_edge": 4 * 28 * 28, "longest_edge": 16 * 28 * 28}},
+        {"max_pixels": 16 * 28 * 28},
     ),
 )
 REFUSED = {
@@ -230,14 +229,7 @@ PICTURES: dict[str, Family] = {
             "vocab_size": 416,
             "hidden_size": HIDDEN,
         },
-        lambda words, template: tf.Ovis2Processor(
-            image_processor=tf.Ovis2ImageProcessor(
-                size={"height": 56, "width": 56}, crop_to_patches=True, max_patches=4
-            ),
-            tokenizer=words,
-            image_seq_length=4,
-            chat_template=template,
-        ),
+        made("Ovis2", SQUARE | {"crop_to_patches": True, "max_patches": 4}, image_seq_length=4),
     ),
     "idefics2": Family(
         "pictures only, as PIL pictures",
@@ -257,13 +249,9 @@ PICTURES: dict[str, Family] = {
             },
             "image_token_id": ids["<image>"],
         },
-        lambda words, template: tf.Idefics2Processor(
-            image_processor=tf.Idefics2ImageProcessor(
-                size={"longest_edge": 56, "shortest_edge": 28}, do_image_splitting=False
-            ),
-            tokenizer=words,
-            image_seq_len=4,
-            chat_template=template,
+        made(
+            "Idefics2", {"size": {"longest_edge": 56, "shortest_edge": 28},
+                         "do_image_splitting": False}, image_seq_len=4,
         ),
     ),
     "lfm2_vl": Family(
@@ -278,13 +266,8 @@ PICTURES: dict[str, Family] = {
             "projector_hidden_size": 64,
             "image_token_id": ids["<image>"],
         },
-        lambda words, template: tf.Lfm2VlProcessor(
-            image_processor=tf.Lfm2VlImageProcessor(
-                tile_size=128, min_image_tokens=4, max_image_tokens=16, max_tiles=4
-            ),
-            tokenizer=words,
-            chat_template=template,
-        ),
+        made("Lfm2Vl", {"tile_size": 128, "min_image_tokens": 4, "max_image_tokens": 16,
+                        "max_tiles": 4}),
     ),
     "llama4": Family(
         "pictures only, tiles, chunked attention, mixture of experts",
@@ -314,13 +297,6 @@ PICTURES: dict[str, Family] = {
             "eoi_token_index": ids["<|image_end|>"],
             "image_token_index": ids["<|patch|>"],
         },
-        lambda words, template: tf.Llama4Processor(
-            image_processor=tf.Llama4ImageProcessor(
-                size={"height": 56, "width": 56}, max_patches=4
-            ),
-            tokenizer=words,
-            patch_size=14,
-            chat_template=template,
-        ),
+        made("Llama4", SQUARE | {"max_patches": 4}, patch_size=14),
     ),
 }  # fmt: skip

@@ -53,7 +53,3 @@ def test_the_opening_example_is_asked_its_own_question(file):
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"\bmacd\.(\w+)\(", PAGE))))
 def test_it_names_what_is_exported(name):
     assert name in macd.__all__
-
-
-def test_the_readme_links_to_it():
-    assert "(docs/python.md)" in (ROOT / "README.md").read_text()

@@ -88,11 +88,6 @@ def test_the_version_stands_in_one_place():
     assert found == ["macd_studio/__init__.py"]
 
 
-def test_requirements_are_said_once():
-    assert not {"dependencies", "optional-dependencies"} & set(PROJECT["project"])
-    assert set(PROJECT["tool"]["setuptools"]["dynamic"]) == {"version"}
-
-
 def test_licence_and_python_are_those_of_the_readme():
     front = yaml.safe_load((ROOT / "README.md").read_text().split("---")[1])
     assert PROJECT["project"]["license"].lower().startswith(front["license"])

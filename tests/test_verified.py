@@ -133,18 +133,6 @@ def test_every_test_is_in_one_part():
     assert any("macd_studio" in paths for paths in parts.values()), "doctests"
 
 
-def test_what_tests_import_of_the_bench_is_guarded():
-    core, security = (f"{PART}{part}" for part in ("core", "security"))
-    assert guards(core, "bench/planned.py")  # from bench import planned as …
-    assert guards(core, "bench/recorded.py")
-    assert not guards(core, "bench/estimate.py")
-    assert guards(f"{PART}small", "bench/estimate.py")
-    assert guards(security, "bench/visitor.py")
-    assert guards(f"{PART}browser", "bench/server.py"), "imported by what a test imports"
-    for part in PARTS:
-        assert all((ROOT / file).is_file() for file in verified.benches(part)), part
-
-
 def test_a_check_that_is_no_part_guards_the_tests_that_it_runs():
     file = "tests/macd_ui/test_mcp.py"
     assert [name for name in CHECKS if guards(name, file)] == ["mcp-check"]

@@ -97,6 +97,21 @@ def _glm(ids: dict[str, int], more: dict[str, Any] | None = None) -> dict[str, A
     }
 
 
+def made(name: str, image: Any = None, video: Any = None, **more: Any) -> Any:
+    """Builds a processor from the classes whose names begin so; image, video: their settings."""
+
+    def build(words: Any, template: str) -> Any:
+        parts = {
+            f"{kind}_processor": getattr(tf, f"{name}{kind.title()}Processor")(**settings)
+            for kind, settings in (("image", image), ("video", video))
+            if settings is not None
+        }
+        whole = getattr(tf, f"{name}Processor")
+        return whole(tokenizer=words, chat_template=template, **parts, **more)
+
+    return build
+
+
 def packed(video: Any, processor: Any, image: Any = None, side: int = 32, frames: int = 8) -> Any:
     def build(words: Any, template: str) -> Any:
         size = {"shortest_edge": side**2 * 2 * frames, "longest_edge": side**2 * 16 * frames}
@@ -113,6 +128,8 @@ def packed(video: Any, processor: Any, image: Any = None, side: int = 32, frames
 
 
 PINPOINTS = [[56, 112], [112, 56], [112, 112]]
+SQUARE = {"size": {"height": 56, "width": 56}}
+CROPPED = SQUARE | {"crop_size": SQUARE["size"]}
 
 FAMILIES: dict[str, Family] = {
     "llava_onevision": Family(
@@ -127,15 +144,12 @@ FAMILIES: dict[str, Family] = {
             "video_token_index": ids["<video>"],
             "image_grid_pinpoints": PINPOINTS,
         },
-        lambda words, template: tf.LlavaOnevisionProcessor(
-            image_processor=tf.LlavaOnevisionImageProcessor(
-                size={"height": 56, "width": 56}, image_grid_pinpoints=PINPOINTS
-            ),
-            tokenizer=words,
-            video_processor=tf.LlavaOnevisionVideoProcessor(size={"height": 56, "width": 56}),
+        made(
+            "LlavaOnevision",
+            SQUARE | {"image_grid_pinpoints": PINPOINTS},
+            SQUARE,
             num_image_tokens=16,
             vision_feature_select_strategy="full",
-            chat_template=template,
         ),
     ),
     "video_llama_3": Family(
@@ -148,36 +162,14 @@ FAMILIES: dict[str, Family] = {
             "image_token_id": ids["<|image_pad|>"],
             "video_token_id": ids["<|video_pad|>"],
         },
-        lambda words, template: tf.VideoLlama3Processor(
-            image_processor=tf.VideoLlama3ImageProcessor(),
-            tokenizer=words,
-            video_processor=tf.VideoLlama3VideoProcessor(
-                size={"shortest_edge": 784 * 2, "longest_edge": 784 * 16}
-            ),
-            chat_template=template,
-        ),
+        made("VideoLlama3", {}, {"size": {"shortest_edge": 784 * 2, "longest_edge": 784 * 16}}),
     ),
     "qwen3_5": Family(
         "linear attention, timestamps",
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
-            "text_config": TEXT
-            | {
-                "linear_key_head_dim": 16,
-                "linear_value_head_dim": 16,
-                "linear_num_key_heads": 2,
-                "linear_num_value_heads": 4,
-                "num_hidden_layers": 4,
-                "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-                "rope_parameters": {
-                    "rope_type": "default",
-                    "rope_theta": 10000.0,
-                    "partial_rotary_factor": 0.5,
-                    "mrope_section": [2, 1, 1],
-                    "mrope_interleaved": True,
-                },
-            },
+            "text_config": TEXT | LINEAR,
             "vision_config": TOWER | {"num_position_embeddings": 64},
             **qwen_ids(ids),
         },
@@ -203,18 +195,13 @@ FAMILIES: dict[str, Family] = {
             "image_seq_length": 16,
             "video_seq_length": 8 * 17,
         },
-        lambda words, template: tf.VideoLlavaProcessor(
-            image_processor=tf.VideoLlavaImageProcessor(
-                size={"height": 56, "width": 56}, crop_size={"height": 56, "width": 56}
-            ),
-            video_processor=tf.VideoLlavaVideoProcessor(
-                size={"height": 56, "width": 56}, crop_size={"height": 56, "width": 56}
-            ),
-            tokenizer=words,
+        made(
+            "VideoLlava",
+            CROPPED,
+            CROPPED,
             patch_size=14,
             num_additional_image_tokens=1,
             vision_feature_select_strategy="default",
-            chat_template=template,
         ),
     ),
     "qwen3_vl_moe": Family(
@@ -371,15 +358,10 @@ FAMILIES: dict[str, Family] = {
             "frame_start_token_id": ids["<frame_start>"],
             "frame_end_token_id": ids["<frame_end>"],
         },
-        lambda words, template: tf.Molmo2Processor(
-            image_processor=tf.Molmo2ImageProcessor(
-                size={"height": 56, "width": 56}, patch_size=14, overlap_margins=[1, 1]
-            ),
-            video_processor=tf.Molmo2VideoProcessor(
-                size={"height": 56, "width": 56}, patch_size=14
-            ),
-            tokenizer=words,
-            chat_template=template,
+        made(
+            "Molmo2",
+            SQUARE | {"patch_size": 14, "overlap_margins": [1, 1]},
+            SQUARE | {"patch_size": 14},
         ),
     ),
     "cohere_compass": Family(
@@ -425,13 +407,12 @@ FAMILIES: dict[str, Family] = {
             "video_token_id": ids["<|video|>"],
             "projector_pooling_ratio": 2,
         },
-        lambda words, template: tf.PerceptionLMProcessor(
-            image_processor=tf.PerceptionLMImageProcessor(tile_size=56, max_num_tiles=1),
-            tokenizer=words,
-            video_processor=tf.PerceptionLMVideoProcessor(size={"height": 56, "width": 56}),
+        made(
+            "PerceptionLM",
+            {"tile_size": 56, "max_num_tiles": 1},
+            SQUARE,
             patch_size=14,
             pooling_ratio=2,
-            chat_template=template,
         ),
         (("image_token", "<|image|>"), ("video_token", "<|video|>")),
     ),
@@ -461,12 +442,7 @@ FAMILIES: dict[str, Family] = {
             "image_token_id": ids["<|image_pad|>"],
             "video_token_id": ids["<|video_pad|>"],
         },
-        lambda words, template: tf.MiniCPMV4_6Processor(
-            image_processor=tf.MiniCPMV4_6ImageProcessor(),
-            tokenizer=words,
-            video_processor=tf.MiniCPMV4_6VideoProcessor(),
-            chat_template=template,
-        ),
+        made("MiniCPMV4_6", {}, {}),
         (
             ("image_token", "<|image_pad|>"),
             ("video_token", "<|video_pad|>"),

@@ -22,7 +22,7 @@ from tests.further_families import PICTURES as MORE_PICTURES
 from tests.further_families import REFUSED
 from tests.further_families import VIDEO as FURTHER
 from tests.universal_families import FAMILIES as FIRST
-from tests.universal_families import TEXT, VISION, Family
+from tests.universal_families import SQUARE, TEXT, VISION, Family, made
 
 FAMILIES = FIRST | FURTHER
 
@@ -66,12 +66,7 @@ PICTURES: dict[str, Family] = {
             "eoi_token_index": ids["<end_of_image>"],
             "image_token_index": ids["<image_soft_token>"],
         },
-        lambda words, template: tf.Gemma3Processor(
-            image_processor=tf.Gemma3ImageProcessor(size={"height": 56, "width": 56}),
-            tokenizer=words,
-            image_seq_length=4,
-            chat_template=template,
-        ),
+        made("Gemma3", SQUARE, image_seq_length=4),
         (
             ("boi_token", "<start_of_image>"),
             ("eoi_token", "<end_of_image>"),
@@ -88,13 +83,10 @@ PICTURES: dict[str, Family] = {
             "image_token_id": ids["<image>"],
             "scale_factor": 2,
         },
-        lambda words, template: tf.Idefics3Processor(
-            image_processor=tf.Idefics3ImageProcessor(
-                size={"longest_edge": 56}, max_image_size={"longest_edge": 56}
-            ),
-            tokenizer=words,
+        made(
+            "Idefics3",
+            {"size": {"longest_edge": 56}, "max_image_size": {"longest_edge": 56}},
             image_seq_len=4,
-            chat_template=template,
         ),
     ),
 }

@@ -32,22 +32,6 @@ def shipped_holds(monkeypatch):
     return one
 
 
-def test_one_family_of_each_is_checked():
-    families = [gpu_check.DIMENSIONS[name]["family"] for name in gpu_check.MODELS]
-    own = ["internvl", "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "smolvlm"]
-    assert sorted(families) == sorted([*own, "qwen3_5", "llava_onevision"])
-
-
-@pytest.mark.usefixtures("shipped_holds")
-def test_a_model_that_fails_is_told_and_the_exit_code_is_1(monkeypatch, capsys, tmp_path):
-    def fail(*_):
-        raise AssertionError("the gradient is not finite")
-
-    monkeypatch.setattr(gpu_check, "check", fail)
-    assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path / "x.json")]) == 1
-    assert "not finite" in (tmp_path / "x.json").read_text()
-
-
 def test_examples_that_fail_end_nothing_else_and_the_exit_code_is_1(monkeypatch, tmp_path):
     def fail(*_):
         raise RuntimeError("the device was lost")
@@ -166,7 +150,7 @@ def test_what_was_found_is_written_into_the_document(shipped_holds):
     assert "| 1.2 GB, 1.3 GB |" in written
     assert "| `b` | AssertionError: off |" in written
     assert "| bfloat16 | 1 of 1 | 1 of 1 | 1e-01 |" in written
-    assert "| float32 | RuntimeError: lost | | |" in written
+    assert "| float32 | RuntimeError: lost |" in written
     assert gpu_check.with_table(written) == gpu_check.with_table(text)
 
 

@@ -9,8 +9,8 @@ from collections import Counter
 import httpx
 import pytest
 
+from bench.server import memory_mb
 from bench.soak import FIGURES, Material, grown, reading, track_files, visit
-from bench.tabs import memory_mb
 from bench.visitor import EventFailed, Outputs, Visitor, read_config, read_messages
 from macd_studio.core.errors import MacdError
 from macd_studio.core.media.video import read_clip

@@ -7,7 +7,7 @@ import pytest
 
 from bench import report, start
 from bench.__main__ import SLOW
-from bench.start import running, wait_for
+from bench.server import StartError, running, wait_until
 
 
 def test_nothing_of_another_environment_is_used_and_all_of_it_ends(tmp_path, monkeypatch):
@@ -16,9 +16,9 @@ def test_nothing_of_another_environment_is_used_and_all_of_it_ends(tmp_path, mon
         "import os, subprocess; print(os.environ['HOME'], 'PIP_CACHE_DIR' in os.environ);"
         "subprocess.run(['sleep', '1000'])"
     )
-    log = tmp_path / "log"
-    with running([sys.executable, "-uc", code], tmp_path, tmp_path, log) as process:
-        wait_for(process, log, lambda: log.read_text().endswith("\n"))
+    log, env = tmp_path / "log", start.without_caches(tmp_path)
+    with running([sys.executable, "-uc", code], log, env=env) as process:
+        wait_until(process, lambda: log.read_text().endswith("\n"), log)
         assert log.read_text() == f"{tmp_path} False\n"
     assert process.returncode
 
@@ -26,11 +26,8 @@ def test_nothing_of_another_environment_is_used_and_all_of_it_ends(tmp_path, mon
 def test_a_start_that_fails_says_what_it_printed(tmp_path):
     log = tmp_path / "log"
     command = [sys.executable, "-c", "raise SystemExit('no room')"]
-    with (
-        running(command, tmp_path, tmp_path, log) as process,
-        pytest.raises(RuntimeError, match="no room"),
-    ):
-        wait_for(process, log, lambda: False)
+    with running(command, log) as process, pytest.raises(StartError, match="no room"):
+        wait_until(process, lambda: False, log)
 
 
 def test_its_figures_have_their_place():

@@ -66,6 +66,7 @@ def test_ratios_are_those_of_the_measurements(monkeypatch):
     assert "1.90×" in shown
     assert "1.20×" in shown
     assert "2.00×" in shown
+    assert "not measured" in "\n".join(report.workers_lines(None))
 
 
 def test_a_worker_and_what_it_starts_keep_to_one_core():
@@ -81,10 +82,6 @@ def test_a_worker_and_what_it_starts_keep_to_one_core():
     said, _ = process.communicate("go\n")
     assert said.splitlines() == [str({core})] * 2
     assert os.sched_getaffinity(0) == before
-
-
-def test_what_was_not_measured_says_so():
-    assert "not measured" in "\n".join(report.workers_lines(None))
 
 
 @pytest.mark.long

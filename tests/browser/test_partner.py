@@ -8,7 +8,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.types import ModelFrames
 from macd_studio.toyworld.clips import write_mp4
-from macd_studio.toyworld.export_pairs import without
+from macd_studio.toyworld.export import without
 from macd_studio.viewer import standalone
 from tests.browser.test_page import open_form, run, upload
 from tests.core.test_recording import FRAMES, steps, told

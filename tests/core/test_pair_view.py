@@ -15,7 +15,7 @@ from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views.context import MethodContext, Partner
 from macd_studio.core.views.table import find_view
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
-from macd_studio.toyworld.export_pairs import without
+from macd_studio.toyworld.export import without
 
 QUESTION = "Is there a dog in the video?"
 

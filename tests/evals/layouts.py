@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from macd_studio.toyworld.export import export
-from macd_studio.toyworld.export_files import Writer
+from macd_studio.toyworld.export import Writer, export
 
 
 def write(path: Path, value: Any) -> Path:

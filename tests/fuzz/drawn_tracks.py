@@ -6,10 +6,13 @@ The writers here share nothing with `core.objects.formats`.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
+import tempfile
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -22,6 +25,7 @@ from macd_studio.core.options import TrackOptions
 from macd_studio.core.types import LOST
 
 LABELS = ("cup", "dog", "car")
+PLACE, COUNT = tempfile.TemporaryDirectory(prefix="macd-fuzz-"), itertools.count()
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,13 @@ def outcome(path, truth, clip=None, tolerance=0.02, may_relabel=False, **options
 def fits(track, boxes, numbers, tolerance):
     seen = track.state != LOST
     return seen.all() and bool(np.abs(track.boxes - boxes[numbers]).max() <= tolerance)
+
+
+def fresh():
+    """A folder for the files of one case."""
+    folder = Path(PLACE.name) / str(next(COUNT))
+    folder.mkdir()
+    return folder
 
 
 def write(folder, name, content):

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import pytest
 from hypothesis import strategies as st
 
 from macd_studio.core.errors import TracksError
@@ -20,24 +19,11 @@ from tests.fuzz.other_programs import NAMELESS, WITHOUT_NUMBERS, WRITERS
 cases = partial(fuzz.cases, share=0.2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    global FOLDER
-    FOLDER = tmp_path_factory.mktemp("programs")
-
-
-def fresh(seed, count=[0]):  # noqa: B006
-    count[0] += 1
-    path = FOLDER / f"{seed}-{count[0]}"
-    path.mkdir()
-    return path
-
-
 @cases(st.integers(0, 2**31), st.sampled_from(list(WRITERS)))
 def test_what_another_program_wrote_is_read_or_refused(seed, kind):
     rng = random.Random(seed)
     truth = drawn.draw(seed, rng.randint(6, 14), distinct=kind in WITHOUT_NUMBERS)
-    path, options = WRITERS[kind](truth, rng, fresh(seed))
+    path, options = WRITERS[kind](truth, rng, drawn.fresh())
     every = rng.choice([1, 2, 3])
     clip = drawn.facts(truth, every=every)
     assert drawn.outcome(path, truth, clip, may_relabel=kind in NAMELESS, **options) == "right"
@@ -83,7 +69,7 @@ def damaged(content, rng):
 @cases(st.integers(0, 2**31), st.sampled_from(list(WRITERS)))
 def test_what_is_damaged_is_told_and_breaks_nothing(seed, kind):
     rng, truth = random.Random(seed), drawn.draw(seed, 6)
-    path, _ = WRITERS[kind](truth, rng, fresh(seed))
+    path, _ = WRITERS[kind](truth, rng, drawn.fresh())
     content = path.read_bytes()
     if content.startswith(b"PK"):
         with zipfile.ZipFile(path) as opened:
@@ -104,7 +90,7 @@ def test_pictures_at_a_lower_rate_are_asked_about_and_read_with_it(seed, kind):
     whole = drawn.draw(seed, 30)
     truth = replace(whole, boxes=whole.boxes[:, ::3])
     names = [f"frame_{n:04d}.jpg" for n in range(1, truth.count + 1)]
-    path = fresh(seed)
+    path = drawn.fresh()
     if kind == "COCO":
         path = drawn.write(path, "a.json", drawn.as_json(drawn.coco(truth, names)))
         assert "State their rate" in drawn.outcome(path, whole, drawn.facts(whole, every=3))

@@ -8,8 +8,7 @@ from macd_studio.core.options import VideoOptions
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.files import Sampling
 from macd_studio.toyworld.__main__ import main
-from macd_studio.toyworld.export import FORMATS, export
-from macd_studio.toyworld.export_files import Writer
+from macd_studio.toyworld.export import FORMATS, Writer, export
 from tests.samples import sampled
 
 FEW = Sampling(VideoOptions(frames=4, dense_fps=2.0))
