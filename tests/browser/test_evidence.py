@@ -256,28 +256,6 @@ def test_the_address_holds_what_is_chosen(opened):
     assert "frame 1 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [(390, "dark")]
-    + [pytest.param(width, scheme, marks=pytest.mark.long)
-       for width, scheme in ((390, "light"), (820, "light"), (820, "dark"), (1440, "light"),
-                             (1440, "dark"))],
-)  # fmt: skip
-def test_the_panel_fits_and_is_accessible(opened, width, scheme):
-    page = opened(width, scheme)
-    unfold(page)
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0
-    found = Axe().run(page, context={"include": [[".mv-evidence"]]}, options={
-        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
-    })  # fmt: skip
-    told = [
-        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
-    ]
-    assert not told
-
-
 def test_what_is_kept_of_a_map_is_bounded_however_close_the_zoom(bare):
     kept = bare.evaluate(
         """() => {

@@ -1,19 +1,14 @@
 """The rating study in a real browser: whole sessions, lost connections, keys, touch, blinding."""
 
-import random
 import re
 import signal
 from pathlib import Path
 
 import pytest
 
-from macd_studio.ratings.check import check_study
-from macd_studio.ratings.report import figures
-from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
 from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
-from tests.ratings.killable import served
 from tests.ratings.studies import known, make_study
 
 pytestmark = pytest.mark.browser
@@ -157,17 +152,6 @@ def test_a_whole_session_tells_no_arm(place, new_page):
     }  # fmt: skip
     served = [body for url, _, body in received if "/static/" in url]
     assert not [w for w in ARMS[1:] if any(w.encode() in body for body in served)]
-
-
-@pytest.mark.long
-def test_a_rater_sees_the_rating_page_and_nothing_else(place, new_page):
-    page = new_page(place.link())
-    for path in ("config", "gradio_api/info", "files/example/repaired.macd", "organise/api/state"):
-        status = page.request.get(place.url + path).status
-        assert status in (401, 404), path
-    assert page.request.get(place.url).url == f"{place.url}rate"
-    host = page.request.get(f"{place.url}rate", headers={"origin": "https://evil.example"})
-    assert host.status == 403
 
 
 @pytest.mark.long
@@ -338,87 +322,3 @@ def test_a_break_is_proposed_after_twenty_minutes(place, browser):
     page.click("#break-done")
     assert not page.is_visible("#break")
     context.close()
-
-
-@pytest.mark.long
-def test_a_killed_server_takes_no_rating_with_it(tmp_path, new_page):
-    with served(tmp_path) as (path, server, link):
-        page = new_page(link)
-        task = begin(page)
-        page.keyboard.press("2")
-        saved(page)
-        server.kill()
-        page.keyboard.press("5")
-        page.wait_for_function(WAITING)
-        server.start()
-        saved(page)
-        page.close()
-    with Study(path, write=False) as study:
-        stored = [
-            (r["task"], r["old"], r["new"])
-            for r in study.rows("SELECT * FROM events WHERE kind = 'rate' ORDER BY id")
-        ]
-    assert stored == [(task, None, 2), (task, 2, 5)]
-    check_study(path)
-
-
-EFFECT = 1.2
-
-
-def human(place, name, seed):
-    """How a rater with a known bias rates the masks of an item."""
-    rng = random.Random(seed)
-
-    def one(truth):
-        if name == "always 3":
-            return 3
-        if name == "careless":
-            return rng.randint(1, 5) if truth.known is None else 3  # meets no known rating
-        middle = 2.3 + EFFECT * (truth.arm == "macd") if truth.known is None else truth.known
-        return min(max(round(rng.gauss(middle, 0.4)), 1), 5)
-
-    def ratings(task):
-        with Study(place.path, write=False) as study:
-            return [one(truth) for truth in truth_of(study, task)]
-
-    return ratings
-
-
-@pytest.mark.long
-def test_a_whole_study_by_raters_with_known_biases(tmp_path, new_page):
-    """Careful ones, one always 3, one careless, one who quits and comes back on another device."""
-    gold = tuple(known(i) for i in range(4))
-    place = Place(tmp_path, clips=12, gold=gold, repeat=0.2)
-    try:
-        links = [place.link() for _ in range(5)]
-        biases = ["careful", "careful", "quits and comes back", "always 3", "careless"]
-        for number, (link, name) in enumerate(zip(links, biases, strict=True)):
-            page = new_page(link)
-            rates, task, count = human(place, name, number), begin(page), 0
-            while task is not None:
-                count += 1
-                task = rate_item(page, task, rates(task))
-                if name == "quits and comes back" and count == 7:
-                    saved(page)
-                    page.context.close()
-                    page = new_page(link)
-                    assert wait_for_item(page, "") == task  # where it was left
-            saved(page)
-            assert count == 12 + 2 + 4
-        with Study(place.path, write=False) as study:
-            result = figures(study, 1000)
-        check_study(place.path)
-    finally:
-        place.end()
-    names = dict(zip([f"R{i:02d}" for i in range(1, 6)], biases, strict=True))
-    quality = {names[q["rater"]]: q for q in result["raters"]}
-    assert all(q["done"] == 1 for q in quality.values())
-    assert "same rating" in " ".join(quality["always 3"]["reasons"])
-    assert "known ratings" in " ".join(quality["careless"]["reasons"])
-    # programs are quick: the time alone must not be what names the careless one
-    assert all("known ratings" not in " ".join(quality[n]["reasons"]) for n in biases[:3])
-    difference = result["differences"]["random-elsewhere"]["difference"]
-    # the order, and so what each rater says of an item, is drawn anew each time
-    assert difference["low"] < difference["value"] < difference["high"]
-    assert abs(difference["value"] - 3 * EFFECT / 5) < 0.6
-    assert result["study"]["ratings"] == 5 * 24

@@ -1,19 +1,13 @@
 """Ways through the rating page: back to items, other tabs, Back, pairs, participants, a phone."""
 
-import random
-import re
-
 import pytest
 
-from macd_studio.ratings.check import check_study
 from macd_studio.ratings.create import StudyPlan, create_study
-from macd_studio.ratings.report import figures
-from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
 from tests.browser.test_rating import begin, new_page, rate_item, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
-from tests.ratings.studies import known, make_study, source
+from tests.ratings.studies import make_study, source
 
 __all__ = ["new_page"]
 pytestmark = pytest.mark.browser
@@ -167,20 +161,6 @@ def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
         place.server.end()
 
 
-def test_targets_of_44_pixels_on_a_phone(place, new_page):
-    how = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    page = new_page(place.link(), **how)
-    page.locator("#consent").tap()
-    page.locator("#begin").tap()
-    wait_for_item(page, "")
-    page.locator(".scale button").first.tap()  # so that the reasons are shown too
-    page.locator(".reasons button").first.wait_for()
-    for button in page.locator("button:visible").all():
-        box = button.bounding_box()
-        assert min(box["width"], box["height"]) >= 44, button.inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 @pytest.mark.long
 def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
     place = Place(make_study(tmp_path, 3, scale="pairs"))
@@ -271,59 +251,3 @@ def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_p
         page.locator(".proposal [data-role=gold][aria-pressed=true]").wait_for()
     finally:
         place.server.end()
-
-
-BIASES = {"lenient": (0.5, 0.0), "strict": (-0.5, 0.0), "leans left": (0.0, 2.5)}
-EFFECT, NOISE = 1.0, 0.4
-
-
-@pytest.mark.long
-def test_thirty_items_by_three_raters_and_the_report_against_the_truth(tmp_path, new_page):
-    """Raters who give half a point more, half a point less, and much more to the left mask."""
-    place = Place(make_study(tmp_path, 30, gold=tuple(known(i) for i in range(3)), repeat=0.1,
-                             arms=("macd", "random-place")))  # fmt: skip
-    wanted = {}
-    try:
-        for number, (name, (bias, lean)) in enumerate(BIASES.items()):
-            rng = random.Random(number)
-            page = new_page(place.link())
-            task = begin(page)
-            while task is not None:
-                with Study(place.path, write=False) as study:
-                    truths = truth_of(study, task)
-                ratings = []
-                for side, truth in enumerate(truths):
-                    middle = (2.4 + bias + EFFECT * (truth.arm == "macd") + lean * (side == 0)
-                              if truth.known is None else truth.known)  # fmt: skip
-                    ratings.append(min(max(round(rng.gauss(middle, NOISE)), 1), 5))
-                    if truth.known is None:
-                        wanted[task, side] = (name, truth.arm, ratings[-1])
-                task = rate_item(page, task, ratings)
-            page.click("#finish")
-            page.wait_for_selector("#end:not([hidden])")
-            saved(page)
-        with Study(place.path, write=False) as study:
-            result = figures(study, 500)
-            parts = dict(tuple(r) for r in study.rows("SELECT id, part FROM tasks"))
-        check_study(place.path)
-    finally:
-        place.server.end()
-    main = [row for (task, _), row in wanted.items() if parts[task] == "main"]
-    assert result["study"]["ratings"] == len(main) == 3 * 60
-    for arm in ("macd", "random-place"):
-        own = [rating for _, of, rating in main if of == arm]
-        assert result["arms"][arm]["mean"]["value"] == pytest.approx(sum(own) / len(own))
-        assert result["arms"][arm]["counts"] == [own.count(v) for v in range(1, 6)]
-    d = result["differences"]["random-place"]
-    means = [
-        sum((1 if of == "macd" else -1) * rating for who, of, rating in main if who == name) / 30
-        for name in BIASES
-    ]
-    assert d["difference"]["value"] == pytest.approx(sum(means) / 3)
-    assert [e["value"] for e in d["own"].values()] == pytest.approx(means)
-    # what a rater gives to all masks alike, or to a side, cancels: the planted effect is found
-    assert d["these"]["low"] < EFFECT < d["these"]["high"] + 0.25
-    reasons = {q["rater"]: " ".join(q["reasons"]) for q in result["raters"]}
-    assert re.search("left mask the higher rating", reasons["R03"])
-    assert not any("left mask" in reasons[r] for r in ("R01", "R02"))
-    assert sum(q["done"] for q in result["raters"]) == 3

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.objects.registry import named
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import SEEN
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
-from tests.patience import PATIENCE_MS
 from tests.zoo import ZOO, make_zoo
 
 pytestmark = pytest.mark.browser
@@ -69,18 +67,6 @@ def picked(page):
         "[...document.querySelectorAll('.mv-object')]"
         ".findIndex((o) => o.getAttribute('aria-pressed') === 'true')"
     )
-
-
-def choose_detector(page, path, name):
-    """Uploads a clip, for which the page chooses a detector, and types another one."""
-    upload(page, path)
-    page.click("#settings button >> nth=0")
-    field = page.locator("#detector input, #detector textarea").first
-    field.wait_for()
-    page.wait_for_function(
-        f"document.querySelector('#detector textarea, #detector input').value !== '{EMBEDDED}'"
-    )
-    field.fill(name)
 
 
 def save(page, path):
@@ -204,41 +190,3 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     set_level(page, row, level)
     settled(page, changes + 1)
     assert answer(page) == here
-
-
-@pytest.mark.real
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "label"), [("bottle.mp4", "bottle"), ("person_bicycle_car.mp4", "car")]
-)
-def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
-    question = f"What is in {name}?"
-    page.wait_for_selector(".mv-token")
-    detector = real / "detector" / "yolo11n_fused.pt"
-    choose_detector(page, real / "clips" / name, str(detector))
-    page.set_default_timeout(PATIENCE_MS)  # a real detector, on whatever machine
-    page.evaluate(WATCH, question)
-    run(page, question)
-    check_shapes(page, 16 / 9)
-    trace = save(page, tmp_path / "real.macd")
-    assert trace.detector.name == "yolo11n_fused.pt"
-    found = [t.label for t in trace.tracks]
-    assert label in found
-
-    k = found.index(label)
-    frame = int(np.flatnonzero(trace.tracks[k].state == SEEN)[0])
-    page.get_by_label("Frame", exact=True).fill(str(frame))
-    page.locator(f".mv-object[data-track='{k}']").click()
-    open_what_if(page)
-    set_level(page, 0, "0 kept" if trace.counterfactual.level[k] else "1 masked")
-    settled(page, 1)
-    page.get_by_role("button", name="Draw mask").click()
-    low, high = trace.tracks[k].boxes[frame, :2], trace.tracks[k].boxes[frame, 2:]
-    drag(page, *(tuple(map(float, low + s * (high - low))) for s in (0.3, 0.8)))
-    settled(page, 2)
-    page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-occlusion table")
-    assert page.locator(".mv-occlusion tbody tr").count() == len(found)
-    changed = save(page, tmp_path / "changed.macd")
-    (stroke,) = changed.tracks[k].brush
-    np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)
