@@ -93,33 +93,18 @@ def known_enough(trace):
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Opens the trace as an exported page of a size and scheme; its errors fail the test."""
-    problems, contexts = [], []
+def opened(new_tab, tmp_path):
+    """Opens the trace as an exported page."""
+    path = tmp_path / "trace.html"
+    path.write_text(standalone(with_evidence()), encoding="utf-8")
 
-    def open_(width=1440, scheme="light", hash_=""):
-        context = browser.new_context(
-            reduced_motion="reduce",
-            offline=True,
-            viewport={"width": width, "height": 1000},
-            color_scheme=scheme,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda e: problems.append(str(e)))
-        path = tmp_path / "trace.html"
-        if not path.exists():
-            path.write_text(standalone(with_evidence()), encoding="utf-8")
+    def open_(hash_=""):
+        page = new_tab(strict="file:", offline=True, viewport={"width": 1440, "height": 1000})
         page.goto(path.as_uri() + hash_)
         page.wait_for_selector(".mv-token")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert not problems
+    return open_
 
 
 def unfold(page):

@@ -59,26 +59,6 @@ def place(tmp_path_factory):
     served.end()
 
 
-@pytest.fixture
-def new_page(browser):
-    """Opens pages in contexts of their own; errors of their scripts fail the test."""
-    contexts, errors = [], []
-
-    def open_page(url, **how):
-        context = browser.new_context(**how)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda e: errors.append(str(e)))
-        page.goto(url)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not errors
-
-
 def begin(page):
     """Consents, and waits for the first item."""
     page.check("#consent")
@@ -119,8 +99,8 @@ def listen(page):
 
 
 @pytest.mark.long
-def test_a_whole_session_tells_no_arm(place, new_page):
-    page = new_page("about:blank")
+def test_a_whole_session_tells_no_arm(place, new_tab):
+    page = new_tab("about:blank")
     received = listen(page)
     page.goto(place.link())
     task, seen = begin(page), 0
@@ -155,14 +135,14 @@ def test_a_whole_session_tells_no_arm(place, new_page):
 
 
 @pytest.mark.long
-def test_the_organiser_sees_progress_and_the_traces(place, new_page):
-    page = new_page(place.link("organise", place.organiser_code))
+def test_the_organiser_sees_progress_and_the_traces(place, new_tab):
+    page = new_tab(place.link("organise", place.organiser_code))
     page.wait_for_selector("#study:not([hidden])")
     assert "arms macd" in page.inner_text("#summary")
     page.click("#invite-form button")
     page.wait_for_selector("#links:not([hidden])")
     link = page.inner_text("#links").strip()
-    rater = new_page(link)
+    rater = new_tab(link)
     task = begin(rater)
     page.click("[data-state=paused]")
     page.wait_for_function("() => document.getElementById('state').textContent === 'paused'")
@@ -178,10 +158,10 @@ def test_the_organiser_sees_progress_and_the_traces(place, new_page):
 
 
 @pytest.mark.long
-def test_what_cannot_be_sent_waits_in_the_browser(place, new_page):
+def test_what_cannot_be_sent_waits_in_the_browser(place, new_tab):
     """Offline, answers of 500 and 507: shown as unsaved, sent again; a closed tab loses nothing."""
     link = place.link()
-    page = new_page(link)
+    page = new_tab(link)
     task = begin(page)
     answers = iter([None, 500, 507, 404])
     page.route("**/rate/api/events", lambda route: (
@@ -193,7 +173,7 @@ def test_what_cannot_be_sent_waits_in_the_browser(place, new_page):
     page.keyboard.press("Tab")
     page.keyboard.press("5")
     assert place.rows("SELECT * FROM events WHERE task = ? AND kind = 'rate'", task) == []
-    other = page.context.new_page()  # closed before anything could be sent
+    other = page.context.new_tab()  # closed before anything could be sent
     page.close()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(link)
@@ -207,8 +187,8 @@ def test_what_cannot_be_sent_waits_in_the_browser(place, new_page):
 
 
 @pytest.mark.long
-def test_the_tick_comes_only_after_the_commit(place, new_page):
-    page = new_page(place.link())
+def test_the_tick_comes_only_after_the_commit(place, new_tab):
+    page = new_tab(place.link())
     task = begin(page)
     saved(page)
     held, released = [], []
@@ -229,8 +209,8 @@ def test_the_tick_comes_only_after_the_commit(place, new_page):
 
 
 @pytest.mark.long
-def test_undo_skip_flag_and_the_keys(place, new_page):
-    page = new_page(place.link())
+def test_undo_skip_flag_and_the_keys(place, new_tab):
+    page = new_tab(place.link())
     task = begin(page)
     for key in ("2", "4", "u"):
         page.keyboard.press(key)
@@ -266,9 +246,9 @@ def test_undo_skip_flag_and_the_keys(place, new_page):
 
 
 @pytest.mark.long
-def test_by_touch_on_a_phone(place, new_page):
+def test_by_touch_on_a_phone(place, new_tab):
     how = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-    page = new_page(place.link(), **how)
+    page = new_tab(place.link(), **how)
     page.locator("#consent").tap()
     page.locator("#begin").tap()
     task = wait_for_item(page, "")
@@ -287,10 +267,10 @@ def test_by_touch_on_a_phone(place, new_page):
 
 
 @pytest.mark.long
-def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
+def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_tab):
     from axe_playwright_python.sync_playwright import Axe
 
-    page = new_page(place.link())
+    page = new_tab(place.link())
     page.locator("h1:visible").wait_for()
     assert Axe().run(page).response["violations"] == []
     begin(page)
@@ -302,7 +282,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
     )
     names = [v["id"] for v in Axe().run(page).response["violations"]]
     assert names == []
-    organiser = new_page(place.link("organise", place.organiser_code))
+    organiser = new_tab(place.link("organise", place.organiser_code))
     organiser.wait_for_selector("#study:not([hidden])")
     assert [v["id"] for v in Axe().run(organiser).response["violations"]] == []
 
@@ -310,7 +290,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
 @pytest.mark.long
 def test_a_break_is_proposed_after_twenty_minutes(place, browser):
     context = browser.new_context()
-    page = context.new_page()
+    page = context.new_tab()
     page.set_default_timeout(PATIENCE_MS)
     page.clock.install()
     page.goto(place.link())

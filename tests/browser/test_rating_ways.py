@@ -4,12 +4,11 @@ import pytest
 
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.store import Study
-from tests.browser.test_rating import begin, new_page, rate_item, saved, wait_for_item
+from tests.browser.test_rating import begin, rate_item, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
 from tests.ratings.studies import make_study, source
 
-__all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 TOLD = "words => document.getElementById('banner').textContent.includes(words)"
 OPENED = "task => document.body.dataset.item === task"
@@ -41,14 +40,14 @@ def place(tmp_path_factory):
 
 
 def tab_of(page, url):
-    other = page.context.new_page()
+    other = page.context.new_tab()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(url)
     return other
 
 
-def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page):
-    page = new_page(place.link())
+def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_tab):
+    page = new_tab(place.link())
     first = task = begin(page)
     while task is not None:
         task = rate_item(page, task, (2, 4))
@@ -84,9 +83,9 @@ def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page)
 
 
 @pytest.mark.long
-def test_tabs_follow_the_newest(place, new_page):
+def test_tabs_follow_the_newest(place, new_tab):
     link = place.link()
-    one = new_page(link)
+    one = new_tab(link)
     task = begin(one)
     two = tab_of(one, link)
     assert wait_for_item(two, "") == task
@@ -106,8 +105,8 @@ def test_tabs_follow_the_newest(place, new_page):
 
 
 @pytest.mark.long
-def test_back_leads_to_the_item_before_and_never_out(place, new_page):
-    page = new_page("about:blank")
+def test_back_leads_to_the_item_before_and_never_out(place, new_tab):
+    page = new_tab("about:blank")
     page.goto(place.link())
     first = begin(page)
     rate_item(page, first, (1, 5))
@@ -121,8 +120,8 @@ def test_back_leads_to_the_item_before_and_never_out(place, new_page):
 
 
 @pytest.mark.long
-def test_a_message_wipes_no_other_s(place, new_page):
-    page = new_page(place.link())
+def test_a_message_wipes_no_other_s(place, new_tab):
+    page = new_tab(place.link())
     begin(page)
     saved(page)
     page.route("**/rate/api/events", lambda route: route.abort())
@@ -139,10 +138,10 @@ def test_a_message_wipes_no_other_s(place, new_page):
 
 
 @pytest.mark.long
-def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
+def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 6))
     try:
-        page = new_page(place.link())
+        page = new_tab(place.link())
         task = begin(page)
         saved(page)
         with Study(place.path) as study:
@@ -162,10 +161,10 @@ def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
 
 
 @pytest.mark.long
-def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
+def test_pairs_by_keys_and_by_clicks(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 3, scale="pairs"))
     try:
-        page = new_page(place.link())
+        page = new_tab(place.link())
         first = task = begin(page)
         assert "better" in page.inner_text("#criterion-of-pairs")
         assert not page.is_visible("#criterion")
@@ -199,14 +198,14 @@ def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
 
 
 @pytest.mark.long
-def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_page):
+def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 2))
     try:
         with Study(place.path) as study:
             study.complete_with("DONE77", "https://panel.example/back")
             code = study.recruit()
         link = f"{place.server.url}/rate?participant=P-1#{code}"
-        page = new_page(link)
+        page = new_tab(link)
         page.wait_for_selector("#instructions:not([hidden])")
         assert "The id in your link is kept" in page.inner_text("#instructions-text")
         task = begin(page)
@@ -216,9 +215,9 @@ def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_
         page.wait_for_selector("#completion:not([hidden])")
         assert page.inner_text("#completion-code") == "DONE77"
         assert page.get_attribute("#return-link", "href") == "https://panel.example/back"
-        again = new_page(link)  # another device
+        again = new_tab(link)  # another device
         again.wait_for_selector("#completion:not([hidden])")
-        bad = new_page(f"{place.server.url}/rate?participant=a%20b#{code}")
+        bad = new_tab(f"{place.server.url}/rate?participant=a%20b#{code}")
         bad.wait_for_function(TOLD, arg="id is not one")
         assert place.stored("SELECT count(*) FROM raters") == [(1,)]
     finally:
@@ -229,14 +228,14 @@ def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_
 @pytest.mark.parametrize(("scale", "wanted"), [
     ("ratings", ["Rated 4 to 5", "Rated 1 to 2"]),
     ("pairs", ["The better mask", "The worse mask"])])  # fmt: skip
-def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_page, scale, wanted):
+def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_tab, scale, wanted):
     path = tmp_path / "s.db"
     made = create_study(
         path, [source(1), source(2)], StudyPlan(seed=1, repeat=0.0, proposed=2, scale=scale)
     )
     place = Place(path)
     try:
-        page = new_page(f"{place.server.url}/organise#{made.organiser}")
+        page = new_tab(f"{place.server.url}/organise#{made.organiser}")
         page.wait_for_selector("#proposed:not([hidden])")
         one = page.locator(".proposal").first
         captions = one.locator("figcaption").all_inner_texts()

@@ -301,15 +301,13 @@ def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
 
 
 @pytest.mark.long
-def test_two_fingers_zoom_and_draw_nothing(browser):
-    context = browser.new_context(reduced_motion="reduce", has_touch=True)
-    page = context.new_page()
-    open_tools(page)
+def test_two_fingers_zoom_and_draw_nothing(new_tab):
+    page = open_tools(new_tab(has_touch=True))
     page.locator(".mv-object").first.click()
     page.get_by_role("button", name="Draw mask").click()
     page.locator(CANVAS).scroll_into_view_if_needed()
     (x, y), (x2, y2) = at(page, 0.4, 0.5), at(page, 0.6, 0.5)
-    touch = context.new_cdp_session(page)
+    touch = page.context.new_cdp_session(page)
 
     def fingers(kind, *places):
         points = [{"x": a, "y": b, "id": i} for i, (a, b) in enumerate(places)]
@@ -322,4 +320,3 @@ def test_two_fingers_zoom_and_draw_nothing(browser):
     fingers("touchEnd")
     page.wait_for_function("window.viewer.stage.zoom.scale > 1.2")
     assert sent(page) == []
-    context.close()

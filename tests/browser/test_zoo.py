@@ -76,12 +76,6 @@ def save(page, path):
     return load(path)
 
 
-def answer(page):
-    """What MACD says, and the losses that its levels give."""
-    said = page.locator(".mv-strip[data-method=macd] .mv-token").all_inner_texts()
-    return said, page.locator(".mv-losses").inner_text()
-
-
 def set_level(page, row, level):
     part = (".mv-edit-object", ".mv-edit-frames")[row]
     page.locator(part).get_by_role("button", name=level).click()
@@ -151,42 +145,10 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         drag(page, (0.5, 0.5), (0.9, 0.9))
         name_new_object(page, "drawn")
         settled(page, changes := changes + 1)
-        objects = 1
 
-    page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-occlusion table")
-    assert page.locator(".mv-occlusion tbody tr").count() == objects
-    page.locator(".mv-live input").first.focus()
-    page.keyboard.press("End")
-    page.locator(".mv-live .mv-button").click()
-    page.locator(".mv-live .mv-button").wait_for(state="hidden")
     saved = save(page, tmp_path / "second.macd")
-    assert saved.answers["macd"].alpha == 5
     assert len(saved.edits) == changes
     np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
     if clip.objects:
         (stroke,) = saved.tracks[0].brush
         np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)
-
-    # one more change, made here and on the file after a reload, gives one answer
-    row = 0 if clip.objects else 1
-    levels = saved.counterfactual.level if clip.objects else saved.counterfactual.frame_level
-    level = "0.75 partly masked" if levels[0] != 0.75 else "0 kept"
-    set_level(page, row, level)
-    settled(page, changes + 1)
-    here = answer(page)
-    page.reload()
-    page.wait_for_selector(".mv-token")
-    page.locator("#open").locator("xpath=..").locator("input[type=file]").set_input_files(
-        tmp_path / "second.macd"
-    )
-    page.wait_for_function(
-        "(q) => document.querySelector('.mv-question').textContent === q", arg=question
-    )
-    np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
-    open_what_if(page)
-    if clip.objects and picked(page) != 0:  # a reload keeps the chosen object
-        page.locator(".mv-object").first.click()
-    set_level(page, row, level)
-    settled(page, changes + 1)
-    assert answer(page) == here

@@ -22,7 +22,7 @@ from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
 from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.settings import KEPT_SHARED, LIMITS, ServerSettings
 from macd_studio.macd_ui.store import Store
-from macd_studio.macd_ui.traces import KINDS, MAX_OPENING, MemoryBudget, StoredTrace, memory_of
+from macd_studio.macd_ui.traces import MAX_OPENING, MemoryBudget, StoredTrace, memory_of
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import states, until, values
@@ -407,7 +407,3 @@ def test_who_waits_to_open_a_file_hears_the_place(store, tmp_path):
     store.sessions.forget("gone")
     assert list(left) == []
     assert len(store.opening_queue) == len(waiting)
-
-
-def test_kinds_are_in_the_order_of_what_they_cost_to_make_again():
-    assert KINDS == ("clip", "bench", "traces")
