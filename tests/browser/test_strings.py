@@ -100,11 +100,6 @@ def knocked(after, **what):
 
 PARTNERS = moves("pair", {"x": 1})[0] | {"partner": True}
 CASES: dict[str, Any] = {
-    "beginningText": [
-        ([0, "MACD"], "MACD has no tokens."),
-        ([1, "MACD"], "The answers agree in token 1, and MACD stops there."),
-        ([2, "Baseline"], "The answers agree up to token 2, and Baseline stops there."),
-    ],
     "excerpts": [
         ([["yes", "no"]], ["yes", "no"]),
         ([["word " * 30, "word " * 20 + "other"]],
@@ -116,7 +111,6 @@ CASES: dict[str, Any] = {
         ([[0, 3], 5], "The contrast changed 2 of the 5 tokens: 1 and 4."),
         ([list(range(10)), 20], "The contrast changed 10 of the 20 tokens: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more."),
     ],
-    "viewName": [(["macd", 0], "V_d"), (["macd", 1], "V′′"), (["vcd", 0], "V′")],
     "candidatesNote": [
         ([answer(), step(), AT, GREEDY], "Token 2: score = (1+α)·logit(V) − α·logit(V_d), α 2, β 0.1"),
         ([answer("vcd", "mean"), step(2, [-1, 0.5]), AT, GREEDY],
@@ -150,22 +144,6 @@ CASES: dict[str, Any] = {
         ([0, 0.1, [{"alpha": 0, "row": {"text": "no"}}], 20, False],
          "Token 1 with β 0.1, the highest score: no at α 0, and no α up to 20 changes it."),
     ],
-    "middleMeaning": [
-        (
-            [LEVELS, 0.4, 0],
-            "r0, the strength at which every mask begins: an object whose strength has"
-            " not moved stays partly masked; above it an object is masked, below it kept",
-        ),
-        (
-            [LEVELS, 0.4, 0.05],
-            "r0, the strength at which every mask begins: an object whose strength"
-            " ends within τ = 0.05 of it stays partly masked; above it an object is masked, below it kept",
-        ),
-        (
-            [ANY_BETWEEN, 0.4, 0],
-            "strengths begin at r0 = 0.4 and stay as the ascent left them: partly masked",
-        ),
-    ],
     "viewText": [
         ([{"kind": "masks"}, at()], "the frames behind the masks, as the model read them"),
         ([{"kind": "blank"}, at(drawable=False)],
@@ -185,41 +163,12 @@ CASES: dict[str, Any] = {
         (["no", "Yes"], "flipped"),
         (["a dog", "yes"], "changed"),
     ],
-    "sharedText": [
-        (
-            [3, {}],
-            "Seed 3. Shared between methods: nothing; “ms added” leaves that out, “ms in all” is from"
-            " the prompt to the answer. Peak memory: tensors alive for the method, weights included.",
-        ),
-        (
-            [3, {"a": 2, "b": 1}],
-            "Seed 3. Shared between methods: a 2×, b 1×; “ms added” leaves that out, “ms in all” is from"
-            " the prompt to the answer. Peak memory: tensors alive for the method, weights included.",
-        ),
-    ],
-    "frameSummary": [
-        ([0, 4, [], "", []], "Frame 1 of 4: no tracked objects. Shown: the frame alone."),
-        (
-            [1, 4, ["1 dog, kept", "2 cat"], " · x", ["Boxes", "Levels"]],
-            "Frame 2 of 4: 1 dog, kept; 2 cat · x. Shown: Boxes, Levels.",
-        ),
-    ],
     "listed": [([[]], ""), ([["a"]], "a"), ([["a", "b"]], "a and b"), ([["a", "b", "c"]], "a, b and c")],
     "groupName": [([[0, 1, 2]], "frames 1–3"), ([[4]], "frame 5")],
     "levelIndex": [([LEVELS, 0], 0), ([LEVELS, 0.4], 1), ([LEVELS, 0.7], 1), ([LEVELS, 1], 2)],
     "levelName": [
         ([LEVELS, None], "not yet known"), ([LEVELS, 0], "kept"), ([LEVELS, 1], "masked"),
         ([LEVELS, 0.4], "partly masked"), ([ANY_BETWEEN, 0.9], "partly masked"),
-    ],
-    "levelText": [
-        ([LEVELS, None, False], "…"), ([LEVELS, 0.4, False], "0.4 partly masked"),
-        ([LEVELS, 1, True], "1 masked, set by hand"),
-    ],
-    "levelSign": [
-        ([LEVELS, 0], "0"), ([LEVELS, 1], "r0 = 0.4"), ([LEVELS, 2], "1"), ([ANY_BETWEEN, 1], "0 < level < 1")
-    ],
-    "marginOfLevel": [
-        ([None, 0.75], ""), ([0.7634, 0.75], "r − r0 = +0.013"), ([0.25, 0.75], "r − r0 = −0.500"),
     ],
     "maskedText": [
         ([TRACE | {"final": None}], ""), (masked([0.4, 0.6, 0]), "The dog and the cat were partly masked."),
@@ -266,32 +215,6 @@ CASES: dict[str, Any] = {
          "This mask, which was set by hand in part, does not raise the query loss (2.000 with the video,"
          " 1.500 with the mask)."),
     ],
-    "undetectedNote": [
-        ([["owl"]], "No object is called “owl”: it was not detected, or is not there, so no mask can be"
-                    " chosen for it."),
-        ([["owl", "elk"]], "No objects are called “owl” and “elk”: they were not detected, or are not"
-                           " there, so no masks can be chosen for them."),
-    ],
-    "lossText": [
-        ([1, 2, TRACE], "1.000 given the video, 2.000 given the counterfactual (nats per token)."),
-        ([1, 2, ONE_FRAME], "1.000 given the picture, 2.000 given the counterfactual (nats per token)."),
-    ],
-    "isPicture": [([ONE_FRAME], True), ([TRACE], False), ([{"times": [0.5]}], False)],
-    "partName": [([[0], ONE_FRAME], "the picture"), ([[0], TRACE], "frame 1")],
-    "noObjects": [
-        ([True, True], "No objects were found: only the frame mask is used."),
-        ([False, True], "looking for objects …"),
-        ([False, False], "The run ended before it had looked for objects."),
-    ],
-    "stepName": [
-        ([0, 3, 2], "before step 1 of 3 · query loss 2.000"), ([3, 3, None], "end, after 3 steps"),
-        ([1, 1, 1.25], "end, after 1 step · query loss 1.250"),
-    ],
-    "tauText": [
-        ([0.75, 0.005, False], "band: within τ = 0.005 of r0 = 0.75"),
-        ([0.75, 0, True], "≈ approximate gradient · r0 = 0.75, no dead band (τ = 0)"),
-    ],
-    "levelKey": [([LEVELS, 1], "0.4 partly masked"), ([ANY_BETWEEN, 1], "between: partly masked")],
     "switchText": [
         ([LEVELS, 0.4, 1, 2, 3], "partly masked → masked before step 3"),
         ([LEVELS, 0.4, 0, 3, 3], "partly masked → kept at the end"),
@@ -310,21 +233,6 @@ CASES: dict[str, Any] = {
          "query loss 2.000 at these strengths · masked: 1 dog +0.600, 2 cat −0.400 and 4 bus +0.100"
          " (strength − r0)"),
         ([TRACE | {"tracks": []}, at_step([], None, True)], ""),
-    ],
-    "strengthSummary": [
-        ([TRACE, [1, 0, 0.5]],
-         "Strength by ascent step: 1 dog from 0.4 to 1.000, 2 cat from 0.4 to 0.000, 4 bus from 0.4 to 0.500."
-         " Grey: frame groups. The level line is r0 = 0.4."),
-        ([TRACE | {"tracks": []}, []],
-         "Strength by ascent step: no objects. Grey: frame groups. The level line is r0 = 0.4."),
-    ],
-    "lossSummary": [
-        ([[1, 2, 3], None],
-         "Query loss by ascent step, given the masks at their strengths: from 1.000 to 3.000 nats per"
-         " token."),
-        ([[1, 2], 1.5],
-         "Query loss by ascent step, given the masks at their strengths: from 1.000 to 2.000 nats per"
-         " token; at the end, given V_d: 1.500."),
     ],
     "controlChoice": [
         ([{"same": True, "text": "a b"}, True], "the same answer"),
@@ -348,14 +256,6 @@ CASES: dict[str, Any] = {
         ([{"flips": True, "margin": 1, "answer": "y" * 61}, "{2 cat}", 1, 2, "n" * 60, []],
          f"{{2 cat}}: the baseline's “{'n' * 60}” becomes “{'y' * 59}…”. Margin +1.00, rank 1 of 2."),
     ],
-    "choicesCost": [
-        ([{"subsets": [0, 0], "milliseconds": 300, "left_out": []}, TRACKS],
-         "2 subsets in 0.3 s, each decoded with MACD's α and β."),
-        ([{"subsets": [0, 0], "milliseconds": 300, "left_out": [2]}, TRACKS],
-         "2 subsets in 0.3 s, each decoded with MACD's α and β. Never masked, as their measured effects"
-         " are smaller: 2 cat."),
-    ],
-    "choiceMarks": [([{"measured": 3, "asked": 3, "enough": 1}, 3], ["measured", "asked"])],
     "knockOutText": [
         ([TRACKS, knocked("yes"), False],
          ["Without 1 dog: ", "“yes” stays the same; this token's probability 75.0 % → 25.0 %, its logit 1.50"
@@ -367,28 +267,6 @@ CASES: dict[str, Any] = {
          ["Without object 9: ", "“yes” stays the same; this token's probability 75.0 % → 25.0 %, its logit"
                                 " 1.50 → −0.50 (9 vision tokens, layer 3)."]),
     ],
-    "evidenceText": [
-        (["x", None, [1, -2]], "For x: its logit is 1.00 given V and −2.00 given V_d."),
-        (["x", "a b", [1, 2]], "For x: its lead over a␣b is 1.00 given V and 2.00 given V_d."),
-    ],
-    "noEvidence": [
-        (["", True, "z"], "Choose a token."), (["x", True, "z"], "Nothing was measured of x yet."),
-        (["x", False, "z"], "The trace holds nothing of x. Measured were: z."),
-    ],
-    "measuredTokens": [
-        ([{"evidence": [{"target": {"text": "x", "index": 0, "answer": "macd"}},
-                        {"target": {"text": "y", "index": 1, "answer": "gone"}}],
-           "answers": {"macd": {"title": "MACD"}}}],
-         "x (token 1 of MACD), y (token 2 of gone)")
-    ],
-    "costText": [([20], "about 0.1 s"), ([500], "about 0.5 s"), ([2600], "about 3 s")],
-    "faithfulText": [
-        ([{"kinds": [{"kind": "a"}], "band": [-0.25, 0.5]}, "TITLED"],
-         "Most faithful for this token: A. The score is the area under insertion less that under deletion."
-         " Random orders, drawn faintly, score −0.250 to +0.500."),
-        ([{"kinds": [], "band": None}, "TITLED"],
-         "The score is the area under insertion less that under deletion."),
-    ],
     "noEnough": [
         ([None, False, True, "yes", TRACE],
          "The model's own answer, the baseline's, has no token here."),
@@ -399,11 +277,6 @@ CASES: dict[str, Any] = {
         (["x", False, True, "yes", TRACE],
          "The fewest objects and frames that alone make the model say x in the model's own answer, “yes”."),
         (["x", False, False, "yes", TRACE], "Nothing was looked for of x in the model's own answer, “yes”."),
-    ],
-    "pieceName": [
-        ([{"track": 2, "box": None}, TRACE], "2 cat"), ([{"track": 9, "box": None}, TRACE], "object 9"),
-        ([{"track": None, "box": [0, 0, 0.5, 1]}, TRACE], "region 0, 0, 0.5, 1"),
-        ([{"track": None, "box": None}, TRACE], "background"),
     ],
     "piecesText": [
         ([[0, 1, 3], PIECES, TRACE], "1 dog in frames 1–4; background in frames 3–4"),
@@ -421,10 +294,6 @@ CASES: dict[str, Any] = {
         (["remove", smallest(None, 2), TRACE],
          "Nothing that is hidden changes the answer, as far as sets of fewer than 2 pieces show."),
         (["keep", {"keep": None, "pieces": []}, TRACE], ""),
-    ],
-    "colourRange": [
-        (["2", True, False], "−2 against to 2 for the token, logits a cell; the same for all three"),
-        (["2", False, True], "0 to 2, of the row's attention a cell; the same for all three"),
     ],
     "evidenceChecks": [
         ([{"agreement": []}, "a", [{"sanity": 0.5}, None], None],

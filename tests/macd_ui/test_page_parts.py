@@ -15,7 +15,7 @@ from macd_studio.core.traces.summary import as_text
 from macd_studio.core.validation import Choice, Flag, Number, rule_within
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes
-from macd_studio.macd_ui.forms import SETTINGS, run_options
+from macd_studio.macd_ui.forms import SETTINGS, form_values, run_options
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.panels import viewer_component
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
@@ -25,15 +25,7 @@ from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.core.test_bundle import make_trace
 
-FIELDS = {
-    "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
-    "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
-    "shape": "outline",
-    "low_memory": False, "strengths": "per-object", "gradient": "exact",
-    "fusion": "max", "levels": "three", "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
-    "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
-    "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0, "max_tokens": 64, "frame_rate": 25.0,
-}  # fmt: skip
+FIELDS = form_values() | {"methods": ["vcd", "tcd"], "tracks": None}
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"
 
 
