@@ -44,23 +44,24 @@ export function asPromise(request) {
 export class Records {
   /** @param {string} database @param {string} name of the store @param {string} key @param {string} [index] */
   constructor(database, name, key, index) {
-    this.open = () => {
-      const request = indexedDB.open(database, 1);
-      request.onupgradeneeded = () => {
-        const store = request.result.createObjectStore(name, { keyPath: key });
-        if (index) store.createIndex(index, index);
-      };
-      return asPromise(request);
-    };
-    this.name = name;
+    this.place = { database, name, key, index };
     /** @type {Promise<IDBDatabase> | null} */
     this.opened = null;
+  }
+
+  open() {
+    const { database, name, key, index } = this.place, request = indexedDB.open(database, 1);
+    request.onupgradeneeded = () => {
+      const store = request.result.createObjectStore(name, { keyPath: key });
+      if (index) store.createIndex(index, index);
+    };
+    return asPromise(request);
   }
 
   /** @param {IDBTransactionMode} mode */
   async objects(mode) {
     this.opened ??= this.open();
-    return (await this.opened).transaction(this.name, mode).objectStore(this.name);
+    return (await this.opened).transaction(this.place.name, mode).objectStore(this.place.name);
   }
 
   /** @param {string} key */

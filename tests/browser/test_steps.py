@@ -67,17 +67,6 @@ def test_levels_on_the_picture_include_the_frame_mask(bare):
     assert changed == {first: False, second[0]: True}
 
 
-def test_the_legend_names_the_level_of_the_run(bare):
-    trace = traced(objects=2, steps=3)
-    options = replace(trace.options, ascent=replace(trace.options.ascent, r0=0.4))
-    page = show(bare, replace(trace, options=options))
-    page.locator("details.mv-legend > summary").click()
-    page.locator(".mv-terms > summary").click()
-    told = page.locator("details.mv-legend .mv-legend-list").first.inner_text()
-    assert "r0 = 0.4" in told
-    assert "0.75" not in told
-
-
 def test_keys_move_along_the_ascent_and_play_it(bare):
     page = show(bare, traced())
     page.locator(".mv-root").focus()

@@ -192,14 +192,11 @@ def test_jobs_are_plain(fake, clip):
 
 
 @pytest.fixture
-def page(fake, monkeypatch):
+def page(fake, new_store):
     """The page's handlers on a public Space with shared GPUs."""
-    store = Store(settings=ServerSettings(public=True, gpu_quota=True))
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    store = new_store(public=True, gpu_quota=True)
     zerogpu.load_models(store)
-    yield make_handlers(store, []), store, fake
-    store.close()
+    return make_handlers(store, []), store, fake
 
 
 def form(make_video, **more):
