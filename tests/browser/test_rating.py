@@ -173,7 +173,7 @@ def test_what_cannot_be_sent_waits_in_the_browser(place, new_tab):
     page.keyboard.press("Tab")
     page.keyboard.press("5")
     assert place.rows("SELECT * FROM events WHERE task = ? AND kind = 'rate'", task) == []
-    other = page.context.new_tab()  # closed before anything could be sent
+    other = page.context.new_page()  # closed before anything could be sent
     page.close()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(link)
@@ -210,7 +210,7 @@ def test_the_tick_comes_only_after_the_commit(place, new_tab):
 
 @pytest.mark.long
 def test_undo_skip_flag_and_the_keys(place, new_tab):
-    page = new_tab(place.link())
+    page = new_tab(place.link(), reduced_motion="no-preference")
     task = begin(page)
     for key in ("2", "4", "u"):
         page.keyboard.press(key)
@@ -290,7 +290,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_tab):
 @pytest.mark.long
 def test_a_break_is_proposed_after_twenty_minutes(place, browser):
     context = browser.new_context()
-    page = context.new_tab()
+    page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.clock.install()
     page.goto(place.link())

@@ -49,7 +49,7 @@ class Killable:
         self.context = self.kind.launch_persistent_context(
             self.profile, executable_path=chromium_path(), args=FLAGS
         )
-        page = self.context.new_tab()
+        page = self.context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         if sent is not None:
             page.on("request", lambda request: (

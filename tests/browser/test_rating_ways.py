@@ -40,7 +40,7 @@ def place(tmp_path_factory):
 
 
 def tab_of(page, url):
-    other = page.context.new_tab()
+    other = page.context.new_page()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(url)
     return other
