@@ -259,7 +259,8 @@ def test_by_touch_on_a_phone(place, new_tab):
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
     for button in page.locator("button:visible").all():
-        assert button.bounding_box()["height"] >= 44
+        box = button.bounding_box()
+        assert min(box["width"], box["height"]) >= 44, button.inner_text()
     page.locator("#next").tap()
     wait_for_item(page, task)
     stored = place.rows("SELECT new FROM events WHERE task = ? AND kind = 'rate'", task)
