@@ -19,14 +19,14 @@ from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.enough import PieceReader
 from macd_studio.core.evidence.kinds import find_kind
 from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
-from macd_studio.core.evidence.records import Target
+from macd_studio.core.measurements import Target
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.context import MethodContext
+from macd_studio.core.run.cache import StageCache
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.system.cache import StageCache
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Clip, Trace
+from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.choices import BATCH
 from macd_studio.core.whatif.workbench import Workbench
 

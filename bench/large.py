@@ -22,8 +22,8 @@ from macd_studio.core.backbones import LocalLM, random_weights
 from macd_studio.core.backbones.dimensions import DIMENSIONS
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.planning.plan import sample_clip
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.types import LOST
+from macd_studio.core.views.context import MethodContext
 
 NAME = "Qwen/Qwen2.5-VL-3B-Instruct"
 SIDE, FRAMES = 280, 8

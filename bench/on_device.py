@@ -26,11 +26,11 @@ import numpy as np
 import macd_studio
 from bench.clips import CUP
 from macd_studio.core.backbones.load import load_backbone
-from macd_studio.core.evidence.choices import views_of_map
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.reading import read_tracks
 from macd_studio.core.options import AscentOptions, RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.whatif.verdict import views_of_map
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.settings import LIMITS, ServerSettings
 

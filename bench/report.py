@@ -1,4 +1,4 @@
-"""docs/bench.md and docs/bench.svg from the measured figures: `python -m bench.report`."""
+"""docs/bench.md from the measured figures: `python -m bench.report`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-
-import matplotlib.pyplot as plt
-
 from bench import history
 from bench.__main__ import GPU, RESULTS, VLLM, WORKERS
+from bench.lazy import BETAS
+from bench.markdown import table
 from bench.memory import CASES, key_of
-from bench.report_server import server_lines
+from macd_studio.core.backbones.remote.probe import Server
 from macd_studio.core.text.numbers import with_interval
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -55,30 +51,23 @@ SAME = {
     "baseline": "plain answers, every token",
     "macd": "MACD's answers, every token",
 }
-BARS: dict[str, Rows] = {
-    "time over plain decoding": {
-        "MACD, 1 step": "e2e_macd1_over_base_t8_cpu",
-        "MACD, 3 steps": "e2e_macd3_over_base_cpu",
-        "VCD": "e2e_vcd_over_base_cpu",
-        "SID": "e2e_sid_over_base_cpu",
-        "TCD": "e2e_tcd_over_base_cpu",
-    },
-    "MACD over plain, by frames": {
-        "8": "e2e_macd1_over_base_t8_cpu",
-        "16": "e2e_macd1_over_base_t16_cpu",
-        "32": "e2e_macd1_over_base_t32_cpu",
-    },
-    "FLOPs over a prefill, 3B": {
-        "MACD, 1 step": "flops_macd1_over_base_3b",
-        "MACD, 3 steps": "flops_macd3_over_base_3b",
-        "late objects only": "flops_macd1_late_object_over_base_3b",
-        "≈ gradient, base": "flops_macd1_base_gradient_over_base_3b",
-        "≈ gradient, half": "flops_macd1_half_gradient_over_base_3b",
-    },
+TIMES = {
+    "MACD, 1 step": "e2e_macd1_over_base_t8_cpu",
+    "MACD, 3 steps": "e2e_macd3_over_base_cpu",
+    "VCD": "e2e_vcd_over_base_cpu",
+    "SID": "e2e_sid_over_base_cpu",
+    "TCD": "e2e_tcd_over_base_cpu",
+}
+FLOPS = {
+    "MACD, 1 step": "flops_macd1_over_base_3b",
+    "MACD, 3 steps": "flops_macd3_over_base_3b",
+    "late objects only": "flops_macd1_late_object_over_base_3b",
+    "≈ gradient, base": "flops_macd1_base_gradient_over_base_3b",
+    "≈ gradient, half": "flops_macd1_half_gradient_over_base_3b",
 }
 TABLES: dict[str, Rows] = {
     "Time, embedded backbone, CPU: method over plain decoding of the same clip": {
-        **{f"{n}, 8 frames: time": k for n, k in BARS["time over plain decoding"].items()},
+        **{f"{n}, 8 frames: time": k for n, k in TIMES.items()},
         "MACD, 1 step, 16 frames: time": "e2e_macd1_over_base_t16_cpu",
         "MACD, 1 step, 32 frames: time": "e2e_macd1_over_base_t32_cpu",
         "a whole run with video, detection and both answers, over video and plain decoding":
@@ -92,11 +81,6 @@ TABLES: dict[str, Rows] = {
         "MACD through the universal adapter over the family's own code":
             "e2e_universal_over_own_cpu",
         "the same, FLOPs of both readings": "flops_universal_over_own",
-        "SmolVLM2-256M behind the universal adapter: a token under two views over one":
-            "universal_token_two_views_over_one",
-        "the same, in one pass over two": "universal_token_two_views_over_apart",
-        "LLaVA-OneVision-0.5B: a view with one of 4 frames masked, the others taken over, over"
-        " read whole": "universal_view_shared_over_whole",
         "five methods together over one by one": "compare5_over_separate",
     },
     "Evidence for a token, embedded backbone, CPU, 8 frames": {
@@ -114,10 +98,7 @@ TABLES: dict[str, Rows] = {
     "Every choice of objects, embedded backbone, CPU, 8 frames, 6 objects: 64 subsets": {
         "64 subsets read in batches over 64 single views: time": "choices64_over_single_cpu",
         "64 subsets read in batches over 64 single views: FLOPs": "choices64_over_single_flops",
-        "Qwen2.5-VL, random weights, the same of 4 objects: time": "choices16_over_single_qwen_cpu",
         "the whole map with its answers, s": "choices64_map_s",
-        "time between two frames while subsets are pointed at, median, ms":
-            "choices_hover_frame_ms",
     },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
         "MACD, 1 step": "memory_macd1_over_base_cpu",
@@ -129,8 +110,7 @@ TABLES: dict[str, Rows] = {
             "ascent_low_over_normal_memory_activations",
     },
     TRUE_SIZE: {
-        **{f"{n}: FLOPs over the base prefill": k
-           for n, k in BARS["FLOPs over a prefill, 3B"].items()},
+        **{f"{n}: FLOPs over the base prefill": k for n, k in FLOPS.items()},
         "20 objects over one: FLOPs": "flops_k20_over_k1_3b",
     },
     "One run, embedded models, 8 frames of a 4 s clip: milliseconds": {
@@ -152,18 +132,14 @@ TABLES: dict[str, Rows] = {
         "all of it, s": "start_whole_s",
     },
     "Reading and the page": {
-        "16 frames of a 20 s 720p clip, over plain sequential PyAV": "decode16_over_pyav",
         "trace file of 8 frames, kB": "trace_kb_8_frames",
         "first paint, warm, s": "page_load_to_paint_s",
         "page, kB": "page_load_kb",
         "page with everything that the first view loads, kB": "page_load_total_kb",
         "the model in the browser, loaded by the first change, compressed, MB":
             "browser_download_mb",
-        "scrubbing, ms a frame": "page_scrub_ms",
         "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
         "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
-        "scrubbing with an evidence map over the picture, ms": "page_scrub_heat_paint_ms",
-        "moving α or β with an evidence map, ms": "page_rescore_heat_paint_ms",
         "α on 64 tokens × 512 candidates, ms": "page_rescore_64x512_ms",
         "click to the first partial result, s": "page_first_partial_s",
         "click to the first boxes, s": "page_boxes_s",
@@ -174,9 +150,6 @@ TABLES: dict[str, Rows] = {
             "estimate_off_median_percent",
         "the same, the most, %": "estimate_off_most_percent",
         "runs that were estimated, each from those before it": "estimate_runs_count",
-        "detection over ultralytics' own batched predict": "detect_over_ultralytics",
-        "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
-        "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
     },
 }  # fmt: skip
 COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
@@ -207,15 +180,6 @@ COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
             }.items()
         },
     ),
-    "Pages that hold the model": (
-        ("what", "ms", "over the same without the model"),
-        {
-            f"first paint of {what}": [
-                f"browser_{name}_first_paint_{end}" for end in ("ms", "over_without")
-            ]
-            for name, what in (("gallery", "a run in the gallery"), ("course", "the course"))
-        },
-    ),
 }  # fmt: skip
 """Tables of more than one figure a row: their heads, and the figures; "" where there is none."""
 WHOLE: Rows = {
@@ -236,111 +200,171 @@ LAZY = (
     " with the share of questions that have a token which a contrast could change."
 )
 LAZY_RATIOS = {"options": "short answers", "captions": "captions"}
-
-
-def lazy_lines(figures: dict[str, Any]) -> list[str]:
-    """The section on lazy runs; figures: what `bench.lazy` measured, if it did."""
-    lines = ["", "## Lazy runs over plain decoding", ""]
-    if "lazy_answers" not in figures:
-        return [*lines, "not measured"]
-    answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
-    lines += [
-        f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
-        f" `{figures['lazy_weights']}` (the start of the file's sha256). Equal tokens in"
-        f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
-        f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
-        f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
-        " (median).",
-        "",
-        "| MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound |",
-        "|---|---|---|---|---|",
-    ]
-    for name, title in LAZY_RATIOS.items():
-        for key, what in (("", "decoding alone"), ("run_", "with reading and detection")):
-            cells = (f"full_macd1_{key}over_base", f"lazy_macd1_{key}over_base",
-                     f"lazy_macd1_{key}bound")  # fmt: skip
-            shown = " | ".join(_shown(figures, f"{cell}_{name}") for cell in cells)
-            open_share = 100 * float(figures.get(f"lazy_open_share_{name}", float("nan")))
-            lines.append(f"| {title}, {what} | {open_share:.1f} % | {shown} |")
-    return [*lines, "", "![Open share, cost and accuracy by β](lazy.svg)"]
-
-
-def lazy_sweep(figures: dict[str, Any]) -> dict[float, dict[str, float]]:
-    """β → what was measured there: open, tokens, reads, right."""
-    found: dict[float, dict[str, float]] = {}
-    for key, value in figures.items():
-        if key.startswith("lazy_beta_"):
-            beta, name = key.removeprefix("lazy_beta_").split("_")
-            found.setdefault(float(beta), {})[name] = value
-    return dict(sorted(found.items()))
-
-
-def draw_lazy(figures: dict[str, Any]) -> None:
-    """docs/lazy.svg: shares and accuracy, and the cost in prompts read, over β."""
-    sweep = lazy_sweep(figures)
-    if not sweep:
-        return
-    betas = list(sweep)
-    shares = {"questions open": "open", "tokens open": "tokens", "right answers": "right"}
-    with plt.rc_context({"svg.hashsalt": "macd", "svg.fonttype": "none", "font.size": 9}):
-        fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
-        styles = (("#0072B2", "-", "o"), ("#56B4E9", "--", "s"), ("#009E73", ":", "^"))
-        for (label, key), (colour, line, mark) in zip(shares.items(), styles, strict=True):
-            values = [100 * sweep[beta][key] for beta in betas]
-            ax.plot(betas, values, line, color=colour, marker=mark, label=f"{label}, %")
-        cost = ax.twinx()
-        reads = [sweep[beta]["reads"] for beta in betas]
-        cost.plot(betas, reads, "-.", color="#D55E00", marker="d", label="prompts read (right)")
-        ax.set_xscale("log")
-        ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
-        ax.minorticks_off()
-        ax.set_xlabel("β, the plausibility cut (MACD, 1 step, α 1)")
-        ax.set_ylim(0, 102)
-        cost.set_ylim(0, 4.08)
-        handles = [h for one in (ax, cost) for h in one.get_legend_handles_labels()[0]]
-        fig.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
-        fig.savefig(DOCS / "lazy.svg", metadata={"Date": None})
-        plt.close(fig)
-
-
+UNKNOWN = "not measured"
 PAPER = {
     "MACD, 1 step: time": "1.36×",
     "MACD, 3 steps: time": "1.53×",
     "MACD, 1 step: peak memory": "1.62×",
 }
+SERVER = (
+    "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn questions,"
+    " seed 2, answered by baseline, MACD with slopes by differences, VCD and with every object"
+    " masked, greedy, at most 8 tokens. The models other than the embedded one are tiny, of random"
+    " weights. Figures are in [bench/results/vllm.json](../bench/results/vllm.json);"
+    " [remote.md](remote.md) says what they mean."
+)
+SECONDS = (
+    "In turn: each question is answered here, then by the server; ratios of these times carry"
+    " further than seconds."
+)
+OFF = (
+    "Largest differences, nats: of log-probabilities within 3 nats of the best, and of the"
+    " question's loss. The same pixels: in the common way the frames are rounded to 8 bits here,"
+    " too; beside it against unrounded frames. Views: each video, and behind masks of level 0.75."
+    " Plain: as many views without masks, the video and the same with frames of padding, as they"
+    " are; ε_V is what certificates take the plain video's error to be, and ε that of other views."
+    " Signs: of slopes that are decided, those with the sign of the exact gradient. Others: tokens"
+    " that are certified and are others in a run here, under the same masks."
+)
+Figures = dict[str, Any]
 
 
-def workers_lines(figures: dict[str, Any] | None) -> list[str]:
+def _section(title: str, *parts: str) -> list[str]:
+    """A heading, then the parts with empty lines between."""
+    return [line for part in (f"## {title}", *parts) for line in ("", part)]
+
+
+def lazy_lines(figures: Figures) -> list[str]:
+    """The section on lazy runs; figures: what `bench.lazy` measured, if it did."""
+    title = "Lazy runs over plain decoding"
+    if "lazy_answers" not in figures:
+        return _section(title, UNKNOWN)
+    answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
+    told = (
+        f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
+        f" `{figures['lazy_weights']}` (the start of the file's sha256). Equal tokens in"
+        f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
+        f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
+        f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
+        " (median)."
+    )
+    rows = []
+    for name, regime in LAZY_RATIOS.items():
+        for key, what in (("", "decoding alone"), ("run_", "with reading and detection")):
+            cells = (f"full_macd1_{key}over_base", f"lazy_macd1_{key}over_base",
+                     f"lazy_macd1_{key}bound")  # fmt: skip
+            share = 100 * float(figures.get(f"lazy_open_share_{name}", float("nan")))
+            shown = [_shown(figures, f"{cell}_{name}") for cell in cells]
+            rows.append([f"{regime}, {what}", f"{share:.1f} %", *shown])
+    sweep = []
+    for beta in BETAS:
+        shares = [100 * figures[f"lazy_beta_{beta}_{name}"] for name in ("open", "tokens", "right")]
+        opened, tokens, right = (f"{share:.1f} %" for share in shares)
+        reads = figures[f"lazy_beta_{beta}_reads"]
+        sweep.append([f"{beta:g}", opened, tokens, f"{reads:.2f}", right])
+    return _section(
+        title, told,
+        table("MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound", rows),
+        "By the plausibility cut β; a question that is open is read four times, another once.",
+        table("β | questions open | tokens open | prompts read | right answers", sweep),
+    )  # fmt: skip
+
+
+def workers_lines(figures: Figures | None) -> list[str]:
     """The section on workers; figures: what `bench.workers` wrote, None where it did not run."""
-    lines = ["", "## Evaluation: workers and sharing", ""]
+    title = "Evaluation: workers and sharing"
     if figures is None:
-        return [*lines, "not measured"]
-    at = figures["machine"]
-    lines += [
+        return _section(title, UNKNOWN)
+    told = (
         f"`python -m bench.workers`: {figures['questions']} questions on {figures['clips']} drawn"
         " clips, answered by baseline, VCD, MACD and with every object masked, embedded models,"
         f" {figures['threads']} thread a worker, medians of {figures['runs']} runs in turn, on"
-        f" {at['cores']} cores of an {at['processor']}, {at['date']}.",
-        "",
-        "| what | figure |",
-        "|---|---|",
-    ]
+        f" {_where(figures)}."
+    )
     rows = {
         "two workers on Ray over one, each on a core of its own": figures["two_over_one"],
         "two workers on Ray over one, free to use all cores": figures["two_over_one_any_core"],
         "four methods together over one by one, questions a second": figures["sharing"],
     }
-    return lines + [
-        f"| {name} | {'not measured' if value is None else f'{value:.2f}×'} |"
-        for name, value in rows.items()
+    shown = ((name, UNKNOWN if z is None else f"{z:.2f}×") for name, z in rows.items())
+    return _section(title, told, table("what | figure", shown))
+
+
+def _where(measured: Figures) -> str:
+    at = measured["machine"]
+    return f"{at['cores']} cores of an {at['processor']}, {at['date']}"
+
+
+def server_lines(figures: Figures | None) -> list[str]:
+    """The section on servers; figures: what `bench.vllm_check` wrote, None where it did not."""
+    title = "A model that a server holds"
+    if figures is None:
+        return _section(title, UNKNOWN)
+    rows = [
+        (name, way, ways[way])
+        for name, ways in figures["models"].items()
+        for way in ("exact", "common")
+        if way in ways
+    ]
+    places: dict[str, list[str]] = {}
+    for name, model in figures["models"].items():
+        places.setdefault(_where(model), []).append(name)
+    measured = "; ".join(f"{', '.join(names)} on {where}" for where, names in places.items())
+    return _section(
+        title, SERVER, OFF,
+        table(
+            "model | way | views | log p, same pixels | loss, same pixels | log p, unrounded |"
+            " log p, plain | ε_V | ε | signs | undecided | certified tokens | others",
+            (_off(*row) for row in rows),
+        ),
+        SECONDS,
+        table(
+            "model | way | requests a question | questions in turn | here, s each | server, s each"
+            " | server over here | further questions at once, s each",
+            (_seconds(*row) for row in rows),
+        ),
+        f"Measured: {measured}.",
+    )  # fmt: skip
+
+
+def _off(name: str, way: str, found: Figures) -> list[object]:
+    reads, signs, tokens = found["reads"], found["signs"], found["tokens"]
+    equal = reads if way == "exact" else reads.get("rounded", {})
+    server = Server(**found["server"])
+    return [
+        name,
+        way,
+        reads["reads"],
+        *(f"{equal[k]:.1e}" if k in equal else UNKNOWN for k in ("log_p", "loss")),
+        "–" if way == "exact" else f"{reads['log_p']:.1e}",
+        f"{reads['plain']['log_p']:.1e}" if "plain" in reads else UNKNOWN,
+        f"{server.video_error:.1e}",
+        f"{server.error:.1e}",
+        f"{signs['same_sign']} of {signs['decided']}",
+        f"{signs['strengths'] - signs['decided']} of {signs['strengths']}",
+        f"{tokens['certificates'].get('certified', 0)} of {tokens['tokens']}",
+        len(tokens["certified_and_other"]),
     ]
 
 
+def _seconds(name: str, way: str, found: Figures) -> list[object]:
+    tokens = found["tokens"]
+    timed, together = tokens["timed"], tokens["together"]
+    here, server = (timed[k] / timed["questions"] for k in ("local", "server"))
+    each = f"{tokens['requests'] / tokens['questions']:.0f}"
+    at_once = UNKNOWN
+    if together["questions"]:
+        seconds = together["seconds"] / together["questions"]
+        at_once = f"{together['questions']}, {together['at_once']} at once: {seconds:.2f}"
+    return [name, way, each, timed["questions"], f"{here:.2f}", f"{server:.2f}",
+            f"{server / here:.1f}×", at_once]  # fmt: skip
+
+
 def page(
-    figures: dict[str, Any],
-    workers: dict[str, Any] | None = None,
-    server: dict[str, Any] | None = None,
-    gpu: dict[str, Any] | None = None,
+    figures: Figures,
+    workers: Figures | None = None,
+    server: Figures | None = None,
+    gpu: Figures | None = None,
 ) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
     machine, last = figures["machine"], ", ".join(figures.get("last", ["nothing"]))
@@ -355,90 +379,59 @@ def page(
         f"On that day: {last}; the other parts earlier. Hosts of one kind are"
         " not equally fast: re-scoring 64 tokens of 512 candidates took 7.0 ms on one and 3.5 ms on"
         " another, so only times of one part may be held against each other.",
-        "",
-        "![Time and FLOPs as ratios](bench.svg)",
     ]
-    lines += ["", "## Slower than at the last measurement", "", SLOWER, "", history.table()]
+    lines += _section("Slower than at the last measurement", SLOWER, history.table())
     for title, rows in TABLES.items():
-        lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
-        lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
-        lines += ["", COUNTED] if title == TRUE_SIZE else []
-    for title, (heads, table) in COLUMNS.items():
-        lines += ["", f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        for name, keys in table.items():
-            row = [_shown(figures, key) if key else "–" for key in keys]
-            lines.append(f"| {name} | {' | '.join(row)} |")
-    lines += lazy_lines(figures)
-    lines += workers_lines(workers)
-    lines += server_lines(server)
-    lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
-    lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
-    for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
-        cells = [_share(figures, f"agreement_{kind}_{what}") for what in ("objects", "frames")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "## bfloat16 on a CPU over float32", "", COARSE]
-    lines += ["", "| the same | share |", "|---|---|"]
-    lines += [f"| {name} | {_share(figures, f'agreement_bfloat16_{what}')} |"
-              for what, name in SAME.items()]  # fmt: skip
+        shown = table("what | figure", ((n, _shown(figures, key)) for n, key in rows.items()))
+        lines += _section(title, shown, *([COUNTED] if title == TRUE_SIZE else []))
+    for title, (heads, several) in COLUMNS.items():
+        cells = ((name, *(_shown(figures, key) if key else "–" for key in keys))
+                 for name, keys in several.items())  # fmt: skip
+        lines += _section(title, table(" | ".join(heads), cells))
+    lines += lazy_lines(figures) + workers_lines(workers) + server_lines(server)
+    kinds = {"base": "on the plain video", "half": "on frames of half the size"}
+    same = [
+        (name, *(_share(figures, f"agreement_{kind}_{what}") for what in ("objects", "frames")))
+        for kind, name in kinds.items()
+    ]
+    lines += _section("How often a cheaper gradient leads to the same level", CHEAPER,
+                      table("gradient | objects | frame groups", same))  # fmt: skip
+    same = [(n, _share(figures, f"agreement_bfloat16_{what}")) for what, n in SAME.items()]
+    lines += _section("bfloat16 on a CPU over float32", COARSE, table("the same | share", same))
     there = gpu.get("deep", []) if gpu else []
-    told = "not measured"
+    told = UNKNOWN
     if gpu and there:
         told = f"{gpu['machine']['name']}, {gpu['machine']['date']}, {len(there)} runs of it"
-    lines += ["", "## Qwen2.5-VL-3B, the whole of it, over plain decoding", "", DEEP.format(told)]
-    lines += ["", "| what | on the CPU | on a GPU | paper |", "|---|---|---|---|"]
+    whole = []
     for name, key in WHOLE.items():
         on_gpu = f"{key.removesuffix('_3b')}_gpu"
         ends = sorted(there, key=lambda one: float(one[on_gpu]))[:: max(1, len(there) - 1)]
-        shown = dict.fromkeys(_shown(one, on_gpu) for one in ends or [{}])
-        cells = [_shown(figures, f"{key}_cpu"), " to ".join(shown)]
-        lines.append(f"| {name} | {' | '.join(cells)} | {PAPER.get(name, '–')} |")
+        both = " to ".join(dict.fromkeys(_shown(one, on_gpu) for one in ends or [{}]))
+        whole.append((name, _shown(figures, f"{key}_cpu"), both, PAPER.get(name, "–")))
+    lines += _section("Qwen2.5-VL-3B, the whole of it, over plain decoding", DEEP.format(told),
+                      table("what | on the CPU | on a GPU | paper", whole))  # fmt: skip
     return "\n".join([*lines, ""])
 
 
-def _shown(figures: dict[str, Any], key: str) -> str:
+def _shown(figures: Figures, key: str) -> str:
     if key not in figures:
-        return "not measured"
-    plain = key.endswith(PLAIN) or key.startswith("trace_kb")
+        return UNKNOWN
     value = float(figures[key])
-    if plain:
+    if key.endswith(PLAIN) or key.startswith("trace_kb"):
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"
     return f"{value:.2f}×"
 
 
-def _share(figures: dict[str, Any], key: str) -> str:
+def _share(figures: Figures, key: str) -> str:
     if key not in figures:
-        return "not measured"
+        return UNKNOWN
     ends = [figures[k] for k in (key, f"{key}_low", f"{key}_high")]
     return with_interval(ends, ".0f", unit=" %")
 
 
-def draw(figures: dict[str, Any]) -> None:
-    """One bar a ratio, the number at its end, a line at 1."""
-    machine = figures["machine"]
-    with plt.rc_context({"svg.hashsalt": "macd", "svg.fonttype": "none", "font.size": 9}):
-        fig, axes = plt.subplots(1, len(BARS), figsize=(11, 2.4), layout="constrained")
-        for ax, (title, keys) in zip(axes, BARS.items(), strict=True):
-            names = [n for n, key in keys.items() if key in figures]
-            values = [figures[keys[n]] for n in names]
-            ax.barh(names, values, color="#56B4E9")
-            for y, value in enumerate(values):
-                ax.text(value, y, f" {value:.2f}×", va="center")
-            ax.axvline(1, color="#555555", lw=0.8)
-            ax.set_xlim(0, 1.3 * max([*values, 1]))
-            ax.invert_yaxis()
-            ax.set_title(title, fontsize=9, loc="left")
-            ax.spines[["top", "right"]].set_visible(False)
-        where = f"{machine['cores']} cores of {machine['processor']}"
-        fig.supxlabel(f"times: embedded backbone, {where}; FLOPs: Qwen2.5-VL-3B, counted")
-        fig.savefig(DOCS / "bench.svg", metadata={"Date": None})
-        plt.close(fig)
-
-
 def main() -> None:
-    """Writes both."""
+    """Writes the document."""
     figures = json.loads(RESULTS.read_text())
-    draw(figures)
-    draw_lazy(figures)
     others = [json.loads(f.read_text()) if f.exists() else None for f in (WORKERS, VLLM, GPU)]
     (DOCS / "bench.md").write_text(page(figures, *others), encoding="utf-8")
 

@@ -20,12 +20,12 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions
-from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.second_view import masked_view
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.types import Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import masked_view
 
 QUESTION = "What is in the video?"
 

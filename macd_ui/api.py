@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
@@ -43,9 +43,6 @@ NO_FILE = (
     "Upload it with the call, as handle_file(PATH) does: addresses, and paths on the server, are"
     " not opened",
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_api(store: Store) -> None:

@@ -37,8 +37,8 @@ ISOLATED = {
 """Headers of its pages, with which a browser lets the model use two threads."""
 LARGEST_MB = 50
 """A file above this is not part of the project."""
-SPACE = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-MODEL = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w.-]{1,64})?", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+MODEL = re.compile(rf"{NAME.pattern}(@[\w.-]{{1,64}})?", re.ASCII)
 HARDWARE = ("cpu-basic", "cpu-upgrade", "zero-a10g", "t4-small", "t4-medium", "l4x1", "a10g-small",
             "a10g-large", "l40sx1", "a100-large", "rtx-pro-6000")  # fmt: skip
 """As the hub names it; `zero-a10g` is ZeroGPU, whatever GPU it is made of."""
@@ -111,7 +111,7 @@ def plan(
     root: Path = ROOT,
 ) -> Deployment:
     """What a deployment of the checkout in `root` would push. Raises OptionError."""
-    _check_name(space)
+    check_name(space, "Space")
     if hardware not in HARDWARE:
         raise OptionError(f"there is no hardware {hardware!r}", f"Choose {', '.join(HARDWARE)}")
     for name in backbones:
@@ -157,7 +157,7 @@ def static_plan(
     from macd_studio.macd_ui.gallery.site import Site
     from macd_studio.macd_ui.learn.site import Site as Course
 
-    _check_name(space)
+    check_name(space, "Space")
     engine = built()
     gallery = Site(list(traces) or [SHIPPED], engine=engine, course=f"{COURSE}/index.html")
     if not gallery.refresh():
@@ -184,10 +184,11 @@ def static_card(readme: str) -> bytes:
     return "\n".join(["---", *lines, "---", "", about, ""]).encode()
 
 
-def _check_name(space: str) -> None:
-    if not SPACE.fullmatch(space):
+def check_name(name: str, kind: str) -> None:
+    """Raises OptionError unless it can be that of a Space or dataset of the hub."""
+    if not NAME.fullmatch(name):
         raise OptionError(
-            f"{visible(space)[:100]!r} is not the name of a Space",
+            f"{visible(name)[:100]!r} is not the name of a {kind}",
             "Give OWNER/NAME, as in its address",
         )
 

@@ -178,7 +178,7 @@ def build_page(store: Store) -> gr.Blocks:
                 error_line("open-error")
                 files.place_answers()
                 view = ViewPanel(handlers.view.first_paint())
-        page_foot(_further(store.settings))
+        page_foot({"Paper": documents.PAPER, "Source": "source.zip"})
         panels = Panels(ask, questions, files, view)
         for event in events_of(page, panels, handlers):
             _wire(event, panels, handlers)
@@ -200,11 +200,6 @@ def _links(settings: ServerSettings) -> dict[str, str]:
     if settings.results:
         links["Results"] = f"{RESULTS}/"
     return links | ({"Docs": f"docs/{documents.FIRST}"} if documents.has_docs() else {})
-
-
-def _further(settings: ServerSettings) -> dict[str, str]:
-    """What stands at the foot of the page: words → address."""
-    return {"Paper": documents.PAPER, "Source": "source.zip"}
 
 
 def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event]:

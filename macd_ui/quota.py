@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from macd_studio.core.errors import MacdError
@@ -50,16 +50,15 @@ class _Bucket:
 
 @dataclass
 class _Use:
-    """uploads, files, computed, read: (time, amount) pairs of the last window.
+    """held: jobs, streams and files opening now. uploads, files, computed, read: (time, amount)
+    pairs of the last window.
 
     Amounts are megabytes, a count, seconds of computing, and seconds of reading videos.
     """
 
     requests: _Bucket
     answers: _Bucket
-    jobs: int = 0
-    streams: int = 0
-    opening: int = 0
+    held: Counter[str] = field(default_factory=Counter)
     uploads: deque[tuple[float, float]] = field(default_factory=deque)
     files: deque[tuple[float, float]] = field(default_factory=deque)
     computed: deque[tuple[float, float]] = field(default_factory=deque)
@@ -103,30 +102,40 @@ class Quota:
         return sum(amount for _, amount in entries)
 
     @contextmanager
-    def job(self, visitor: str) -> Iterator[None]:
-        """A job of the visitor, from before it waits until it ends. Raises QuotaError."""
+    def _held(
+        self, visitor: str, name: str, places: int, check: Callable[[int, _Use], None]
+    ) -> Iterator[None]:
+        """Meanwhile so many places are the visitor's, unless `check` of those held raises."""
         if self.limits is None:
             yield
             return
         with self._lock:
             use = self._use(visitor)
-            if use.jobs >= self.limits.jobs:
-                raise QuotaError(
-                    f"{count(use.jobs, 'run')} {self.whose.words} wait or compute already",
-                    self.whose.remedy("Wait until one of them ends, or stop it"),
-                )
-            if self._sum(use.computed) >= 60 * self.limits.device_minutes:
-                raise QuotaError(
-                    f"runs {self.whose.words} have computed for {self.limits.device_minutes:g}"
-                    f" minutes of the last {self._window()}",
-                    self._later,
-                )
-            use.jobs += 1
+            check(use.held[name], use)
+            use.held[name] += places
         try:
             yield
         finally:
             with self._lock:
-                use.jobs -= 1
+                use.held[name] -= places
+
+    def job(self, visitor: str) -> AbstractContextManager[None]:
+        """A job of the visitor, from before it waits until it ends. Raises QuotaError."""
+
+        def check(jobs: int, use: _Use) -> None:
+            assert self.limits is not None
+            if jobs >= self.limits.jobs:
+                raise QuotaError(
+                    f"{count(jobs, 'run')} {self.whose.words} wait or compute already",
+                    self.whose.remedy("Wait until one of them ends, or stop it"),
+                )
+            if self._sum(use.computed) >= 60 * self.limits.device_minutes:
+                raise self._used_up(
+                    f"runs {self.whose.words} have computed for {self.limits.device_minutes:g}"
+                    " minutes of"
+                )
+
+        return self._held(visitor, "jobs", 1, check)
 
     def add_device_s(self, visitor: str, seconds: float) -> None:
         """The visitor's job has computed for so long."""
@@ -139,10 +148,9 @@ class Quota:
         if self.limits is not None:
             with self._lock:
                 if self._sum(self._use(visitor).read) >= 60 * self.limits.read_minutes:
-                    raise QuotaError(
+                    raise self._used_up(
                         f"reading files {self.whose.words} has taken"
-                        f" {self.limits.read_minutes:g} minutes of the last {self._window()}",
-                        self._later,
+                        f" {self.limits.read_minutes:g} minutes of"
                     )
 
     def add_read_s(self, visitor: str, seconds: float) -> None:
@@ -158,10 +166,8 @@ class Quota:
         with self._lock:
             use = self._use(visitor)
             if self._sum(use.files) >= self.limits.files:
-                raise QuotaError(
-                    f"{self.limits.files} files {self.whose.words} were uploaded in the last"
-                    f" {self._window()}",
-                    self._later,
+                raise self._used_up(
+                    f"{self.limits.files} files {self.whose.words} were uploaded in"
                 )
             use.files.append((self.clock(), 1))
 
@@ -172,10 +178,8 @@ class Quota:
         with self._lock:
             use = self._use(visitor)
             if self._sum(use.uploads) + count / 1e6 > self.limits.megabytes:
-                raise QuotaError(
-                    f"{self.limits.megabytes:g} MB {self.whose.words} were uploaded in the last"
-                    f" {self._window()}",
-                    self._later,
+                raise self._used_up(
+                    f"{self.limits.megabytes:g} MB {self.whose.words} were uploaded in"
                 )
             now = self.clock()
             if use.uploads and now - use.uploads[-1][0] < 1.0:  # chunks of one file are one entry
@@ -199,52 +203,37 @@ class Quota:
             bucket = self._use(visitor).answers
             return bucket.take(ms, 1000 * self.limits.answer_s_per_s, self.clock())
 
-    @contextmanager
-    def stream(self, visitor: str, places: int) -> Iterator[None]:
+    def stream(self, visitor: str, places: int) -> AbstractContextManager[None]:
         """An answer that stays open and takes so many of its visitor's. Raises QuotaError."""
-        if self.limits is None:
-            yield
-            return
-        with self._lock:
-            use = self._use(visitor)
-            if use.streams + places > self.limits.streams:
+
+        def check(streams: int, _: _Use) -> None:
+            assert self.limits is not None
+            if streams + places > self.limits.streams:
                 raise QuotaError(
                     f"too many pages {self.whose.words} are open",
                     self.whose.remedy("Close some of them"),
                 )
-            use.streams += places
-        try:
-            yield
-        finally:
-            with self._lock:
-                use.streams -= places
 
-    @contextmanager
-    def open_file(self, visitor: str) -> Iterator[None]:
+        return self._held(visitor, "streams", places, check)
+
+    def open_file(self, visitor: str) -> AbstractContextManager[None]:
         """A trace that the visitor opens, from before it waits until it is read. QuotaError."""
-        if self.limits is None:
-            yield
-            return
-        with self._lock:
-            use = self._use(visitor)
-            if use.opening >= self.limits.opening:
+
+        def check(opening: int, _: _Use) -> None:
+            assert self.limits is not None
+            if opening >= self.limits.opening:
                 raise QuotaError(
-                    f"{count(use.opening, 'file')} {self.whose.words}"
-                    f" {'is' if use.opening == 1 else 'are'} waiting to be opened",
+                    f"{count(opening, 'file')} {self.whose.words}"
+                    f" {'is' if opening == 1 else 'are'} waiting to be opened",
                     self.whose.remedy("Wait until one of them is open"),
                 )
-            use.opening += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                use.opening -= 1
 
-    @property
-    def _later(self) -> str:
-        return self.whose.remedy(f"Try again later, {ELSEWHERE}")
+        return self._held(visitor, "opening", 1, check)
 
-    def _window(self) -> str:
+    def _used_up(self, what: str) -> QuotaError:
+        """The refusal for what the last window holds already."""
         assert self.limits is not None
         minutes = self.limits.window_s / 60
-        return "hour" if minutes == 60 else f"{minutes:g} minutes"
+        window = "hour" if minutes == 60 else f"{minutes:g} minutes"
+        remedy = self.whose.remedy(f"Try again later, {ELSEWHERE}")
+        return QuotaError(f"{what} the last {window}", remedy)

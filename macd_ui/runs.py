@@ -16,8 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.embedded import AUTO, DRAWN
-from macd_studio.core.errors import OptionError, SeveralVideos, TracksError, VideoNotFound
+from macd_studio.core.errors import (
+    OptionError,
+    SeveralVideos,
+    TracksError,
+    VideoError,
+    VideoNotFound,
+)
 from macd_studio.core.measurements import RANDOM_MASKS
+from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.placing import FoundTracks
@@ -31,7 +38,6 @@ from macd_studio.macd_ui.clips import file_stamp, read_beside
 from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_spec, work_of_trace
 from macd_studio.macd_ui.forms import PARTNER_METHOD, RunRequest, form_values, run_options
 from macd_studio.macd_ui.jobs import Jobs
-from macd_studio.macd_ui.partner import path_of, read_partner
 from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.random_clips import RandomClip, draw_clip, fresh_seed
 from macd_studio.macd_ui.session import DeviceTurn, Form, Session
@@ -108,27 +114,25 @@ class Runs:
 
         Until the job computes, what is shown stays; a run that fails gives it back.
         """
-        session = self.store.sessions.open(key)
-        yield from self._alone(session, self._run_form(session, values))
+        yield from self._alone(key, lambda session: self._run_form(session, values))
 
     def draw(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Draws a clip that nobody chose, and runs it with the form's settings."""
-        session = self.store.sessions.open(key)
-        yield from self._alone(session, self._draw_any(session, values))
+        yield from self._alone(key, lambda session: self._draw_any(session, values))
 
     def typical(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Draws one of the clips that MACD repairs, and runs it with the settings of the search."""
-        session = self.store.sessions.open(key)
-        yield from self._alone(session, self._draw_typical(session, values))
+        yield from self._alone(key, lambda session: self._draw_typical(session, values))
 
-    def _alone(self, session: Session, work: Iterator[Updates]) -> Iterator[Updates]:
+    def _alone(self, key: str, work: Callable[[Session], Iterator[Updates]]) -> Iterator[Updates]:
+        session = self.store.sessions.open(key)
         before = session.current
 
         def ended() -> None:
             self.store.rebalance(session, _without(session, before))
 
         restore = self.view.restore_after_run
-        return self.jobs.alone(session, work, restore, "run", "form", ended)
+        return self.jobs.alone(session, work(session), restore, "run", "form", ended)
 
     def _run_form(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
         self._take_form(session, values)
@@ -184,7 +188,8 @@ class Runs:
                 self.store.uploads.hold(str(values[name]), session.key)
 
     def _job(self, session: Session, values: Mapping[str, Any]) -> Job:
-        counterpart = path_of(values)
+        if (counterpart := values.get("counterpart")) and not Path(counterpart).is_file():
+            raise VideoNotFound(*sentences.PARTNER_GONE)
         methods = [m.name for m in find_methods(values["methods"] or ())]
         job = Job(
             video=self.video_of(values),
@@ -198,7 +203,7 @@ class Runs:
             truth=self._truth(session, values),
             tracks=self.tracks_of(values),
             upload=str(values["video"]) if values["video"] else None,
-            counterpart=counterpart,
+            counterpart=str(counterpart) if counterpart else None,
         )
         settings = self.store.settings
         settings.check_models(job.spec.backbone, job.spec.detector)
@@ -259,9 +264,7 @@ class Runs:
                 )  # other frames were decoded this time
             partner = None
             if job.counterpart is not None:
-                video = replace(job.spec.options.video, dense_fps=0.0)  # nothing is tracked in it
-                read = partial(self._read_file, session, job.counterpart, video, clip)
-                partner = read_partner(read, clip)
+                partner = self._read_partner(session, job.counterpart, job.spec, clip)
             work = work_of(clip, job.spec)
             ticket = stack.enter_context(self.store.device_queue.enter(estimator.total(work)))
             yield from self.jobs.wait(session, ticket, ("video",))
@@ -331,6 +334,16 @@ class Runs:
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip of a run; frames of others are forgotten, its partner's too."""
         return self._read_file(session, job.video, job.spec.options.video)
+
+    def _read_partner(self, session: Session, path: str, spec: RunSpec, clip: Clip) -> Clip:
+        """The partner of a clip, in which nothing is tracked. VideoErrors name it then."""
+        video = replace(spec.options.video, dense_fps=0.0)
+        try:
+            partner = self._read_file(session, path, video, clip)
+        except VideoError as error:
+            raise type(error)(sentences.of_partner(error.cause), error.remedy) from error
+        check_partner(clip, partner)
+        return partner
 
     def _read_file(
         self, session: Session, path: str, options: VideoOptions, beside: Clip | None = None

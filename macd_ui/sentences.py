@@ -336,11 +336,6 @@ def both_models(backbone: str, detector: str) -> str:
     return f"{backbone} and {detector}"
 
 
-def with_share(message: str, fraction: float) -> str:
-    """A message, and how much of what it names is done."""
-    return f"{message}: {100 * fraction:.0f} %" if 0 < fraction < 1 else message
-
-
 def model_facts(
     billions: float, needed_gb: float, memory_gb: float, licence: str, download_gb: float,
     detector: str,

@@ -25,9 +25,9 @@ from macd_studio.core.embedded import AUTO, EMBEDDED, REAL_DETECTOR, SHIPPED
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.macd_ui.folders import data_folder, gallery_in
 from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
+from macd_studio.macd_ui.storage import data_folder, gallery_in
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

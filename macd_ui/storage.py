@@ -1,4 +1,5 @@
-"""The files of a running server: one folder, gone when it ends, even if it was killed.
+"""Where a server keeps what outlives it, and the files of a running one: one folder, gone when it
+ends, even if it was killed.
 
 A visitor's uploads stay as long as their session refers to them. Gradio names an upload by its
 content, so two sessions can share a file: it goes when the last of them lets go.
@@ -12,17 +13,57 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.system.unix import unix
 
+MOUNT = Path("/data")
+"""Where a Space mounts a bucket."""
 PREFIX = "macd-studio"
 LOCK = "lock"
 NEW_S = 60.0
 """A folder without a lock is that of a server that is just starting, for this long."""
 UNCLAIMED = 5.0
 """An upload that no session ever referred to stays for this many times the grace."""
+
+
+def data_folder(environment: Mapping[str, str] | None = None, mount: Path = MOUNT) -> Path | None:
+    """The folder that outlives a restart: MACD_DATA, or on a Space its bucket; None: there is none.
+
+    Raises OptionError where MACD_DATA names a folder that cannot be written to.
+    """
+    env = os.environ if environment is None else environment
+    if named := env.get("MACD_DATA"):
+        if not _is_writable(Path(named)):
+            raise OptionError(
+                f"MACD_DATA names {named[:200]!r}, where nothing can be written",
+                "Create the folder, or unset MACD_DATA",
+            )
+        return Path(named)
+    return mount if env.get("SPACE_ID") and _is_writable(mount) else None
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether a file can be made there: what permissions say of a mount is not always so."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def set_up(folder: Path | None) -> None:
+    """Lets downloaded models stay. To be called before huggingface_hub is imported."""
+    if folder is not None:
+        os.environ.setdefault("HF_HOME", str(folder / "huggingface"))
+
+
+def gallery_in(folder: Path | None) -> str | None:
+    """The folder `gallery` of the bucket, if it is there."""
+    place = None if folder is None else folder / "gallery"
+    return str(place) if place is not None and place.is_dir() else None
 
 
 def temporary_folder() -> Path:

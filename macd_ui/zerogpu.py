@@ -74,15 +74,24 @@ class RunJob:
     tracks: FoundTracks | None = None
     counterpart: Clip | None = None
 
-    def partner(self) -> Callable[[], Clip] | None:
-        """What gives the clip's partner; None where it has none."""
-        found = self.counterpart
-        return None if found is None else lambda: found
+    def events(
+        self, backbone: Callable[[], Any], detector: Callable[[], Any], **how: Any
+    ) -> Iterator[Event]:
+        """The events of the run. backbone, detector: load the models. how: for the pipeline."""
+        from macd_studio.core.run import pipeline
 
-    def placed(self) -> Callable[[Clip], FoundTracks] | None:
-        """What gives its objects; None where a detector looks for them."""
-        found = self.tracks
-        return None if found is None else lambda _: found
+        tracks, partner = self.tracks, self.counterpart
+        return pipeline.run(
+            lambda: self.clip,
+            self.spec.question,
+            backbone,
+            detector,
+            self.spec.options,
+            methods=self.spec.methods,
+            tracks=None if tracks is None else lambda _: tracks,
+            counterpart=None if partner is None else lambda: partner,
+            **how,
+        )
 
     @property
     def work(self) -> Work:
@@ -141,21 +150,13 @@ def run_events(
     """
     if borrows(job.spec.backbone):
         return run(job, stopped)
-    from macd_studio.core.run import pipeline
-
     loading = Progress()
-    return pipeline.run(
-        lambda: job.clip,
-        job.spec.question,
+    return job.events(
         lambda: models.backbone(job.spec.backbone, loading),
         lambda: models.detector(job.spec.detector, loading, own_device()),
-        job.spec.options,
-        methods=job.spec.methods,
         cache=cache,
         cancelled=stopped,
         loading=loading,
-        tracks=job.placed(),
-        counterpart=job.partner(),
     )
 
 
@@ -240,19 +241,11 @@ def _model(kind: str, name: str) -> Any:
 def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
     """The run's events, or the error that ended it, which would lose its words on the way."""
     _in_worker()
-    from macd_studio.core.run.pipeline import run
-
     try:
         yield from _lighter(
-            run(
-                lambda: job.clip,
-                job.spec.question,
+            job.events(
                 lambda: _model("backbone", job.spec.backbone),
                 lambda: _model("detector", job.spec.detector),
-                job.spec.options,
-                methods=job.spec.methods,
-                tracks=job.placed(),
-                counterpart=job.partner(),
             )
         )
     except MacdError as error:

@@ -25,7 +25,7 @@ from macd_studio.evals.benchmarks.vidpair_halluc import BINARY, VidPairHalluc
 from macd_studio.evals.studies.redrawn import draw_clips, true_track
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import drawn_clip
-from macd_studio.toyworld.export_pairs import without
+from macd_studio.toyworld.export import without
 
 STAYS, NAMED, OTHER_KIND, NO_PARTNER = (
     "the asked object may be in the partner", "what was added is asked about",

@@ -7,7 +7,6 @@ codes: 0 committed, 2 bad input or refused by the hub.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,26 +14,16 @@ from pathlib import Path
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import count, visible
+from macd_studio.macd_ui.deploy import check_name
 from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.sites import exit_code
 
-DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 PATTERNS = ["*.macd", "index.json"]
 """The files of a gallery; nothing else is committed or fetched."""
 
 
 class DatasetError(MacdError):
     """The hub did not take or give the dataset."""
-
-
-def check_name(dataset: str) -> str:
-    """The name of a dataset. Raises OptionError."""
-    if not DATASET.fullmatch(dataset):
-        raise OptionError(
-            f"{visible(dataset)[:100]!r} is not the name of a dataset",
-            "Give OWNER/NAME, as in its address",
-        )
-    return dataset
 
 
 def push(dataset: str, folder: Path) -> int:
@@ -45,7 +34,7 @@ def push(dataset: str, folder: Path) -> int:
     """
     from huggingface_hub import HfApi
 
-    check_name(dataset)
+    check_name(dataset, "dataset")
     site = Site([folder])
     runs = site.refresh()
     if site.problems:
@@ -80,7 +69,7 @@ def pull(dataset: str) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    check_name(dataset)
+    check_name(dataset, "dataset")
     try:
         return Path(snapshot_download(dataset, repo_type="dataset", allow_patterns=PATTERNS))
     except Exception as error:

@@ -3,8 +3,9 @@
 // in the browser, so that the server need not; a tab that is reloaded has them again.
 
 import { el } from "../../viewer/js/dom.js";
+import { MAX_AGE_MS, Records, TAB_KEY, quietly, traceFile, userName } from "./kept.js";
 import { openTrace } from "./open.js";
-import { asPromise, exampleFile } from "./restore.js";
+import { exampleFile } from "./restore.js";
 import { MASKS_ONLY, OPEN_COPY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
@@ -23,9 +24,6 @@ import { MASKS_ONLY, OPEN_COPY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./
  */
 
 const MOST = 12; // runs without a pin, and as many with one
-const MAX_BYTES = 8e6;
-const MAX_AGE_MS = 24 * 3600 * 1000;
-const TAB_KEY = "macd-tab"; // as macd_ui/js/restore.js names the tab
 const SHORT = 60; // characters of a question in the list
 
 export class RunHistory {
@@ -39,8 +37,7 @@ export class RunHistory {
     this.title = el("summary", {}, RUNS);
     this.root = el("details", { class: "mv-history", hidden: true }, this.title, this.list);
     viewer.legend.root.before(this.root);
-    /** @type {Promise<IDBDatabase> | null} */
-    this.opened = null;
+    this.records = new Records("macd-runs", "runs", "key");
     this.ready = this.quietly(() => this.read());
   }
 
@@ -48,42 +45,19 @@ export class RunHistory {
     return sessionStorage.getItem(TAB_KEY) || "";
   }
 
-  get user() {
-    const { gradio_config: config } = /** @type {{ gradio_config?: { username?: string } }} */ (/** @type {unknown} */ (window));
-    return config?.username || "";
-  }
-
-  /**
-   * Storage can fail in many ways; the list then ends with the page.
-   *
-   * @param {() => unknown} work
-   */
-  async quietly(work) {
-    try {
-      await work();
-    } catch (error) {
-      console.debug("history of runs:", error);
-    }
-  }
-
-  /** @param {IDBTransactionMode} mode */
-  async objects(mode) {
-    if (!this.opened) {
-      const request = indexedDB.open("macd-runs", 1);
-      request.onupgradeneeded = () => { request.result.createObjectStore("runs", { keyPath: "key" }); };
-      this.opened = asPromise(request);
-    }
-    return (await this.opened).transaction("runs", mode).objectStore("runs");
+  /** The list ends with the page where storage fails. @param {() => unknown} work */
+  quietly(work) {
+    return quietly("history of runs", work);
   }
 
   // The runs that this tab showed before it was reloaded; old ones of any tab are dropped.
   async read() {
     /** @type {Run[]} */
-    const all = await asPromise((await this.objects("readonly")).getAll());
+    const all = await this.records.all();
     const old = all.filter((run) => Date.now() - run.shownAt > MAX_AGE_MS);
     for (const run of old) await this.remove(run.key);
     for (const run of all) {
-      if (!old.includes(run) && run.tab === this.tab && run.user === this.user && !this.runs.has(run.key)) this.runs.set(run.key, run);
+      if (!old.includes(run) && run.tab === this.tab && run.user === userName() && !this.runs.has(run.key)) this.runs.set(run.key, run);
     }
     this.draw();
   }
@@ -91,7 +65,7 @@ export class RunHistory {
   /** @param {string} key */
   async remove(key) {
     this.runs.delete(key);
-    await asPromise((await this.objects("readwrite")).delete(key));
+    await this.records.remove(key);
   }
 
   /**
@@ -106,7 +80,7 @@ export class RunHistory {
     const former = this.runs.get(key);
     this.runs.delete(key); // the newest is last
     const run = {
-      key, tab: this.tab, user: this.user, pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
+      key, tab: this.tab, user: userName(), pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
       trace: whole(trace, former?.trace), content: former?.content || null,
       address: exampleFile(trace),
     };
@@ -122,15 +96,10 @@ export class RunHistory {
    * @param {string} address of its file; empty for an example, which is fetched when it is needed
    */
   async keep(run, address) {
-    const answer = address ? await fetch(new URL(address, document.baseURI)) : null;
-    if (answer?.ok && Number(answer.headers.get("Content-Length") || 0) <= MAX_BYTES) {
-      const content = await answer.arrayBuffer();
-      if (content.byteLength <= MAX_BYTES) run.content = content;
-      const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") || "");
-      if (name) run.name = name[1];
-    }
+    const file = address ? await traceFile(address) : null;
+    if (file?.content) [run.content, run.name] = [file.content, file.name];
     this.draw();
-    await asPromise((await this.objects("readwrite")).put(run));
+    await this.records.put(run);
     for (const pinned of [false, true]) {
       const same = [...this.runs.values()].filter((r) => r.pinned === pinned);
       for (const old of same.slice(0, Math.max(0, same.length - MOST))) await this.remove(old.key);
@@ -203,8 +172,8 @@ export class RunHistory {
     let kept = [...this.runs.values()].find((r) => r.trace.run === run);
     await this.quietly(async () => {
       /** @type {Run[]} */
-      const all = kept ? [] : await asPromise((await this.objects("readonly")).getAll());
-      kept = kept || all.find((r) => r.user === this.user && r.trace.run === run);
+      const all = kept ? [] : await this.records.all();
+      kept = kept || all.find((r) => r.user === userName() && r.trace.run === run);
     });
     return kept && (kept.content || kept.address) ? kept : undefined;
   }
@@ -213,7 +182,7 @@ export class RunHistory {
   pin(run) {
     run.pinned = !run.pinned;
     this.draw();
-    this.quietly(async () => asPromise((await this.objects("readwrite")).put(run)));
+    this.quietly(() => this.records.put(run));
   }
 }
 

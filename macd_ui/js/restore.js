@@ -4,6 +4,7 @@
 // A new tab restores nothing. Browsers that offer no storage lose only this.
 
 import { example, linked } from "./address.js";
+import { MAX_AGE_MS, Records, TAB_KEY, asPromise, gradioConfig, quietly, traceFile, userName } from "./kept.js";
 import { openTrace } from "./open.js";
 import { RESTORED } from "./strings.js";
 
@@ -20,13 +21,8 @@ import { RESTORED } from "./strings.js";
  * @property {number} savedAt
  * @property {ArrayBuffer} content
  */
-/** @typedef {{ app_id?: string, username?: string }} GradioConfig */
 
 const RESTORE = {
-  tabKey: "macd-tab",
-  database: "macd-traces",
-  maxBytes: 8e6,
-  maxAgeMs: 24 * 3600 * 1000,
   maxTabs: 20,
   saveDelayMs: 50, // the page draws the new trace first
   // a server that is closing or not up yet is asked again ever more rarely
@@ -38,71 +34,20 @@ const RESTORE = {
 /** @type {(ms: number) => Promise<void>} */
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
-/**
- * @template T
- * @param {IDBRequest<T>} request
- * @returns {Promise<T>}
- */
-export function asPromise(request) {
-  return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-    if (request instanceof IDBOpenDBRequest) request.onblocked = () => reject(request.error);
-  });
-}
-
-class TraceStore {
+class TraceStore extends Records {
   constructor() {
-    /** @type {Promise<IDBDatabase> | null} */
-    this.opened = null;
-  }
-
-  /** @param {IDBTransactionMode} mode */
-  async objects(mode) {
-    this.opened = this.opened || this.open();
-    return (await this.opened).transaction("tabs", mode).objectStore("tabs");
-  }
-
-  open() {
-    const request = indexedDB.open(RESTORE.database, 1);
-    request.onupgradeneeded = () => {
-      request.result.createObjectStore("tabs", { keyPath: "tab" }).createIndex("savedAt", "savedAt");
-    };
-    return asPromise(request);
-  }
-
-  /**
-   * @param {string} tab
-   * @returns {Promise<Saved | undefined>}
-   */
-  async get(tab) {
-    return asPromise((await this.objects("readonly")).get(tab));
-  }
-
-  /** @param {Saved} record */
-  async put(record) {
-    await asPromise((await this.objects("readwrite")).put(record));
-  }
-
-  /** @param {string} tab */
-  async remove(tab) {
-    await asPromise((await this.objects("readwrite")).delete(tab));
+    super("macd-traces", "tabs", "tab", "savedAt");
   }
 
   // Removes what is older than a day, and the oldest where there are too many.
   async prune() {
     const objects = await this.objects("readwrite");
     const index = objects.index("savedAt");
-    const oldest = IDBKeyRange.upperBound(Date.now() - RESTORE.maxAgeMs);
+    const oldest = IDBKeyRange.upperBound(Date.now() - MAX_AGE_MS);
     for (const key of await asPromise(index.getAllKeys(oldest))) objects.delete(key);
     const keys = await asPromise(index.getAllKeys()); // the oldest first
     for (const key of keys.slice(0, Math.max(0, keys.length - RESTORE.maxTabs))) objects.delete(key);
   }
-}
-
-// What Gradio says of the page.
-function gradioConfig() {
-  return /** @type {{ gradio_config?: GradioConfig }} */ (/** @type {unknown} */ (window)).gradio_config || {};
 }
 
 /**
@@ -148,21 +93,9 @@ export class TabRestorer {
     if (!typing && !this.viewer.state.busy && !this.saving) location.reload();
   }
 
-  /**
-   * Storage can fail in many ways; no failure may disturb the page.
-   *
-   * @param {() => unknown} work
-   */
-  async quietly(work) {
-    try {
-      await work();
-    } catch (error) {
-      console.debug("restoring after a reload:", error);
-    }
-  }
-
-  get user() {
-    return gradioConfig().username || "";
+  /** @param {() => unknown} work */
+  quietly(work) {
+    return quietly("restoring after a reload", work);
   }
 
   /**
@@ -197,39 +130,36 @@ export class TabRestorer {
    * @param {string} address
    */
   async save(trace, address) {
-    const answer = await fetch(new URL(address, document.baseURI));
-    if (!answer.ok) return;
-    const length = Number(answer.headers.get("Content-Length") || 0);
-    const content = length > RESTORE.maxBytes ? null : await answer.arrayBuffer();
-    if (!content || content.byteLength > RESTORE.maxBytes) {
-      if (!content && answer.body) answer.body.cancel();
+    const file = await traceFile(address);
+    if (!file) return;
+    if (!file.content) {
       await this.store.remove(this.tab); // an older run must not come back in its place
       return;
     }
-    const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") || "");
     await this.store.put({
       tab: this.tab,
-      user: this.user,
+      user: userName(),
       run: trace.run,
       at: linked(),
       untouched: Boolean(trace.again?.link) && !trace.edits.length && !trace.previous,
-      name: name ? name[1] : "trace.macd",
+      name: file.name,
       savedAt: Date.now(),
-      content,
+      content: file.content,
     });
     await this.store.prune();
   }
 
   async restore() {
-    this.tab = sessionStorage.getItem(RESTORE.tabKey) || "";
+    this.tab = sessionStorage.getItem(TAB_KEY) || "";
     if (!this.tab) { // a new tab
       this.tab = Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
-      sessionStorage.setItem(RESTORE.tabKey, this.tab);
+      sessionStorage.setItem(TAB_KEY, this.tab);
       return;
     }
     await this.store.prune();
+    /** @type {Saved | undefined} */
     const record = await this.store.get(this.tab);
-    if (!record || record.user !== this.user || this.isOtherPage(record)) return;
+    if (!record || record.user !== userName() || this.isOtherPage(record)) return;
     const stop = () => { this.restoring = false; };
     /** @type {(event: Event) => void} */
     const form = (event) => {

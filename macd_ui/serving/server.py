@@ -14,9 +14,8 @@ from typing import Any
 from macd_studio.core.embedded import AUTO, SHIPPED
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.system.process import keep_heaps_small, own_process
-from macd_studio.macd_ui.folders import data_folder, set_up
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
-from macd_studio.macd_ui.storage import temporary_folder
+from macd_studio.macd_ui.storage import data_folder, set_up, temporary_folder
 
 DRAIN_S = 10.0
 """How long running jobs may take to stop, and their visitors to be informed, seconds."""

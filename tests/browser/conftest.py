@@ -143,6 +143,53 @@ def page(browser, server, quiet):
     assert not seen
 
 
+@pytest.fixture
+def new_tab(browser):
+    """Opens pages, each with a browser's context of its own; errors of their scripts fail the test.
+
+    Strict ones fail it too by an error on the console and by asking for anything but files and what
+    lies below the address `strict`.
+    """
+    contexts, problems = [], []
+
+    def heard(message):
+        if message.type == "error":
+            problems.append(message.text)
+
+    def open_tab(url=None, strict="", **how):
+        def asked(request):
+            if not request.url.startswith((strict, "file:", "data:", "blob:")):
+                problems.append(f"asked {request.url}")
+
+        contexts.append(browser.new_context(**{"reduced_motion": "reduce"} | how))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda e: problems.append(str(e)))
+        if strict:
+            page.on("console", heard)
+            page.on("request", asked)
+        if url is not None:
+            page.goto(url)
+        return page
+
+    yield open_tab
+    seen = list(problems)  # closing a page breaks off what it still waits for
+    for context in contexts:
+        context.close()
+    assert not seen
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory):
+    """Address of the course as the command writes it, opened from disk, where no model runs."""
+    from macd_studio.macd_ui.examples import SHIPPED
+    from macd_studio.macd_ui.learn.site import Site, write_site
+
+    folder = tmp_path_factory.mktemp("learn") / "out"
+    write_site(Site(folders=[SHIPPED]), folder)
+    return (folder / "index.html").as_uri()
+
+
 @pytest.fixture(scope="session")
 def bare(browser):
     """An empty page, for scripts of the viewer that need neither a server nor a document."""

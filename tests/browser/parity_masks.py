@@ -294,7 +294,7 @@ def _slopes(trace: Trace, level: np.ndarray, slope: np.ndarray) -> np.ndarray:
         encoded=None, options=options, objects=torch.from_numpy(masks.objects),
         outside=None if off else torch.from_numpy(masks.outside),
         weight=torch.tensor([t.confidence for t in trace.tracks]),
-        group_of=torch.tensor([0, 0, 1]), fill=None,
+        group_of=torch.tensor([0, 0, 1]), fill=torch.zeros(3),
     )  # fmt: skip
     rows = []
     for t in range(3):

@@ -132,9 +132,8 @@ def test_pages_to_read_are_accessible(bare, name, width):
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_exported_page_is_accessible(browser, tmp_path, scheme):
-    context = browser.new_context(reduced_motion="reduce", offline=True, color_scheme=scheme)
-    page = context.new_page()
+def test_the_exported_page_is_accessible(new_tab, tmp_path, scheme):
+    page = new_tab(offline=True, color_scheme=scheme)
     path = tmp_path / "trace.html"
     path.write_text(standalone(traced(objects=3, steps=3)), encoding="utf-8")
     page.goto(path.as_uri())
@@ -143,4 +142,3 @@ def test_the_exported_page_is_accessible(browser, tmp_path, scheme):
         if folded.is_visible():
             folded.click()
     assert findings(page) == []
-    context.close()

@@ -340,18 +340,6 @@ def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
     assert pictured((40, 40, 40))
 
 
-def test_a_view_without_video_lacks_no_pixels(bare):
-    """What a view without pixels of its own says, beside one whose pixels were not stored."""
-    said = """(kind) => {
-      const { drawSecondView } = functions();
-      const context = document.createElement("canvas").getContext("2d");
-      const named = { answer: { tokens: [] }, view: { kind, caption: "turned" }, shown: null };
-      return drawSecondView(context, named, {}, 0, null, 0);
-    }""".replace("functions()", bundle(JS / "paint.js"))
-    assert bare.evaluate(said, "no-video") == "the question alone, without a video"
-    assert bare.evaluate(said, "turned") == "turned (its pixels are not stored in this trace)"
-
-
 def test_measuring_leaves_alpha_and_beta_where_they_were_moved(bare):
     trace = answered([0, END], [2, END])
     page = show(bare, trace)

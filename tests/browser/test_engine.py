@@ -344,18 +344,15 @@ CASES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(browser, site, case):
-    address, name = site
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
+def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(new_tab, site, case):
+    (address, name), page = site, new_tab()
     if case == "no WebAssembly":
         page.add_init_script("delete globalThis.WebAssembly")
     elif case == "no memory":
         script = {"body": NO_MEMORY, "content_type": "text/javascript"}
-        context.route("**/ort.js", lambda route: route.fulfill(**script))
+        page.context.route("**/ort.js", lambda route: route.fulfill(**script))
     elif case == "no connection":
-        context.route("**/weights.bin*", lambda route: route.abort())
+        page.context.route("**/weights.bin*", lambda route: route.abort())
     page.goto(f"{address}t/{name}.html")
     page.locator(".mv-whatif summary").click()
     if case == "no WebAssembly":
@@ -369,10 +366,9 @@ def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(browser
             page.get_by_text(CASES[case]).wait_for()
             assert page.locator(".mv-edits li").count() == 0
     assert page.locator(".mv-token").count() > 1
-    context.close()
 
 
-def test_a_page_on_disk_says_that_no_model_runs_there(browser, tmp_path):
+def test_a_page_on_disk_says_that_no_model_runs_there(new_tab, tmp_path):
     """Nothing of the model is read there, so that empty files stand for it."""
     model, out = tmp_path / "model", tmp_path / "out"
     model.mkdir()
@@ -382,27 +378,17 @@ def test_a_page_on_disk_says_that_no_model_runs_there(browser, tmp_path):
     (model / ABOUT).write_text(json.dumps({"files": listed}))
     gallery = Site([SHIPPED / f"{EXAMPLE}.macd"], engine=Engine(model))
     assert write_site(gallery, out) == []
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.goto(f"{out.as_uri()}/t/{gallery.runs[0].name}.html")
+    page = new_tab(f"{out.as_uri()}/t/{gallery.runs[0].name}.html")
     page.locator(".mv-whatif summary").click()
     assert "This page was opened from disk" in page.locator(".mv-where").inner_text()
     assert page.locator(".mv-whatif button:visible").count() == 0
     assert page.locator(".mv-token").count() > 1
-    context.close()
 
 
 @pytest.mark.long
-def test_the_course_asks_for_a_prediction_before_a_change(browser, engine, site, folder):
+def test_the_course_asks_for_a_prediction_before_a_change(new_tab, engine, site, folder):
     write_course(Course(folders=[SHIPPED], engine=engine), folder / "course")
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems = []
-    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    page.goto(f"{site[0]}course/index.html#05-contrast")
+    page = new_tab(f"{site[0]}course/index.html#05-contrast", strict=site[0])
     page.locator(".ln-options input").first.check()
     page.locator(".ln-sure input").first.check()
     page.locator(".ln-main-button").click()
@@ -428,5 +414,3 @@ def test_the_course_asks_for_a_prediction_before_a_change(browser, engine, site,
     same = told.startswith("The answer stays")
     assert told.endswith("You guessed right." if same else "You guessed otherwise.")
     step.locator(".ln-finished").wait_for()
-    context.close()
-    assert not problems

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.system.shipped import assets
-from tests.browser.conftest import free_port, serve
 from tests.browser.test_page import run, upload
-from tests.patience import PATIENCE_MS, PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -47,25 +45,6 @@ def test_a_phone_s_clip_is_found_and_answered(page, portrait):
         assert "yes" in text or "no" in text
     assert not page.locator(".mv-badge").is_visible()
     assert page.locator("[data-part=model]").inner_text() == "everyday"
-
-
-@pytest.mark.long
-def test_a_phone_s_clip_is_answered_on_a_public_page(browser, portrait):
-    process, url = serve(free_port(), ("app.py", "--public"))
-    try:
-        page = browser.new_page(reduced_motion="reduce")
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(url)
-        page.wait_for_selector(".mv-token")
-        upload(page, portrait)
-        run(page, "Is there a person in the video?")
-        page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
-        assert page.locator(".mv-object").count()
-        for text in answers_of(page).values():
-            assert "yes" in text or "no" in text
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
 
 
 @pytest.mark.long

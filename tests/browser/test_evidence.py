@@ -93,33 +93,18 @@ def known_enough(trace):
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Opens the trace as an exported page of a size and scheme; its errors fail the test."""
-    problems, contexts = [], []
+def opened(new_tab, tmp_path):
+    """Opens the trace as an exported page."""
+    path = tmp_path / "trace.html"
+    path.write_text(standalone(with_evidence()), encoding="utf-8")
 
-    def open_(width=1440, scheme="light", hash_=""):
-        context = browser.new_context(
-            reduced_motion="reduce",
-            offline=True,
-            viewport={"width": width, "height": 1000},
-            color_scheme=scheme,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda e: problems.append(str(e)))
-        path = tmp_path / "trace.html"
-        if not path.exists():
-            path.write_text(standalone(with_evidence()), encoding="utf-8")
+    def open_(hash_=""):
+        page = new_tab(strict="file:", offline=True, viewport={"width": 1440, "height": 1000})
         page.goto(path.as_uri() + hash_)
         page.wait_for_selector(".mv-token")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert not problems
+    return open_
 
 
 def unfold(page):
@@ -254,28 +239,6 @@ def test_the_address_holds_what_is_chosen(opened):
     run = address.split("run=")[1].split("&")[0]
     page = opened(hash_=f"#run={run}&frame=99&object=x&of=toString&token=2&layers=boxes&beta=7")
     assert "frame 1 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [(390, "dark")]
-    + [pytest.param(width, scheme, marks=pytest.mark.long)
-       for width, scheme in ((390, "light"), (820, "light"), (820, "dark"), (1440, "light"),
-                             (1440, "dark"))],
-)  # fmt: skip
-def test_the_panel_fits_and_is_accessible(opened, width, scheme):
-    page = opened(width, scheme)
-    unfold(page)
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0
-    found = Axe().run(page, context={"include": [[".mv-evidence"]]}, options={
-        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
-    })  # fmt: skip
-    told = [
-        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
-    ]
-    assert not told
 
 
 def test_what_is_kept_of_a_map_is_bounded_however_close_the_zoom(bare):

@@ -10,7 +10,6 @@ from macd_studio.viewer import JS, bundle, payload, status
 from macd_studio.viewer.glossary import terms
 from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 WIDE = ("picture", "trajectory", "levels", "answers", "controls", "open-form")
@@ -23,22 +22,15 @@ PARTS_IN_SIGHT = """(names) => names.map((name) => {
 
 
 @pytest.fixture
-def opened(browser, server):
+def opened(new_tab, server):
     """The real page in a window of a size, as its visitor finds it."""
-    contexts = []
 
     def open_(width, height):
-        size = {"width": width, "height": height}
-        contexts.append(browser.new_context(viewport=size, reduced_motion="reduce"))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(server)
+        page = new_tab(server, viewport={"width": width, "height": height})
         page.wait_for_selector("[data-part=answers] [data-token]")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
+    return open_
 
 
 def test_the_first_view_is_light(opened):
@@ -180,19 +172,14 @@ def test_what_goes_on_can_be_stopped_where_it_is_seen(bare):
 
 
 def test_what_stands_for_an_answer_says_why_there_is_none(bare):
-    """A run that ended before, one without answers, one that the demo model cannot answer."""
+    """A run that ended before, and one without answers."""
     data = payload(traced(objects=2, steps=3))
     texts = []
-    for outside, ended in ((False, True), (False, False), (True, False)):
-        one = data["trace"] | {"answers": {}, "outside": outside}
+    for ended in (True, False):
+        one = data["trace"] | {"answers": {}}
         page = show_data(bare, data | {"trace": one | ({"final": None} if ended else {})})
         texts.append(page.locator(".mv-no-answer").inner_text().split(".")[0])
-    assert texts == [
-        "The run ended before an answer was decoded",
-        "No answer was decoded",
-        "The demo model knows drawn clips only: what it would answer about this one means nothing,"
-        " so it was not asked",
-    ]
+    assert texts == ["The run ended before an answer was decoded", "No answer was decoded"]
 
 
 def values_of(page, track):
@@ -279,9 +266,8 @@ def test_renewed_children_are_those_that_were_given(bare):
     assert kept == [after, True]
 
 
-def test_the_clip_plays_by_itself_until_it_is_touched(browser, bare):
-    context = browser.new_context(reduced_motion="no-preference")
-    page = show(context.new_page(), traced(objects=2, steps=3))
+def test_the_clip_plays_by_itself_until_it_is_touched(new_tab, bare):
+    page = show(new_tab(reduced_motion="no-preference"), traced(objects=2, steps=3))
     page.evaluate("window.viewer.tick = () => {}")  # time stands still
     assert page.evaluate("window.viewer.state.playing")
     page.locator("[data-part=trajectory] h3").click()
@@ -289,7 +275,6 @@ def test_the_clip_plays_by_itself_until_it_is_touched(browser, bare):
     other = payload(traced(objects=3, steps=3))["trace"] | {"run": "another"}
     page.evaluate("(trace) => window.viewer.load(trace)", other)
     assert not page.evaluate("window.viewer.state.playing")
-    context.close()
     still = show(bare, traced(objects=2, steps=3))
     assert not still.evaluate("window.viewer.state.playing")  # less motion was asked for
 
@@ -369,12 +354,3 @@ def test_the_tour_and_the_legend_explain(page):
     page.locator(".mv-terms > summary").click()
     listed = page.locator(".mv-terms dt").all_inner_texts()
     assert listed == [term.name for term in terms()]
-    head = page.locator(".mv-table th", has_text="score").first
-    page.keyboard.press("Shift")  # from here on the reader uses the keyboard
-    head.locator("button").focus()
-    tip = page.locator(".mv-tip:popover-open")
-    assert tip.inner_text() == "score rule how the logits of the views become one score."
-    fold = page.locator("summary", has_text="Decision boundary").first
-    page.mouse.move(2, 2)  # a pointer that rests where the fold scrolls to opens nothing
-    fold.hover()
-    tip.filter(has_text="flip point the α at which another candidate wins.").wait_for()

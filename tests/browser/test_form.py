@@ -6,7 +6,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
-from macd_studio.viewer.bundle import bundle
 from tests.browser.test_page import open_form, run, upload
 from tests.samples import sampled
 
@@ -16,37 +15,6 @@ OURS = [["#lead"], ["#bar"], ["#strip"], ["#knows"], ["#tally"], ["#viewer"]]
 
 
 STRINGS = Path(__file__).parents[2] / "macd_ui" / "js" / "strings.js"
-SAID = {
-    "realModel('A', 'B.')": "A real model that fits: A. B.",
-    "runsOfTab(3)": "Runs of this tab (3)",
-    "showRun('why?')": "Show: why?",
-    "answered(0, 3, '')": "0 of 3 questions answered",
-    "answered(2, 3, 'a.mp4')": "2 of 3 questions about a.mp4 answered",
-    "drawsSoFar(1, null)": "1 draw so far.",
-    "drawsSoFar(2, { seed: 7, truth: 'no' })": "Seed 7, right answer: no. 2 draws so far.",
-    "runsPassed(1, 1)": "1 run",
-    "runsPassed(3, 3)": "3 runs",
-    "runsPassed(1, 3)": "1 of 3 runs",
-    "readingClip('a.mp4')": "Reading a.mp4 …",
-    "timeOf(1.234, 150)": "1.23 s of 150.0 s",
-    "frameAt(2, true)": "Frame at 2.00 s",
-    "frameAt(2, false)": "Frame at 2.00 s, outside the range",
-    "tooLong(60)": "A run reads at most 60 s: choose a shorter range.",
-    "framesChosen(8, false, null)": "8 evenly spaced frames of the whole clip.",
-    "framesChosen(1, false, [1, 2])": "1 evenly spaced frame of 1.00 s to 2.00 s.",
-    "framesChosen(1, true, null)": "1 frame picked by hand of the whole clip.",
-    "framesChosen(3, true, [1, 2])": "3 frames picked by hand of 1.00 s to 2.00 s.",
-}  # fmt: skip
-"""Each case of a sentence of the page's scripts."""
-
-
-def test_each_case_of_the_scripts_has_its_sentence(bare):
-    said = {call: bare.evaluate(f"{bundle(STRINGS)}.{call}") for call in SAID}
-    assert said == SAID
-    functions = bare.evaluate(
-        f"Object.entries({bundle(STRINGS)}).filter(([, v]) => v.call).map(([k]) => k)"
-    )
-    assert set(functions) == {call.partition("(")[0] for call in SAID} | {"spoken"}
 
 
 def strip(page, path):
@@ -110,30 +78,6 @@ def test_a_clip_is_trimmed_picked_and_answered(page, make_video):
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
     page.locator(".mv-reproduce > summary").click()
     assert "--at 0." in page.locator(".mv-reproduce").inner_text()
-
-
-@pytest.mark.long
-def test_errors_stand_where_the_action_was(page, tmp_path, toy_mp4):
-    page.wait_for_selector(".mv-token")
-    broken = tmp_path / "broken.mp4"
-    broken.write_bytes(b"no video at all")
-    upload(page, broken)
-    page.wait_for_selector("#clip-error:visible")
-    assert "not a readable video" in page.locator("#clip-error").inner_text()
-    page.click("#run")
-    page.wait_for_selector("#run-error:visible")
-    assert page.locator(".mv-error:visible").count() == 1
-    damaged = tmp_path / "damaged.macd"
-    damaged.write_bytes(b"nothing")
-    with page.expect_file_chooser() as chooser:
-        page.click("#open")
-    chooser.value.set_files(damaged)
-    page.wait_for_selector("#open-error:visible")
-    assert page.locator(".mv-error:visible").count() == 1
-    page.reload()
-    upload(page, toy_mp4)
-    run(page)
-    assert page.locator(".mv-error:visible").count() == 0
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ import pytest
 
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
@@ -19,23 +18,9 @@ def gallery(tmp_path_factory):
 
 
 @pytest.fixture
-def offline(browser):
-    """A page without a network; what it asks for but files, and errors, fail the test."""
-    context = browser.new_context(
-        reduced_motion="reduce", offline=True, viewport={"width": 1280, "height": 900}
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems = []
-    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    page.on(
-        "request",
-        lambda r: None if r.url.startswith(("file:", "data:")) else problems.append(r.url),
-    )
-    yield page
-    context.close()
-    assert not problems
+def offline(new_tab):
+    """A page without a network."""
+    return new_tab(strict="file:", offline=True, viewport={"width": 1280, "height": 900})
 
 
 def shown(page):

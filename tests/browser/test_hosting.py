@@ -9,7 +9,7 @@ from macd_studio.macd_ui.place import CHECK
 from macd_studio.ratings.store import Study
 from tests.browser.conftest import free_port, serve
 from tests.browser.test_rating import begin, rate_item, saved
-from tests.patience import PATIENCE_MS, PATIENCE_S
+from tests.patience import PATIENCE_S
 from tests.ratings.studies import known, make_study
 from tests.reverse_proxy import HUB, WAYS, Way, proxying
 from tests.security.test_hosting import OPTIONS, SAYS, documented
@@ -51,12 +51,8 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def new_page(browser):
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    yield page
-    context.close()
+def new_page(new_tab):
+    return new_tab()
 
 
 def cases(sample):

@@ -11,52 +11,25 @@ from axe_playwright_python.sync_playwright import Axe
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE, read_strings
 from macd_studio.macd_ui.learn.lessons import quiz
-from macd_studio.macd_ui.learn.site import Site, write_site
+from macd_studio.macd_ui.learn.site import Site
 from macd_studio.viewer.bundle import bundle
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 SIZES = [(390, 844), (1440, 1000)]
 
 
-@pytest.fixture(scope="module")
-def course(tmp_path_factory):
-    """Address of the page as the command writes it."""
-    folder = tmp_path_factory.mktemp("learn") / "out"
-    write_site(Site(folders=[SHIPPED]), folder)
-    return (folder / "index.html").as_uri()
-
-
 @pytest.fixture
-def open_course(browser, course):
-    """Opens pages without a network; other requests than for files, and errors, fail the test."""
-    contexts, problems = [], []
+def open_course(new_tab, course):
+    """Opens pages without a network."""
 
     def opened(size=SIZES[1], at="", **how):
-        context = browser.new_context(
-            offline=True, viewport={"width": size[0], "height": size[1]}, **how
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda e: problems.append(str(e)))
-        page.on(
-            "request",
-            lambda r: (
-                None
-                if r.url.startswith(("file:", "data:", "blob:"))
-                else problems.append(f"asked {r.url}")
-            ),
-        )
-        page.goto(course + at)
+        viewport = {"width": size[0], "height": size[1]}
+        how = {"reduced_motion": "no-preference"} | how
+        page = new_tab(course + at, strict="file:", offline=True, viewport=viewport, **how)
         page.wait_for_selector("h1")
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not problems
+    return opened
 
 
 def names(page):

@@ -7,8 +7,7 @@ import pytest
 
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.collect import NAME, read_saved
-from macd_studio.macd_ui.learn.site import Site, write_site
-from tests.patience import PATIENCE_MS
+from macd_studio.macd_ui.learn.site import Site
 
 pytestmark = pytest.mark.browser
 WIDTH = 390
@@ -21,13 +20,9 @@ WITH_A_NAME = """() => {
 
 
 @pytest.mark.long
-def test_a_name_stands_in_the_saved_file_and_is_not_kept(browser, tmp_path):
+def test_a_name_stands_in_the_saved_file_and_is_not_kept(new_tab, course):
     site = Site(folders=[SHIPPED])
-    write_site(site, tmp_path / "out")
-    context = browser.new_context(offline=True, viewport={"width": WIDTH, "height": 844})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.goto((tmp_path / "out" / "index.html").as_uri() + "#results")
+    page = new_tab(f"{course}#results", offline=True, viewport={"width": WIDTH, "height": 844})
     field = page.get_by_label("Your name, if you like")
     assert field.input_value() == ""
     field.fill("Zoë B " + "x" * 100)
@@ -62,4 +57,3 @@ def test_a_name_stands_in_the_saved_file_and_is_not_kept(browser, tmp_path):
     page.wait_for_function("() => location.hash && location.hash !== '#results'")
     page.evaluate("() => { location.hash = '#results'; }")
     page.wait_for_function(f"() => document.querySelector({FIELD!r})?.value === ''")
-    context.close()

@@ -1,48 +1,30 @@
-"""Parts of the course by themselves: what they say and draw, and what the address says."""
+"""Parts of the course by themselves: what they say and draw, and what the course says."""
 
 import pytest
 
-from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE
 from macd_studio.macd_ui.learn.figures import figures
-from macd_studio.macd_ui.learn.site import Site, write_site
 from macd_studio.viewer.bundle import bundle
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Of the course opened from disk, where no model runs."""
-    folder = tmp_path_factory.mktemp("parts") / "out"
-    write_site(Site(folders=[SHIPPED]), folder)
-    return (folder / "index.html").as_uri()
-
-
 @pytest.fixture
-def page(browser, address):
-    context = browser.new_context(offline=True, reduced_motion="reduce")
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems = []
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    yield page
-    context.close()
-    assert not problems
+def page(new_tab):
+    return new_tab(offline=True)
 
 
-def lock(page, address, chapter):
+def lock(page, course, chapter):
     """Opens a chapter and locks in its prediction."""
-    page.goto(f"{address}#{chapter}")
+    page.goto(f"{course}#{chapter}")
     form = page.locator("form.ln-predict").first
     form.locator(".ln-options input").first.check()
     form.locator(".ln-sure input").first.check()
     form.locator(".ln-main-button").click()
 
 
-def test_what_needs_a_model_is_left_out_with_its_text(page, address):
-    lock(page, address, "05-contrast")
+def test_what_needs_a_model_is_left_out_with_its_text(page, course):
+    lock(page, course, "05-contrast")
     step = page.locator(".ln-step").filter(has=page.locator(".mv-root")).nth(1)
     step.get_by_text("No model runs here").wait_for()
     assert step.locator(".ln-task").count() == 0
@@ -50,26 +32,26 @@ def test_what_needs_a_model_is_left_out_with_its_text(page, address):
     assert "change the masks yourself" not in page.inner_text("main")
 
 
-def test_the_chapter_stays_in_the_address(page, address):
-    """Whatever is chosen in its viewers, so that a copied address opens it."""
-    lock(page, address, "04-lean")
+def test_the_chapter_stays_in_the_address(page, course):
+    """Whatever is chosen in its viewers, so that a copied course opens it."""
+    lock(page, course, "04-lean")
     page.locator(".mv-object").first.click()
     page.locator(".ln-finished").first.wait_for()
     page.wait_for_timeout(600)  # a viewer writes after a quarter of a second
-    assert page.url == f"{address}#04-lean"
+    assert page.url == f"{course}#04-lean"
 
 
-def test_an_interval_is_written_alike_in_text_and_chart(page, address):
-    lock(page, address, "07-honest")
+def test_an_interval_is_written_alike_in_text_and_chart(page, course):
+    lock(page, course, "07-honest")
     told = figures()["values"]["report.co-occurrence.paired.random-mask"]
     paired = page.locator(".ln-result", has_text="MACD minus random masks")
     paired.wait_for()
     assert told.replace(" [", " points [") in paired.inner_text()
 
 
-def test_parts_are_counted_as_they_are_seen(page, address):
+def test_parts_are_counted_as_they_are_seen(page, course):
     """One that waits for a task is not missed by who goes from heading to heading."""
-    lock(page, address, "04-lean")
+    lock(page, course, "04-lean")
     headings = page.locator(".ln-step:visible > h2")
     shown = headings.all_inner_texts()
     assert shown == [f"Part {i + 1} of {len(shown)}" for i in range(len(shown))]
@@ -80,11 +62,11 @@ def test_parts_are_counted_as_they_are_seen(page, address):
     assert more == [f"Part {i + 1} of {len(shown) + 1}" for i in range(len(shown) + 1)]
 
 
-def test_predictions_that_are_kept_back_are_not_nothing(page, address):
-    page.goto(f"{address}#results")
+def test_predictions_that_are_kept_back_are_not_nothing(page, course):
+    page.goto(f"{course}#results")
     page.get_by_text("Nothing yet.").wait_for()
-    lock(page, address, "00-before")
-    page.goto(f"{address}#results")
+    lock(page, course, "00-before")
+    page.goto(f"{course}#results")
     page.get_by_text("after the last chapter. Each further").wait_for()
     assert page.get_by_text("Nothing yet.").count() == 0
 

@@ -11,7 +11,6 @@ from macd_studio.core.rules import find_rule
 from macd_studio.core.types import ModelFrames
 from macd_studio.viewer import standalone
 from tests.core.test_recording import FRAMES, WORDS, logits, steps, told
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
@@ -54,14 +53,9 @@ def recorded():
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Opens a trace as an exported page; errors on its console fail the test."""
-    context = browser.new_context(reduced_motion="reduce", offline=True)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems = []
-    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda e: problems.append(str(e)))
+def opened(new_tab, tmp_path):
+    """Opens a trace as an exported page."""
+    page = new_tab(strict="file:", offline=True)
 
     def open_(trace):
         path = tmp_path / "trace.html"
@@ -69,9 +63,7 @@ def opened(browser, tmp_path):
         page.goto(path.as_uri())
         return page
 
-    yield open_
-    context.close()
-    assert not problems
+    return open_
 
 
 def tab_to(page, what):

@@ -10,14 +10,13 @@ from macd_studio.ratings.events import REASONS
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.store import Study
 from tests.browser.conftest import free_port
-from tests.browser.test_rating import Place, begin, new_page, saved, wait_for_item
+from tests.browser.test_rating import Place, begin, saved, wait_for_item
 
-__all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.long
-def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_page, capsys):
+def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_tab, capsys):
     """One command makes the study; two raters go through it by keys and clicks."""
     examples, folder = assets() / "examples", tmp_path / "clips"
     folder.mkdir()
@@ -25,29 +24,15 @@ def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_page, 
     for name in names:
         shutil.copy(examples / f"{name}.mp4", folder)
     path = tmp_path / "study.db"
-    words = [
-        "create",
-        str(path),
-        "--clips",
-        str(folder),
-        "--detector",
-        "toyworld",
-        "--device",
-        "cpu",
-        "--question",
-        "Which animal is in the video?",
-        "--seed",
-        "1",
-        "--repeat",
-        "0",
-    ]
-    assert create_by(words) == 0
+    words = f"create {path} --clips {folder} --detector toyworld --device cpu --seed 1 --repeat 0"
+    question = "Which animal is in the video?"
+    assert create_by([*words.split(), "--question", question]) == 0
     assert "3 items of 3 stay" in capsys.readouterr().out
     place = Place.__new__(Place)
     place.path, place.port = path, free_port()
     place.start()
     try:
-        page = new_page(place.link())
+        page = new_tab(place.link())
         task, pressed = begin(page), []
         while task is not None:
             page.keyboard.press("2")

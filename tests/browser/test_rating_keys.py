@@ -5,11 +5,10 @@ import pytest
 
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.store import Study
-from tests.browser.test_rating import begin, new_page, saved, wait_for_item
+from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.ratings.killable import Server
 from tests.ratings.studies import FRAMES, make_study, source
 
-__all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 FOCUS = """() => {
   const e = document.activeElement;
@@ -28,12 +27,12 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def item(place, new_page):
+def item(place, new_tab):
     """A page on its first item; what is stored of it."""
     path, url = place
     with Study(path) as study:
         (code,) = study.invite(1)
-    page = new_page(f"{url}/rate#{code}")
+    page = new_tab(f"{url}/rate#{code}")
     task = begin(page)
 
     def stored(task=task):
@@ -130,7 +129,7 @@ def test_clicks_keep_the_keyboard_on_a_scale(item):
 @pytest.mark.long
 @pytest.mark.parametrize("design", ["pair", "single"])
 @pytest.mark.parametrize("shape", [(640, 360), (640, 640), (360, 640)])
-def test_the_buttons_are_in_view_whatever_the_shape_of_a_clip(tmp_path, new_page, shape, design):
+def test_the_buttons_are_in_view_whatever_the_shape_of_a_clip(tmp_path, new_tab, shape, design):
     width, height = shape
     frames = np.random.default_rng(0).integers(0, 255, (FRAMES, height, width, 3), np.uint8)
     path = tmp_path / "s.db"
@@ -141,7 +140,7 @@ def test_the_buttons_are_in_view_whatever_the_shape_of_a_clip(tmp_path, new_page
     try:
         with Study(path) as study:
             (code,) = study.invite(1)
-        page = new_page(f"{server.url}/rate#{code}", viewport={"width": 1280, "height": 800})
+        page = new_tab(f"{server.url}/rate#{code}", viewport={"width": 1280, "height": 800})
         begin(page)
         for key in ("1", "Tab", "2")[: 1 if design == "single" else 3]:
             page.keyboard.press(key)  # so that the reasons are shown too

@@ -9,11 +9,10 @@ import pytest
 
 from macd_studio.ratings.store import Study
 from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.test_rating import begin, new_page, saved, wait_for_item
+from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import served
 
-__all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 KEPT = "() => document.getElementById('banner').textContent.includes('kept in this browser')"
 UNSAVED = "() => document.getElementById('banner').textContent.includes('Not saved yet')"
@@ -119,9 +118,9 @@ def test_a_killed_browser_takes_no_rating_with_it(tmp_path, browser):
 
 
 @pytest.mark.long
-def test_without_the_store_on_the_disk_localstorage_keeps(tmp_path, new_page):
+def test_without_the_store_on_the_disk_localstorage_keeps(tmp_path, new_tab):
     with served(tmp_path) as (_, _, link):
-        page = new_page("about:blank")
+        page = new_tab("about:blank")
         page.add_init_script("Object.defineProperty(window, 'indexedDB', {value: undefined})")
         page.goto(link)
         begin(page)
@@ -135,9 +134,9 @@ def test_without_the_store_on_the_disk_localstorage_keeps(tmp_path, new_page):
 
 
 @pytest.mark.long
-def test_kept_is_said_only_once_it_is_on_the_disk(tmp_path, new_page):
+def test_kept_is_said_only_once_it_is_on_the_disk(tmp_path, new_tab):
     with served(tmp_path) as (_, _, link):
-        page = new_page("about:blank")
+        page = new_tab("about:blank")
         page.add_init_script("""
             const begin = IDBDatabase.prototype.transaction;
             IDBDatabase.prototype.transaction = function (names, mode, how) {

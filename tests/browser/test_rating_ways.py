@@ -1,21 +1,14 @@
 """Ways through the rating page: back to items, other tabs, Back, pairs, participants, a phone."""
 
-import random
-import re
-
 import pytest
 
-from macd_studio.ratings.check import check_study
 from macd_studio.ratings.create import StudyPlan, create_study
-from macd_studio.ratings.report import figures
-from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
-from tests.browser.test_rating import begin, new_page, rate_item, saved, wait_for_item
+from tests.browser.test_rating import begin, rate_item, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
-from tests.ratings.studies import known, make_study, source
+from tests.ratings.studies import make_study, source
 
-__all__ = ["new_page"]
 pytestmark = pytest.mark.browser
 TOLD = "words => document.getElementById('banner').textContent.includes(words)"
 OPENED = "task => document.body.dataset.item === task"
@@ -53,8 +46,8 @@ def tab_of(page, url):
     return other
 
 
-def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page):
-    page = new_page(place.link())
+def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_tab):
+    page = new_tab(place.link())
     first = task = begin(page)
     while task is not None:
         task = rate_item(page, task, (2, 4))
@@ -90,9 +83,9 @@ def test_any_own_item_can_be_changed_until_the_end_is_confirmed(place, new_page)
 
 
 @pytest.mark.long
-def test_tabs_follow_the_newest(place, new_page):
+def test_tabs_follow_the_newest(place, new_tab):
     link = place.link()
-    one = new_page(link)
+    one = new_tab(link)
     task = begin(one)
     two = tab_of(one, link)
     assert wait_for_item(two, "") == task
@@ -112,8 +105,8 @@ def test_tabs_follow_the_newest(place, new_page):
 
 
 @pytest.mark.long
-def test_back_leads_to_the_item_before_and_never_out(place, new_page):
-    page = new_page("about:blank")
+def test_back_leads_to_the_item_before_and_never_out(place, new_tab):
+    page = new_tab("about:blank")
     page.goto(place.link())
     first = begin(page)
     rate_item(page, first, (1, 5))
@@ -127,8 +120,8 @@ def test_back_leads_to_the_item_before_and_never_out(place, new_page):
 
 
 @pytest.mark.long
-def test_a_message_wipes_no_other_s(place, new_page):
-    page = new_page(place.link())
+def test_a_message_wipes_no_other_s(place, new_tab):
+    page = new_tab(place.link())
     begin(page)
     saved(page)
     page.route("**/rate/api/events", lambda route: route.abort())
@@ -145,10 +138,10 @@ def test_a_message_wipes_no_other_s(place, new_page):
 
 
 @pytest.mark.long
-def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
+def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 6))
     try:
-        page = new_page(place.link())
+        page = new_tab(place.link())
         task = begin(page)
         saved(page)
         with Study(place.path) as study:
@@ -167,25 +160,11 @@ def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_page):
         place.server.end()
 
 
-def test_targets_of_44_pixels_on_a_phone(place, new_page):
-    how = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    page = new_page(place.link(), **how)
-    page.locator("#consent").tap()
-    page.locator("#begin").tap()
-    wait_for_item(page, "")
-    page.locator(".scale button").first.tap()  # so that the reasons are shown too
-    page.locator(".reasons button").first.wait_for()
-    for button in page.locator("button:visible").all():
-        box = button.bounding_box()
-        assert min(box["width"], box["height"]) >= 44, button.inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 @pytest.mark.long
-def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
+def test_pairs_by_keys_and_by_clicks(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 3, scale="pairs"))
     try:
-        page = new_page(place.link())
+        page = new_tab(place.link())
         first = task = begin(page)
         assert "better" in page.inner_text("#criterion-of-pairs")
         assert not page.is_visible("#criterion")
@@ -219,14 +198,14 @@ def test_pairs_by_keys_and_by_clicks(tmp_path, new_page):
 
 
 @pytest.mark.long
-def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_page):
+def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 2))
     try:
         with Study(place.path) as study:
             study.complete_with("DONE77", "https://panel.example/back")
             code = study.recruit()
         link = f"{place.server.url}/rate?participant=P-1#{code}"
-        page = new_page(link)
+        page = new_tab(link)
         page.wait_for_selector("#instructions:not([hidden])")
         assert "The id in your link is kept" in page.inner_text("#instructions-text")
         task = begin(page)
@@ -236,9 +215,9 @@ def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_
         page.wait_for_selector("#completion:not([hidden])")
         assert page.inner_text("#completion-code") == "DONE77"
         assert page.get_attribute("#return-link", "href") == "https://panel.example/back"
-        again = new_page(link)  # another device
+        again = new_tab(link)  # another device
         again.wait_for_selector("#completion:not([hidden])")
-        bad = new_page(f"{place.server.url}/rate?participant=a%20b#{code}")
+        bad = new_tab(f"{place.server.url}/rate?participant=a%20b#{code}")
         bad.wait_for_function(TOLD, arg="id is not one")
         assert place.stored("SELECT count(*) FROM raters") == [(1,)]
     finally:
@@ -249,14 +228,14 @@ def test_a_participant_comes_by_a_link_and_gets_a_completion_code(tmp_path, new_
 @pytest.mark.parametrize(("scale", "wanted"), [
     ("ratings", ["Rated 4 to 5", "Rated 1 to 2"]),
     ("pairs", ["The better mask", "The worse mask"])])  # fmt: skip
-def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_page, scale, wanted):
+def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_tab, scale, wanted):
     path = tmp_path / "s.db"
     made = create_study(
         path, [source(1), source(2)], StudyPlan(seed=1, repeat=0.0, proposed=2, scale=scale)
     )
     place = Place(path)
     try:
-        page = new_page(f"{place.server.url}/organise#{made.organiser}")
+        page = new_tab(f"{place.server.url}/organise#{made.organiser}")
         page.wait_for_selector("#proposed:not([hidden])")
         one = page.locator(".proposal").first
         captions = one.locator("figcaption").all_inner_texts()
@@ -271,59 +250,3 @@ def test_the_organiser_confirms_what_is_proposed_after_seeing_it(tmp_path, new_p
         page.locator(".proposal [data-role=gold][aria-pressed=true]").wait_for()
     finally:
         place.server.end()
-
-
-BIASES = {"lenient": (0.5, 0.0), "strict": (-0.5, 0.0), "leans left": (0.0, 2.5)}
-EFFECT, NOISE = 1.0, 0.4
-
-
-@pytest.mark.long
-def test_thirty_items_by_three_raters_and_the_report_against_the_truth(tmp_path, new_page):
-    """Raters who give half a point more, half a point less, and much more to the left mask."""
-    place = Place(make_study(tmp_path, 30, gold=tuple(known(i) for i in range(3)), repeat=0.1,
-                             arms=("macd", "random-place")))  # fmt: skip
-    wanted = {}
-    try:
-        for number, (name, (bias, lean)) in enumerate(BIASES.items()):
-            rng = random.Random(number)
-            page = new_page(place.link())
-            task = begin(page)
-            while task is not None:
-                with Study(place.path, write=False) as study:
-                    truths = truth_of(study, task)
-                ratings = []
-                for side, truth in enumerate(truths):
-                    middle = (2.4 + bias + EFFECT * (truth.arm == "macd") + lean * (side == 0)
-                              if truth.known is None else truth.known)  # fmt: skip
-                    ratings.append(min(max(round(rng.gauss(middle, NOISE)), 1), 5))
-                    if truth.known is None:
-                        wanted[task, side] = (name, truth.arm, ratings[-1])
-                task = rate_item(page, task, ratings)
-            page.click("#finish")
-            page.wait_for_selector("#end:not([hidden])")
-            saved(page)
-        with Study(place.path, write=False) as study:
-            result = figures(study, 500)
-            parts = dict(tuple(r) for r in study.rows("SELECT id, part FROM tasks"))
-        check_study(place.path)
-    finally:
-        place.server.end()
-    main = [row for (task, _), row in wanted.items() if parts[task] == "main"]
-    assert result["study"]["ratings"] == len(main) == 3 * 60
-    for arm in ("macd", "random-place"):
-        own = [rating for _, of, rating in main if of == arm]
-        assert result["arms"][arm]["mean"]["value"] == pytest.approx(sum(own) / len(own))
-        assert result["arms"][arm]["counts"] == [own.count(v) for v in range(1, 6)]
-    d = result["differences"]["random-place"]
-    means = [
-        sum((1 if of == "macd" else -1) * rating for who, of, rating in main if who == name) / 30
-        for name in BIASES
-    ]
-    assert d["difference"]["value"] == pytest.approx(sum(means) / 3)
-    assert [e["value"] for e in d["own"].values()] == pytest.approx(means)
-    # what a rater gives to all masks alike, or to a side, cancels: the planted effect is found
-    assert d["these"]["low"] < EFFECT < d["these"]["high"] + 0.25
-    reasons = {q["rater"]: " ".join(q["reasons"]) for q in result["raters"]}
-    assert re.search("left mask the higher rating", reasons["R03"])
-    assert not any("left mask" in reasons[r] for r in ("R01", "R02"))
-    assert sum(q["done"] for q in result["raters"]) == 3

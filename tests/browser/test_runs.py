@@ -107,30 +107,6 @@ def test_a_link_to_a_run_that_is_not_here_says_so(page, server):
     assert page.locator("#open-error").is_hidden()
 
 
-@pytest.mark.long
-def test_masks_only_and_examples_are_runs_that_can_be_shown_again(page, make_video):
-    page.wait_for_selector(".mv-token")
-    page.set_viewport_size({"width": 1440, "height": 700})
-    upload(page, make_video(frames=48, size=(320, 240)))
-    page.wait_for_selector(".strip-frame")
-    page.fill("#question textarea", "Is there a cup?")
-    page.locator("#run").scroll_into_view_if_needed()
-    page.click("#run")
-    page.wait_for_selector("#columns:not(.drawer)")
-    assert page.locator("#run-progress").is_hidden()
-    assert page.locator(".mv-question").bounding_box()["y"] > 0  # the result is in sight
-    page.locator(".mv-history > summary").click()
-    assert "masks only, no answer" in rows(page).first.inner_text()
-    press(page, "Show", 1)
-    page.wait_for_function(
-        "(q) => document.querySelector('.mv-question').textContent === q",
-        arg=examples()[0].question,
-    )
-    page.wait_for_function("document.querySelectorAll('.mv-history-list li').length === 2")
-    press(page, "Show", 1)
-    page.wait_for_function("document.querySelector('.mv-badge').textContent.includes('masks only')")
-
-
 def test_the_drawer_opens_and_closes_beside_the_viewer_and_over_it(page):
     page.wait_for_selector(".mv-token")
     ask, viewer = page.locator("#ask"), page.locator("#viewer")

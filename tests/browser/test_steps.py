@@ -67,17 +67,6 @@ def test_levels_on_the_picture_include_the_frame_mask(bare):
     assert changed == {first: False, second[0]: True}
 
 
-def test_the_legend_names_the_level_of_the_run(bare):
-    trace = traced(objects=2, steps=3)
-    options = replace(trace.options, ascent=replace(trace.options.ascent, r0=0.4))
-    page = show(bare, replace(trace, options=options))
-    page.locator("details.mv-legend > summary").click()
-    page.locator(".mv-terms > summary").click()
-    told = page.locator("details.mv-legend .mv-legend-list").first.inner_text()
-    assert "r0 = 0.4" in told
-    assert "0.75" not in told
-
-
 def test_keys_move_along_the_ascent_and_play_it(bare):
     page = show(bare, traced())
     page.locator(".mv-root").focus()
@@ -101,10 +90,8 @@ def test_keys_move_along_the_ascent_and_play_it(bare):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("motion", "pause"), [("no-preference", 600), ("reduce", 1500)])
-def test_playing_ends_at_the_end_and_is_slower_where_motion_is_unwanted(browser, motion, pause):
-    context = browser.new_context(reduced_motion=motion)
-    page = context.new_page()
-    show(page, traced(objects=2, steps=3))
+def test_playing_ends_at_the_end_and_is_slower_where_motion_is_unwanted(new_tab, motion, pause):
+    page = show(new_tab(reduced_motion=motion), traced(objects=2, steps=3))
     # the timer's own clock is driven by hand
     moved = """(ms) => { const { steps, state } = window.viewer;
       steps.tick(steps.shownAt + ms); return [state.step, steps.playing]; }"""
@@ -114,7 +101,6 @@ def test_playing_ends_at_the_end_and_is_slower_where_motion_is_unwanted(browser,
     assert page.evaluate(moved, pause) == [1, True]
     assert page.evaluate(moved, pause) == [2, True]
     assert page.evaluate(moved, pause) == [None, False]
-    context.close()
 
 
 def test_plots_say_in_words_what_they_draw(bare):

@@ -7,7 +7,6 @@ from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.viewer import standalone
 from macd_studio.viewer.glossary import meaning
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
@@ -21,20 +20,11 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, exported):
-    """The exported file; an error of its scripts fails the test."""
-    context = browser.new_context(
-        reduced_motion="reduce", offline=True, viewport={"width": 1440, "height": 1000}
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems = []
-    page.on("pageerror", lambda e: problems.append(str(e)))
-    page.goto(exported)
+def page(new_tab, exported):
+    """The exported file."""
+    page = new_tab(exported, offline=True, viewport={"width": 1440, "height": 1000})
     page.wait_for_selector(".mv-token")
-    yield page
-    context.close()
-    assert not problems
+    return page
 
 
 def test_a_term_is_defined_on_hover_and_focus(page):

@@ -259,7 +259,7 @@ def test_two_fingers_zoom_by_their_distance(bare):
 
 
 @pytest.mark.long
-def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
+def test_the_picture_is_zoomed_and_moved_by_buttons_keys_and_mouse(bare):
     page = show(bare, outlined())
     whole = page.locator(CANVAS).evaluate("(c) => c.toDataURL()")
     page.get_by_role("button", name="Zoom in").click()
@@ -272,23 +272,9 @@ def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
     assert zoomed(page)[1] > 0.5
     assert "frame 1" in page.locator(".mv-caption").first.inner_text()
     page.keyboard.press("-")
-    page.keyboard.press("0")
-    assert zoomed(page) == [1, 0.5, 0.5]
-    # the wheel alone scrolls the page; with Ctrl what is under the pointer stays there
-    page.mouse.move(*at(page, 0.25, 0.5))
-    page.mouse.wheel(0, -100)
-    assert zoomed(page)[0] == 1
-    page.keyboard.down("Control")
-    page.mouse.wheel(0, -300)
-    page.keyboard.up("Control")
-    page.wait_for_function("window.viewer.stage.zoom.scale > 2")
-    place = page.evaluate(
-        """([x, y]) => window.viewer.stage.toSource({ clientX: x, clientY: y })""",
-        at(page, 0.25, 0.5),
-    )
-    assert place[0] == pytest.approx(0.25, abs=0.01)
-    # dragging moves it and is no click
     page.get_by_role("button", name="Whole picture").click()
+    assert zoomed(page) == [1, 0.5, 0.5]
+    # dragging moves it and is no click
     page.get_by_role("button", name="Zoom in").click()
     page.get_by_role("button", name="Zoom in").click()
     drag(page, (0.2, 0.2), (0.5, 0.5))
@@ -301,15 +287,13 @@ def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
 
 
 @pytest.mark.long
-def test_two_fingers_zoom_and_draw_nothing(browser):
-    context = browser.new_context(reduced_motion="reduce", has_touch=True)
-    page = context.new_page()
-    open_tools(page)
+def test_two_fingers_zoom_and_draw_nothing(new_tab):
+    page = open_tools(new_tab(has_touch=True))
     page.locator(".mv-object").first.click()
     page.get_by_role("button", name="Draw mask").click()
     page.locator(CANVAS).scroll_into_view_if_needed()
     (x, y), (x2, y2) = at(page, 0.4, 0.5), at(page, 0.6, 0.5)
-    touch = context.new_cdp_session(page)
+    touch = page.context.new_cdp_session(page)
 
     def fingers(kind, *places):
         points = [{"x": a, "y": b, "id": i} for i, (a, b) in enumerate(places)]
@@ -322,4 +306,3 @@ def test_two_fingers_zoom_and_draw_nothing(browser):
     fingers("touchEnd")
     page.wait_for_function("window.viewer.stage.zoom.scale > 1.2")
     assert sent(page) == []
-    context.close()

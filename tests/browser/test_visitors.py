@@ -9,9 +9,8 @@ import time
 import pytest
 
 from macd_studio.core.traces.bundle import load
-from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
-from tests.browser.test_page import open_form, open_plot, run, upload
+from tests.browser.test_page import open_form, run, upload
 from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
@@ -96,107 +95,6 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     third.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
     assert "Waiting" not in third.evaluate(MESSAGE)
     context.close()
-
-
-@pytest.mark.long
-def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_path):
-    page.wait_for_selector(".mv-token")
-    note = page.locator("#differs")
-    assert note.locator("[hidden]").count() == 1
-    first = page.locator(".mv-question").inner_text()
-
-    other = examples()[2]
-    with page.expect_file_chooser() as chooser:
-        page.click("#open")
-    chooser.value.set_files(other.trace)
-    page.wait_for_function(
-        "([q, title]) => document.querySelector('.mv-question').textContent === q"
-        " && document.querySelector('#question textarea').value === q"
-        " && document.querySelector('#example input').value === title",
-        arg=[other.question, other.title],
-    )
-    notes(page, "^$")
-
-    open_form(page)
-    page.fill("#question textarea", "Is there a kite?")
-    notes(page, f"^Shown: {other.video.name} .*Run would analyse .*Is there a kite")
-    open_form(page)
-    page.fill("#question textarea", other.question)
-    notes(page, "^$")
-
-    upload(page, toy_mp4)
-    notes(page, f"Run would analyse {toy_mp4.name}")
-    assert page.locator("#example input").input_value() == ""
-    run(page, "Is there a dog in the video?")
-    notes(page, "^$")
-
-    page.wait_for_selector("#save:enabled")
-    with page.expect_download() as download:
-        page.locator("#save").focus()
-        page.keyboard.press("Enter")
-    saved = tmp_path / "own.macd"
-    download.value.save_as(saved)
-    open_form(page)
-    page.locator("#example input").click()
-    page.get_by_role("option").first.click()
-    page.wait_for_function(
-        "(q) => document.querySelector('.mv-question').textContent === q", arg=first
-    )
-    notes(page, "^$")
-    assert toy_mp4.suffix not in page.locator("#video").inner_text()
-    with page.expect_file_chooser() as chooser:
-        page.click("#open")
-    chooser.value.set_files(saved)
-    notes(page, "upload it, or choose an example")
-    assert page.locator("#example input").input_value() == ""
-
-
-@pytest.mark.long
-def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
-    open_plot(page)
-    question = page.locator(".mv-question").inner_text()
-    page.click("#settings button >> nth=0")
-    page.locator("#detector input, #detector textarea").fill("no-such-detector")
-    open_form(page)
-    page.click("#run")
-    says(page, "no-such-detector|detector")
-    page.wait_for_selector(".mv-error:visible", timeout=SOON_MS)
-    page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
-    assert page.locator(".mv-stage-now").count() == 0
-    assert "looking for objects" not in page.locator(".mv-rail").inner_text()
-    assert page.locator(".mv-question").inner_text() == question
-    assert page.locator(".mv-token").count() > 0
-    page.wait_for_selector("#strengths-plot .js-plotly-plot")
-
-
-@pytest.mark.long
-def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
-    upload(page, toy_mp4)
-    open_form(page)
-    page.fill("#question textarea", "Is there a dog in the video?")
-    open_form(page)
-    page.click("#run")
-    says(page, "Looking for objects|of [0-9]+ frames")
-    page.click("#stop")
-    page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
-    if "stopped while objects were looked for" in page.evaluate(
-        MESSAGE
-    ):  # a fast machine may be past it by now
-        seen = page.locator(".mv-object").count()  # boxes appear while the detector works
-        assert seen or "before it had looked" in page.locator(".mv-rail").inner_text()
-    assert "No objects were found" not in page.locator(".mv-rail").inner_text()
-
-
-@pytest.mark.long
-def test_a_refused_question_leaves_trace_and_plot(page):
-    open_plot(page)
-    open_form(page)
-    page.fill("#question textarea", "  ")
-    open_form(page)
-    page.click("#run")
-    says(page, "question is blank")
-    assert page.locator("#strengths-plot .js-plotly-plot").count() == 1
-    assert page.locator(".mv-token").count() > 0
 
 
 @pytest.mark.long

@@ -3,14 +3,12 @@
 import json
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import identity
 from tests.browser.test_page import open_plot
 
 pytestmark = pytest.mark.browser
-OURS = [["#viewer"], ["#lead"]]
 
 
 @pytest.mark.long
@@ -117,24 +115,6 @@ def test_pictures_can_be_taken_away(page, tmp_path):
     assert kept["strengths.svg"].startswith(b"<svg")
     assert b"scatterlayer" in kept["strengths.svg"]
     assert len(json.loads(kept["strengths.json"])["data"]) >= 2
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_our_components_are_accessible(page, server, scheme):
-    page.goto(f"{server}?__theme={scheme}")
-    page.wait_for_selector(".mv-token")
-    page.locator(".mv-object").first.click()
-    for folded in page.locator(".mv-root details > summary").all():
-        folded.click()
-    page.wait_for_timeout(300)
-    found = Axe().run(page, context={"include": OURS}, options={
-        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
-    })  # fmt: skip
-    told = [
-        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
-    ]
-    assert not told
 
 
 CHOSEN = """([question, title]) => document.querySelector('.mv-question').textContent === question

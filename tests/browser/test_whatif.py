@@ -1,7 +1,6 @@
 """Taking a run apart by hand, in the real page."""
 
 import json
-import os
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,9 +11,7 @@ from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import SEEN
 from macd_studio.viewer import JS, bundle
 from tests.browser.test_page import canvas_pixels, run, upload
-from tests.fuzz.drawn_tracks import draw, label_studio
 from tests.opening import EXAMPLE
-from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 SCRIPT = bundle(JS / "rescore.js", JS / "tokens.js")
@@ -190,55 +187,6 @@ def test_objects_come_from_a_file_and_go_into_one(page, toy_mp4, tmp_path):
     width, height = (saved["images"][0][side] for side in ("width", "height"))
     drawn = np.array(saved["annotations"][0]["bbox"]) / (width, height, width, height)
     np.testing.assert_allclose(drawn, [0.25, 0.25, 0.5, 0.25], atol=0.02)
-
-
-@pytest.mark.long
-def test_a_project_of_two_tasks_asks_which_is_the_clips(page, toy_mp4, tmp_path):
-    """Label Studio's export of a project whose videos have other names and lengths."""
-    tasks = [
-        (f"/data/upload/1/{name}.mp4", 1, draw(seed, 12, (64, 64)), False)
-        for seed, name in enumerate(["0a1b2c3d-kitchen", "4e5f6071-street"])
-    ]
-    path = tmp_path / "project-1.json"
-    path.write_text(json.dumps(label_studio(tasks)))
-    upload(page, toy_mp4)
-    page.click("#settings button >> nth=0")
-    page.set_input_files("#tracks input[type=file]", path)
-    page.locator("#tracks").get_by_text(".json").first.wait_for()
-    page.fill("#question textarea", "Is there a dog?")
-    page.click("#run")
-    page.get_by_text("holds 2 videos, and which is the clip's is not clear").first.wait_for()
-    page.locator("#tracks-source input").click()
-    offered = page.locator("#tracks-source [role=option]")
-    assert [o.split("-")[-1] for o in offered.all_inner_texts()] == ["kitchen.mp4", "street.mp4"]
-    offered.nth(1).click()
-    run(page)
-    assert page.locator(".mv-object").count() == len(tasks[1][2].labels)
-
-
-@pytest.mark.real
-@pytest.mark.long
-def test_a_click_on_a_real_clip(page, real, tmp_path):
-    """A man's jacket among shelves, which no detector names."""
-    question = "Is the man wearing a red jacket?"
-    page.wait_for_selector(".mv-token")
-    upload(page, real / "clips" / "store_aisle.mp4")
-    page.set_default_timeout(PATIENCE_MS)
-    run(page, question)
-    open_what_if(page)
-    segment_at(page, 0.62, 0.45)
-    if folder := os.environ.get("MACD_PICTURES"):
-        page.screenshot(path=f"{folder}/segmented.png")
-    with page.expect_download() as download:
-        page.click("#save")
-    download.value.save_as(tmp_path / "clicked.macd")
-    track = load(tmp_path / "clicked.macd").tracks[-1]
-    assert (track.state == SEEN).sum() >= 6
-    assert all(0.02 < area(track.boxes[i]) < 0.15 for i in np.flatnonzero(track.state))
-
-
-def area(box):
-    return float((box[2:] - box[:2]).prod())
 
 
 @pytest.mark.long

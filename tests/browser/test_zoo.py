@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from macd_studio.core.embedded import EMBEDDED
-from macd_studio.core.objects.registry import named
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import SEEN
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
-from tests.patience import PATIENCE_MS
 from tests.zoo import ZOO, make_zoo
 
 pytestmark = pytest.mark.browser
@@ -17,8 +15,7 @@ pytestmark = pytest.mark.browser
 NAMES = [
     pytest.param(name, marks=pytest.mark.long)
     for name in (
-        "4x3.mp4", "16x9.mp4", "2.35x1.mkv", "9x16.mp4", "odd.mp4", "rotated.mp4",
-        "wide-pixels.mp4", "wide-pixels-rotated.mp4", "1-frame.mp4", "30-objects.mp4",
+        "9x16.mp4", "odd.mp4", "wide-pixels-rotated.mp4", "30-objects.mp4",
         "0-objects.mp4",
     )
 ]  # fmt: skip
@@ -71,29 +68,11 @@ def picked(page):
     )
 
 
-def choose_detector(page, path, name):
-    """Uploads a clip, for which the page chooses a detector, and types another one."""
-    upload(page, path)
-    page.click("#settings button >> nth=0")
-    field = page.locator("#detector input, #detector textarea").first
-    field.wait_for()
-    page.wait_for_function(
-        f"document.querySelector('#detector textarea, #detector input').value !== '{EMBEDDED}'"
-    )
-    field.fill(name)
-
-
 def save(page, path):
     with page.expect_download() as download:
         page.click("#save")
     download.value.save_as(path)
     return load(path)
-
-
-def answer(page):
-    """What MACD says, and the losses that its levels give."""
-    said = page.locator(".mv-strip[data-method=macd] .mv-token").all_inner_texts()
-    return said, page.locator(".mv-losses").inner_text()
 
 
 def set_level(page, row, level):
@@ -107,15 +86,14 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     make_zoo(tmp_path, [name])
     page.wait_for_selector(".mv-token")
     upload(page, tmp_path / name)
+    page.click("#settings button >> nth=0")
+    page.locator("#detector textarea, #detector input").first.fill(EMBEDDED)
     page.evaluate(WATCH, question)
     run(page, question)
     check_shapes(page, clip.aspect)
     trace = save(page, tmp_path / "first.macd")
     objects = len(trace.tracks)
-    if trace.detector.name in named("nothing"):  # regions, which are there without objects too
-        assert objects
-    else:
-        assert bool(objects) == bool(clip.objects)
+    assert bool(objects) == bool(clip.objects)
     assert page.locator(".mv-object").count() == objects
     assert not objects or trace.tracks[0].state[0] == SEEN
 
@@ -165,80 +143,10 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         drag(page, (0.5, 0.5), (0.9, 0.9))
         name_new_object(page, "drawn")
         settled(page, changes := changes + 1)
-        objects = 1
 
-    page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-occlusion table")
-    assert page.locator(".mv-occlusion tbody tr").count() == objects
-    page.locator(".mv-live input").first.focus()
-    page.keyboard.press("End")
-    page.locator(".mv-live .mv-button").click()
-    page.locator(".mv-live .mv-button").wait_for(state="hidden")
     saved = save(page, tmp_path / "second.macd")
-    assert saved.answers["macd"].alpha == 5
     assert len(saved.edits) == changes
     np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
     if clip.objects:
         (stroke,) = saved.tracks[0].brush
         np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)
-
-    # one more change, made here and on the file after a reload, gives one answer
-    row = 0 if clip.objects else 1
-    levels = saved.counterfactual.level if clip.objects else saved.counterfactual.frame_level
-    level = "0.75 partly masked" if levels[0] != 0.75 else "0 kept"
-    set_level(page, row, level)
-    settled(page, changes + 1)
-    here = answer(page)
-    page.reload()
-    page.wait_for_selector(".mv-token")
-    page.locator("#open").locator("xpath=..").locator("input[type=file]").set_input_files(
-        tmp_path / "second.macd"
-    )
-    page.wait_for_function(
-        "(q) => document.querySelector('.mv-question').textContent === q", arg=question
-    )
-    np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
-    open_what_if(page)
-    if clip.objects and picked(page) != 0:  # a reload keeps the chosen object
-        page.locator(".mv-object").first.click()
-    set_level(page, row, level)
-    settled(page, changes + 1)
-    assert answer(page) == here
-
-
-@pytest.mark.real
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "label"), [("bottle.mp4", "bottle"), ("person_bicycle_car.mp4", "car")]
-)
-def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
-    question = f"What is in {name}?"
-    page.wait_for_selector(".mv-token")
-    detector = real / "detector" / "yolo11n_fused.pt"
-    choose_detector(page, real / "clips" / name, str(detector))
-    page.set_default_timeout(PATIENCE_MS)  # a real detector, on whatever machine
-    page.evaluate(WATCH, question)
-    run(page, question)
-    check_shapes(page, 16 / 9)
-    trace = save(page, tmp_path / "real.macd")
-    assert trace.detector.name == "yolo11n_fused.pt"
-    found = [t.label for t in trace.tracks]
-    assert label in found
-
-    k = found.index(label)
-    frame = int(np.flatnonzero(trace.tracks[k].state == SEEN)[0])
-    page.get_by_label("Frame", exact=True).fill(str(frame))
-    page.locator(f".mv-object[data-track='{k}']").click()
-    open_what_if(page)
-    set_level(page, 0, "0 kept" if trace.counterfactual.level[k] else "1 masked")
-    settled(page, 1)
-    page.get_by_role("button", name="Draw mask").click()
-    low, high = trace.tracks[k].boxes[frame, :2], trace.tracks[k].boxes[frame, 2:]
-    drag(page, *(tuple(map(float, low + s * (high - low))) for s in (0.3, 0.8)))
-    settled(page, 2)
-    page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-occlusion table")
-    assert page.locator(".mv-occlusion tbody tr").count() == len(found)
-    changed = save(page, tmp_path / "changed.macd")
-    (stroke,) = changed.tracks[k].brush
-    np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)

@@ -3,26 +3,16 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
-
 from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui.estimate import work_of_trace
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.runs import AUTOMATIC_S
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer.payload import can_compare
 from tests.small_trace import small_trace
 
 JOB, TURN = SimpleNamespace(spec=RunSpec("what?")), SimpleNamespace(is_over=lambda: False)
-
-
-@pytest.fixture
-def store():
-    store = Store()
-    yield store
-    store.close()
 
 
 def compared(store, monkeypatch, trace, meanwhile=lambda session: None):

@@ -132,9 +132,3 @@ def test_the_source_comes_as_an_archive(client):
     answer = client.get("/source.zip")
     assert answer.headers["content-type"] == "application/zip"
     assert set(zipfile.ZipFile(io.BytesIO(answer.content)).namelist()) == {*listed(), LIST}
-
-
-def test_the_pictures_of_the_page_are_small():
-    pictures = list(documents.DOCS.glob("page*.png"))
-    assert pictures
-    assert not [p.name for p in pictures if p.stat().st_size > 200_000]

@@ -17,21 +17,16 @@ from macd_studio.macd_ui.estimate import Estimator, work_of_trace
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.core.test_thoughts import QUESTION, close_at, thinking, wrapped
-from tests.fakes import BoxDetector
 from tests.macd_ui.test_page_parts import FIELDS
 
 
 @pytest.fixture
-def handlers(monkeypatch, toyworld):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: toyworld)
-    made = make_handlers(store, examples())
+def handlers(new_store, toyworld):
+    made = make_handlers(new_store(lambda: toyworld), examples())
     made.store.sessions.open("me").show(made.view.first[1])
-    yield made
-    store.close()
+    return made
 
 
 def asked(handlers, **options):
@@ -279,7 +274,9 @@ def test_the_expected_time_of_a_search_is_that_of_the_views_it_may_read(handlers
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch, make_video):
+def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(
+    monkeypatch, make_video, new_store
+):
     """The page's own jobs: the run, then everything that is asked of a token of its answer."""
     lm, video = wrapped(*thinking("llava_onevision")), make_video()
     lm.info = replace(lm.info, name="own/one")
@@ -292,9 +289,7 @@ def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch
     monkeypatch.setattr(runs, "run_options", lambda _: options)
     seen = read_clip(video, options.video)
     close_at(lm, 2, seen)
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: lm)
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    store = new_store(lambda: lm)
     handlers = make_handlers(store, examples())
     *_, last = handlers.runs.run(form, "me")
     session = store.sessions.open("me")
@@ -327,4 +322,3 @@ def test_a_model_that_thinks_runs_and_is_measured_behind_its_thought(monkeypatch
     shown = last["viewer"]["trace"]
     assert shown["thought"]["text"] == thought.text
     assert not set(thought.tokens) & {t["token"] for t in shown["answers"]["macd"]["tokens"]}
-    store.close()

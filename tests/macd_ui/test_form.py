@@ -24,7 +24,6 @@ from macd_studio.macd_ui.models import (
     offered,
 )
 from macd_studio.macd_ui.random_clips import RandomClip
-from macd_studio.macd_ui.sentences import with_time
 from macd_studio.macd_ui.session_view import joined
 from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
 from macd_studio.toyworld.clips import TITLE, write_frames
@@ -355,12 +354,6 @@ def test_updates_of_one_widget_are_joined():
         "run": {"__type__": "update", "value": "Run", "visible": True}, "note": 1
     }  # fmt: skip
     assert joined({"strip": {"a": 1}}, {"strip": {}})["strip"] == {}
-
-
-def test_a_time_that_is_not_known_is_not_guessed():
-    assert with_time("Decoding", 4.2, 9.0) == "Decoding · about 4 s left"
-    assert with_time("Decoding", None, 7.6) == "Decoding · 8 s so far"
-    assert with_time("Decoding", None, 0.3) == "Decoding"
 
 
 def test_weights_of_the_page_s_models_can_lie_off_the_device(monkeypatch, capsys):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.deploy import check_name
 from macd_studio.macd_ui.gallery import dataset
-from macd_studio.macd_ui.gallery.dataset import check_name, push
+from macd_studio.macd_ui.gallery.dataset import push
 from macd_studio.macd_ui.gallery.site import Site
 from macd_studio.macd_ui.serving import server
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
@@ -85,7 +86,7 @@ def test_a_gallery_is_committed_and_shown_by_the_next_start(folder, tmp_path):
 @pytest.mark.parametrize("name", ["", "runs", "../runs", "a/b/c", "owner/ru ns", "owner/\x1b[1m"])
 def test_what_is_no_name_of_a_dataset_is_refused(name):
     with pytest.raises(OptionError, match="not the name of a dataset"):
-        check_name(name)
+        check_name(name, "dataset")
 
 
 def test_only_readable_traces_are_pushed(folder, tmp_path, monkeypatch):

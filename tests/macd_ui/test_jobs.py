@@ -23,7 +23,6 @@ from macd_studio.macd_ui.layout import Page
 from macd_studio.macd_ui.queues import JobQueue
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.store import Store
 from tests.fakes import BoxDetector
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 from tests.small_trace import small_trace
@@ -159,7 +158,7 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
 
 
 @pytest.mark.parametrize("public", [False, True])
-def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, public):
+def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, new_store, public):
     taken = []
 
     def read(video, options, stopped, limits):
@@ -167,11 +166,8 @@ def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, p
         raise NotAVideo("it is none", "Take another")
 
     monkeypatch.setattr("macd_studio.macd_ui.clips.read_clip", read)
-    store = Store(settings=ServerSettings(public=public))
-    try:
-        list(make_handlers(store, examples()).runs.run(values(make_video()), "me"))
-    finally:
-        store.close()
+    store = new_store(public=public)
+    list(make_handlers(store, examples()).runs.run(values(make_video()), "me"))
     largest = ServerSettings(public=public).largest_mb
     assert taken == [replace(PUBLIC_SERVER if public else OWN_MACHINE, megabytes=largest)]
 

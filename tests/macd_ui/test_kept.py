@@ -22,9 +22,9 @@ from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
 from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.settings import KEPT_SHARED, LIMITS, ServerSettings
 from macd_studio.macd_ui.store import Store
-from macd_studio.macd_ui.traces import KINDS, MAX_OPENING, MemoryBudget, StoredTrace, memory_of
+from macd_studio.macd_ui.traces import MAX_OPENING, MemoryBudget, StoredTrace, memory_of
 from macd_studio.viewer import identity
-from tests.fakes import BoxDetector, ByteLM
+from tests.fakes import BoxDetector
 from tests.macd_ui.test_jobs import states, until, values
 from tests.macd_ui.test_page_parts import BROWSER, get
 from tests.macd_ui.test_store import SOON_S
@@ -260,13 +260,9 @@ def test_fifty_tabs_of_hd_clips_stay_within_two_gigabytes():
 
 
 @pytest.fixture
-def store(monkeypatch):
+def store(new_store):
     """A server that keeps nothing in memory between clicks."""
-    store = Store(settings=ServerSettings(kept_mb=0))
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield store
-    store.close()
+    return new_store(kept_mb=0)
 
 
 def test_the_page_works_when_nothing_stays_in_memory(store, make_video):
@@ -343,50 +339,40 @@ def test_a_run_that_the_server_no_longer_keeps_is_told(store, make_video):
 
 
 @pytest.mark.parametrize("how", ["stopped", "failed"])
-def test_a_run_that_does_not_end_keeps_no_frames(monkeypatch, make_video, how):
-    store = Store()
-    assert store.budget.memory > 10**9
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+def test_a_run_that_does_not_end_keeps_no_frames(new_store, make_video, how):
     detector = BoxDetector()
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: detector)
+    store = new_store(detector=lambda: detector)
+    assert store.budget.memory > 10**9
     handlers = make_handlers(store, [])
-    try:
-        session = store.sessions.open("me")
-        if how == "failed":
+    session = store.sessions.open("me")
+    if how == "failed":
 
-            def fail(*_):
-                raise DetectorError("the detector failed", "Choose another")
+        def fail(*_):
+            raise DetectorError("the detector failed", "Choose another")
 
-            detector.detect = fail
-            *_, last = handlers.runs.run(values(make_video()), "me")
-            assert last["viewer"]["status"]["error"]
-        else:
-            run = handlers.runs.run(values(make_video(), methods=[]), "me")
-            until(run, "step 1")
-            assert session.cache.frames()
-            handlers.form.stop("me")
-            *_, last = run
-            assert session.current.status.startswith("stopped")
-            assert session.current.in_memory is None
-            assert session.trace.frames.any()
-        assert session.cache.frames() == []
-    finally:
-        store.close()
+        detector.detect = fail
+        *_, last = handlers.runs.run(values(make_video()), "me")
+        assert last["viewer"]["status"]["error"]
+    else:
+        run = handlers.runs.run(values(make_video(), methods=[]), "me")
+        until(run, "step 1")
+        assert session.cache.frames()
+        handlers.form.stop("me")
+        *_, last = run
+        assert session.current.status.startswith("stopped")
+        assert session.current.in_memory is None
+        assert session.trace.frames.any()
+    assert session.cache.frames() == []
 
 
-def test_another_clip_takes_the_place_of_the_last(monkeypatch, make_video):
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+def test_another_clip_takes_the_place_of_the_last(new_store, make_video):
+    store = new_store()
     handlers = make_handlers(store, [])
-    try:
-        for frames in (2, 3):
-            *_, last = handlers.runs.run(values(make_video(), frames=frames, methods=[]), "me")
-            assert last["viewer"]["status"]["stage"] == "done"
-        (clip,) = store.sessions.open("me").cache.frames()
-        assert len(clip.frames) == 3
-    finally:
-        store.close()
+    for frames in (2, 3):
+        *_, last = handlers.runs.run(values(make_video(), frames=frames, methods=[]), "me")
+        assert last["viewer"]["status"]["stage"] == "done"
+    (clip,) = store.sessions.open("me").cache.frames()
+    assert len(clip.frames) == 3
 
 
 def test_who_waits_to_open_a_file_hears_the_place(store, tmp_path):
@@ -407,7 +393,3 @@ def test_who_waits_to_open_a_file_hears_the_place(store, tmp_path):
     store.sessions.forget("gone")
     assert list(left) == []
     assert len(store.opening_queue) == len(waiting)
-
-
-def test_kinds_are_in_the_order_of_what_they_cost_to_make_again():
-    assert KINDS == ("clip", "bench", "traces")

@@ -20,7 +20,6 @@ from macd_studio.macd_ui.gallery.runs import content_hash
 from macd_studio.macd_ui.programs import MAX_TRACES, ToolError, Traces, _with_words, tools
 from macd_studio.macd_ui.settings import read_settings
 from macd_studio.macd_ui.store import Store
-from tests.fakes import BoxDetector, ByteLM
 from tests.small_trace import small_trace
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +28,9 @@ NAMES = {"trace", "compare", "rescore", "open", "evidence", "enough", "saved_tra
 
 
 @pytest.fixture
-def called(monkeypatch):
+def called(store):
     """The tools by name, over stand-ins for the models."""
-    store = Store()
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
-    yield {t.__name__: t for t in tools(store)}
-    store.close()
+    return {t.__name__: t for t in tools(store)}
 
 
 def test_a_trace_is_computed_and_found_again(called, make_video):

@@ -7,25 +7,12 @@ import threading
 import time
 from dataclasses import replace
 
-import pytest
-
 from macd_studio.core.objects.reading import PUBLIC_SERVER
-from macd_studio.macd_ui.handlers import make_handlers
 from tests.fuzz.drawn_tracks import cocovid, draw
-from tests.macd_ui.test_form import FORM, NarrowLM
+from tests.macd_ui.test_form import FORM, handlers, store
 from tests.patience import PATIENCE_S
 
-
-@pytest.fixture
-def store(store, monkeypatch):
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
-    monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
-    return store
-
-
-@pytest.fixture
-def handlers(store):
-    return make_handlers(store, [])
+__all__ = ["handlers", "store"]
 
 
 def boxes_file(folder, numbers=(3, 9, 15, 21)):

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from macd_studio.core.run import pipeline
+from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.toyworld.clips import drawn_clip
@@ -108,11 +110,14 @@ def test_another_partner_takes_the_place_of_the_first(handlers, store, toy_mp4, 
     }
 
 
-def test_a_shared_gpu_is_given_the_partner_too(toy_spec):
+def test_a_shared_gpu_is_given_the_partner_too(toy_spec, monkeypatch):
     clip = drawn_clip(toy_spec, "a.mp4", "0" * 64)
-    job = zerogpu.RunJob(clip, None, counterpart=replace(clip, name="b.mp4"))
-    assert job.partner()().name == "b.mp4"
-    assert zerogpu.RunJob(clip, None).partner() is None
+    given = []
+    monkeypatch.setattr(pipeline, "run", lambda *_, **how: given.append(how["counterpart"]) or [])
+    for partner in (replace(clip, name="b.mp4"), None):
+        list(zerogpu._run_in_worker(zerogpu.RunJob(clip, RunSpec("?"), counterpart=partner)))
+    assert given[0]().name == "b.mp4"
+    assert given[1] is None
 
 
 def test_a_clip_that_is_its_own_partner_stays_when_the_partner_goes(handlers, store, partner):

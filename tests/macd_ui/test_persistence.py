@@ -5,8 +5,8 @@ import os
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.folders import data_folder, gallery_in, set_up
 from macd_studio.macd_ui.settings import read_settings
+from macd_studio.macd_ui.storage import data_folder, gallery_in, set_up
 
 SPACE = {"SPACE_ID": "owner/name"}
 

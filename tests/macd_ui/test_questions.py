@@ -7,7 +7,6 @@ from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import values
@@ -24,13 +23,10 @@ class Counted(BoxDetector):
 
 
 @pytest.fixture
-def handlers(monkeypatch):
-    store, lm = Store(), ByteLM()
+def handlers(monkeypatch, new_store):
+    lm = ByteLM()
     monkeypatch.setattr(Counted, "looked", 0)
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: lm)
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: Counted())
-    yield make_handlers(store, examples())
-    store.close()
+    return make_handlers(new_store(lambda: lm, Counted), examples())
 
 
 def finished(updates):

@@ -8,7 +8,6 @@ from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui import store as module
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.store import Store
 from macd_studio.macd_ui.traces import MAX_OPENING
 from macd_studio.viewer import payload
@@ -19,10 +18,8 @@ NO_SUCH = {"do": "edit", "edit": {"kind": "nonsense"}}
 
 
 @pytest.fixture
-def store():
-    store = Store(settings=ServerSettings(public=True))
-    yield store
-    store.close()
+def store(new_store):
+    return new_store(public=True)
 
 
 @pytest.fixture

@@ -163,13 +163,3 @@ def test_a_closed_tab_stops_at_once_and_is_forgotten_after_the_grace(monkeypatch
     store.sessions.leave("unknown")
     store.close()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_session_nobody_heard_of_is_forgotten_unless_it_computes(monkeypatch):
-    store = Store(grace_s=3600)
-    idle, busy = store.sessions.open("idle"), store.sessions.open("busy")
-    idle.seen_at = busy.seen_at = time.monotonic() - 1e6
-    busy.busy.acquire()
-    store.sweep()
-    assert (idle.gone, busy.gone) == (True, False)
-    store.close()

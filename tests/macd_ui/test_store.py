@@ -6,7 +6,6 @@ import pytest
 
 from macd_studio.core.system.recent import Recent
 from macd_studio.macd_ui.models import MAX_LOADED
-from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.store import Store
 
 SOON_S = 0.2
@@ -110,57 +109,6 @@ def test_many_threads_share_recent_values():
     for thread in threads:
         thread.join()
     assert (faults, len(recent._values)) == ([], 1)
-
-
-def test_a_closing_server_opens_no_session_and_finds_the_open_ones(store):
-    session = store.sessions.open("tab")
-    store.sessions.closing = True
-    assert store.sessions.open("tab") is session
-    with pytest.raises(QuotaError, match="about to stop"):
-        store.sessions.open("other")
-    with pytest.raises(QuotaError, match="about to stop"), store.sessions.call("me"):
-        pytest.fail("a call was taken")
-    assert store.closing
-
-
-def test_a_tab_that_comes_back_is_no_longer_left(store):
-    session = store.sessions.open("tab")
-    store.sessions.grace_s = 0.0
-    store.sessions.leave("tab")
-    assert store.sessions.open("tab") is session
-    store.sessions.grace_s = 3600.0
-    assert store.sessions.forget_expired() == 0
-    store.sessions.leave("tab")
-    store.sessions.grace_s = -1.0
-    assert store.sessions.forget_expired() == 1
-    assert session.gone
-    assert session.stop.is_set()
-    assert store.sessions.find("tab") is None
-
-
-def test_two_requests_of_a_new_tab_get_one_session(store, monkeypatch):
-    make, entered, free, made = store.sessions._new, threading.Event(), threading.Event(), []
-
-    def slow(key, visitor):
-        made.append(key)
-        entered.set()
-        free.wait()
-        return make(key, visitor)
-
-    monkeypatch.setattr(store.sessions, "_new", slow)
-    got = []
-    threads = [
-        threading.Thread(target=lambda: got.append(store.sessions.open("tab"))) for _ in range(2)
-    ]
-    threads[0].start()
-    entered.wait()
-    threads[1].start()
-    threads[1].join(SOON_S)
-    free.set()
-    for thread in threads:
-        thread.join()
-    assert made == ["tab"]
-    assert got[0] is got[1]
 
 
 @pytest.mark.parametrize("ask", [

@@ -21,6 +21,7 @@ from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.estimate import Work
 from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.forms import form_values
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import try_out
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
@@ -31,15 +32,8 @@ from tests.patience import PATIENCE_S
 from tests.vllm_server import NAME, FakeVLLM, opened
 from tests.zero_gpu import FakeSpaces
 
-FIELDS = {
-    "alpha": 1.0, "beta": 0.1, "steps": 2, "eta": 0.01, "tau": 0.0, "frames": 4,
-    "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
-    "shape": "outline", "low_memory": False, "strengths": "per-object", "gradient": "exact",
-    "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
-    "tracks_first": "auto", "tracks_columns": "auto", "tracks_source": "",
-    "fusion": "max",
-    "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0, "max_tokens": 64,
-    "frame_rate": 25.0,
+FIELDS = form_values() | {
+    "steps": 2, "frames": 4, "methods": ["vcd"], "tracks": None,
     "backbone": "toyworld", "detector": "toyworld",
 }  # fmt: skip
 OPTIONS = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(steps=2))
@@ -198,14 +192,11 @@ def test_jobs_are_plain(fake, clip):
 
 
 @pytest.fixture
-def page(fake, monkeypatch):
+def page(fake, new_store):
     """The page's handlers on a public Space with shared GPUs."""
-    store = Store(settings=ServerSettings(public=True, gpu_quota=True))
-    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    store = new_store(public=True, gpu_quota=True)
     zerogpu.load_models(store)
-    yield make_handlers(store, []), store, fake
-    store.close()
+    return make_handlers(store, []), store, fake
 
 
 def form(make_video, **more):

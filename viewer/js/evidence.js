@@ -157,7 +157,6 @@ export class EvidencePanel {
     this.view = "video";
     this.on = true;
     this.built = ""; // the token, and what was measured of it, that the panel was built for
-    this.painted = "";
     /** @type {Map<string, Heat>} */
     this.heats = new Map();
     this.words = el("p", { class: "mv-note" });

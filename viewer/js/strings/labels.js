@@ -59,7 +59,7 @@ export const TEXT = {
   flipMapHint: "The outlined cell is where you are; click another to go there. Small β are spread out.",
   // headline
   whatHappened: "What happened", withoutThese: "What would the model say without these objects?",
-  withoutParts: "What would the model say without parts of the picture?", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
+  withoutParts: "What would the model say without parts of the picture?",
   // heat
   difference: "V − V_d",
   // help
@@ -71,7 +71,7 @@ export const TEXT = {
   objects: "Objects", queryLoss: "Query loss",
   // stage
   frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
-  counterfactual: "Counterfactual", video: "Video", picture: "Picture", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
+  video: "Video", picture: "Picture", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
   saveObjectsAs: "Save objects as …", objectsGroup: "Objects with their levels", maskedGroup: "What is masked",
   unreachable: "The server cannot be reached. Check that it is running and that you are online, then try again.",
   saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
