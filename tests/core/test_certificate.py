@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.decoding.certificate import REASONS, Errors, certify, errors_of
+from macd_studio.core.decoding.certificate import Errors, certify, errors_of
 from macd_studio.core.decoding.steps import make_token_step
-from macd_studio.core.macd import contrast_weights, score_token
+from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rows import Row
@@ -160,16 +160,6 @@ def test_one_error_holds_of_every_view_where_only_one_was_recorded():
     assert errors_of(0.0, 0.0) is None
 
 
-@pytest.mark.parametrize(("gap", "told"), [(0.9, "close"), (1.1, "certified")])
-def test_the_bound_is_as_wide_as_it_must_be(gap, told):
-    """Scores that differ by more than 2ε(1 + 2α) are told apart, and no others."""
-    alpha = 1.0
-    rule = Linear(ContrastOptions(alpha, 0.1))
-    spread = gap * 2 * E * (1 + 2 * alpha)
-    step = step_of([2.0, 2.0 - spread / 2, -9.0], [[1.0, 1.0, 1.0]], rule)
-    assert certify(step, answer_of(rule), BOTH) == told
-
-
 def test_a_token_that_passes_alone_needs_no_second_view():
     rule = Linear(ContrastOptions(1.0, 0.5))
     base = Row(log_softmax([5.0, 0.0, 0.0]), log_z=0.0)
@@ -181,16 +171,6 @@ def test_a_token_that_passes_alone_needs_no_second_view():
         str, 0, 0, near, [], StepWeights(floor=rule.floor(near.values)), rule, 3
     )
     assert certify(close, answer_of(rule), BOTH) == "close"
-
-
-def test_a_token_near_the_floor_counts_both_in_and_out():
-    """The second token would win, and passes the cut or does not within the error."""
-    rule = Linear(ContrastOptions(2.0, 0.5))
-    for off, told in ((-3 * E, "certified"), (-E, "close"), (E, "close"), (3 * E, "certified")):
-        base = [1.0, 1.0 + np.log(0.5) + off, -5.0]
-        step = step_of(base, [[1.0, -4.0, -5.0]], rule)
-        assert certify(step, answer_of(rule), BOTH) == told
-        assert step.token == int(off > 0)
 
 
 def test_a_head_that_reaches_below_what_was_told_is_not_certified():
@@ -227,8 +207,3 @@ def test_raw_cuts_and_penalties_are_not_certified():
     assert certify(step, raw, BOTH) == "rule"
     penalised = replace(step, repeats=Repeats(1.1, np.ones(len(step.base), bool)))
     assert certify(penalised, answer_of(rule), BOTH) == "rule"
-
-
-def test_every_certificate_has_its_reason():
-    assert set(REASONS) == {"certified", "close", "head", "rule", "search"}
-    assert contrast_weights(np.zeros(2), 1.0, 0.5).floor < 0

@@ -132,13 +132,6 @@ def test_presets_set_what_is_not_given():
     assert (late.step, late.contrast) == (900, ContrastOptions(1.0, 0.3))
 
 
-def test_show_as_text(traced, capsys):
-    assert main(["show", str(traced[0])]) == 0
-    text = capsys.readouterr().out
-    for part in ("Question", "baseline", "macd", "dog", "gradient", "margin", "Query loss"):
-        assert part in text
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -192,15 +185,6 @@ def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
         assert np.abs(np.diff(centres, axis=0)).max() < 0.1
     assert any("knows only the drawn toy world" in w for w in found["warnings"])
     assert main(["show", str(out)]) == 0
-
-
-def test_a_whole_frame_mask_names_the_fusion_it_needs(toy_mp4, capsys):
-    ask = ["trace", str(toy_mp4), "Is there a dog in the video?", "--frame-mask", "whole"]
-    assert main(ask) == 2
-    assert "the fusion 'or'" in capsys.readouterr().err
-    assert main([*ask, "--fusion", "or", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert all(s["gradient"] != 0 for s in found["strengths"])
 
 
 def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 from macd_studio.core.cli.main import main
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.whatif.workbench import Edit, Workbench
-from tests.opening import EXAMPLE, LABELS, choices
+from tests.opening import EXAMPLE, choices
 
 
 @pytest.fixture
@@ -56,15 +56,6 @@ def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld
 def test_the_order_of_different_flags_counts(no_model, capsys):
     assert main(["edit", str(EXAMPLE), "--drop", "1", "--level", "1=0"]) == 2
     assert f"there is no object 1. Choose one of {choices(without=1)}" in capsys.readouterr().err
-
-
-def test_the_text_tells_edits_and_what_was_measured(capsys):
-    assert main(["edit", str(EXAMPLE), "--level", "3=0.5", "--measure"]) == 0
-    text = capsys.readouterr().out
-    assert "Edited     --level 3=0.5" in text
-    assert "0.5 (partly masked, set by hand)" in text
-    assert "Measured   " in text
-    assert text.count("  hiding ") == len(LABELS)
 
 
 def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
@@ -122,9 +113,3 @@ def test_a_file_loads_no_backbone_by_itself(no_model, tmp_path, capsys):
     assert "--backbone 'org/model; rm'" in capsys.readouterr().err
     with pytest.raises(AssertionError, match="a model was loaded"):
         main(["edit", str(path), "--drop", "1", "--backbone", "org/model"])
-
-
-def test_an_unfinished_trace_is_told(tmp_path, capsys):
-    path = save(replace(load(EXAMPLE), answers={}), tmp_path / "part.macd")
-    assert main(["edit", str(path), "--frames", "0=1"]) == 2
-    assert "not finished" in capsys.readouterr().err

@@ -14,8 +14,7 @@ from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.evidence.enough import PieceReader, cut_in_pieces, enough_events
 from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
-from macd_studio.core.evidence.records import Piece, Smallest, Target
-from macd_studio.core.evidence.report import enough_as_text, pieces_in_words
+from macd_studio.core.evidence.records import Piece, Target
 from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.masking.composite import fill_for
 from macd_studio.core.options import MaskOptions, RunOptions
@@ -215,11 +214,6 @@ def test_what_is_found_holds_for_the_model(found):
     assert {enough.pieces[i].track for i in asked.shown} == {None}
 
 
-def test_it_comes_back_from_a_file(found):
-    for trace in (found, small_trace()):
-        assert unpack(pack(trace)).enough == trace.enough
-
-
 def test_a_later_search_replaces_it_and_keeps_what_was_asked(found):
     again = macd.enough(found, device="cpu", search=False, keep=("background:1-4", "background"))
     (before,), (after,) = found.enough, again.enough
@@ -312,23 +306,6 @@ def test_a_hostile_file_is_refused(name):
     HOSTILE[name](manifest["enough"][0])
     with pytest.raises((TraceError, OptionError)):
         unpack(put_together(manifest, members))
-
-
-def test_in_words():
-    trace = small_trace()
-    (enough,) = trace.enough
-    text = enough_as_text(enough, trace)
-    assert "Keep       cup 2, frames 1-2 (certified" in text
-    assert "Remove     cup 2, frames 1-2; box 0,0,0.5,0.5, frames 1-2 (an upper bound" in text
-    assert pieces_in_words((), enough, trace) == "nothing"
-    none = replace(enough, remove=Smallest(None, 4, 0, None), keep=Smallest(None, 2, 0, None))
-    assert "no removal changes the answer\n" in enough_as_text(none, trace)
-    assert "as far as sets of 1 show" in enough_as_text(none, trace)
-    runs = replace(
-        enough, pieces=tuple(Piece(1, None, (g, g)) for g in range(4)), keep=None, remove=None
-    )
-    groups = replace(trace, groups=((0, 1), (2, 3), (4, 5), (6,)))
-    assert pieces_in_words((0, 1, 3), runs, groups) == "dog 1, frames 1-4, 7"
 
 
 def test_by_command_line(tmp_path, capsys):

@@ -375,6 +375,7 @@ def test_a_run_that_needs_no_contrast_looks_for_nothing(search):
     assert quiet.status == "complete"
     assert any("no contrast could change" in w for w in quiet.warnings)
     assert quiet.answers["macd"].second_views == ()
+    assert quiet.answers["macd"].total_ms >= quiet.answers["macd"].ms >= 0
     done = payload(quiet, status(done=("video", "detect", "track", "load", "ascent", "views")))
     assert done["status"]["stages_done"] == ["video", "load"]
     assert not done["trace"]["tracked"]
@@ -432,27 +433,11 @@ def test_a_lazy_run_is_stopped_where_it_is():
             assert "decode" not in event.trace.timings_ms
 
 
-def test_masks_alone_are_computed_all_the_same():
-    trace = events_of(replace(lazily(NEVER), masks_only=True))[-1].trace
-    assert trace.steps
-    assert not trace.answers
-    assert not trace.options.lazy
-
-
 def mixed_trace():
     """A trace with tokens of either kind under several rules."""
     names = ["vcd", "sid", "macd+m3id", "vcd/sid+mean-views"]
     options = replace(lazily(0.3), decode=DecodeOptions(max_tokens=12))
     return events_of(options, ByteLM(seed=8, answer_length=12), methods=names)[-1].trace
-
-
-def test_the_time_of_a_lazy_answer_that_stays_decided_counts_the_read_of_the_video():
-    options = RunOptions(lazy=True, contrast=ContrastOptions(1.0, 1.2))
-    *_, last = run(clip, "is it?", ByteLM, BoxDetector, options)
-    answer = last.trace.answers["macd"]
-    assert not any(t.others for t in answer.tokens)
-    assert answer.ms >= 0
-    assert answer.total_ms >= answer.ms
 
 
 def test_a_lazy_trace_is_saved_and_opened(tmp_path):

@@ -14,8 +14,7 @@ from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.cost import Cost, LivingTensors, Meter
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
-from tests.core.test_views import tracks
-from tests.fakes import ByteLM, clip
+from tests.fakes import ByteLM, clip, tracks
 
 MB = 2**20
 

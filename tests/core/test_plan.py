@@ -15,9 +15,9 @@ from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
+from macd_studio.core.planning import on_cpu as cpu
 from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.planning.plan import (
-    GPUS_GB,
     KINDS,
     QUESTION,
     _extrapolate,
@@ -137,19 +137,6 @@ def test_the_plan_agrees_with_what_was_counted_on_real_passes():
         assert found[key] == pytest.approx(stored[key], rel=0.01), key
 
 
-def test_plans_order_the_kinds_of_runs():
-    for model in CATALOGUE:
-        found = planned(model.hub_id)
-        low, macd = found["macd_low_memory_peak_gb"], found["macd_peak_gb"]
-        assert found["weights_gb"] < found["baseline_peak_gb"] < low < macd
-        assert found["baseline_peak_gb"] < found["vcd_peak_gb"] < macd
-        for kind in KINDS:
-            fits = [found["fits"][str(gb)][kind] for gb in GPUS_GB]
-            assert fits == sorted(fits)
-            smaller = [gb for gb, fit in zip(GPUS_GB, fits, strict=True) if not fit]
-            assert all(found[f"{kind}_peak_gb"] > 0.8 * gb for gb in smaller[-1:])
-
-
 def test_what_fits_and_what_quantised_weights_add():
     """A card holds a driver and waste too; a pass of nf4 a matrix, one back through int8 inputs."""
     peaks = _peaks(dict.fromkeys(KINDS, 7.2e9) | {"vcd": 7.1e9, "macd": 11e9})
@@ -264,3 +251,43 @@ def test_loading_asks_for_what_was_planned(monkeypatch):
     assert twice == 2 * needed
     with pytest.raises(OutOfMemory):
         weights.check_memory(THREE_B, twice, cpu, torch.float32)
+
+
+def test_float32_takes_twice_the_planned_bytes_and_what_the_process_has():
+    stored = planned(THREE_B)
+    whole, half = cpu.on_cpu(stored), cpu.on_cpu(stored, "bfloat16")
+    for kind in KINDS:
+        assert half[kind] == pytest.approx(stored[f"{kind}_peak_gb"] + cpu.OWN_GB, abs=1e-3)
+        assert whole[kind] == pytest.approx(2 * stored[f"{kind}_peak_gb"] + cpu.OWN_GB, abs=1e-3)
+
+
+def test_the_embedded_model_is_planned_in_float32_already():
+    estimate = plan()
+    assert cpu.on_cpu(estimate)["macd"] == pytest.approx(
+        estimate["macd_peak_gb"] + cpu.OWN_GB, abs=1e-3
+    )
+
+
+def test_the_rate_is_that_of_the_best_product_and_changes_no_threads(monkeypatch):
+    # a clock that says how long each of three products takes; the last look ends the trial
+    ticks = iter([0.0, 0.0, 0.10, 0.10, 0.10, 0.12, 0.12, 0.12, 0.20, 9.0])
+    monkeypatch.setattr(cpu.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(cpu, "SIDE", 8)
+    before = torch.get_num_threads()
+    assert cpu.tflops_a_second() == pytest.approx(2 * 8**3 / 0.02 / 1e12)
+    assert torch.get_num_threads() == before
+
+
+def test_the_command_prints_both(monkeypatch, capsys):
+    stored = planned(THREE_B)
+    monkeypatch.setattr("macd_studio.core.planning.plan.plan", lambda *asked: stored)
+    monkeypatch.setattr(cpu, "tflops_a_second", lambda dtype: 0.5)
+    assert main(["plan", "--dtype", "bfloat16"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = next(i for i, x in enumerate(lines) if x.startswith("on this CPU, bfloat16"))
+    assert "at most 500 GFLOPs a second" in lines[at]
+    row = next(x for x in lines[at:] if x.startswith("macd "))
+    held = cpu.on_cpu(stored, "bfloat16")["macd"]
+    assert row.split() == ["macd", f"{held:.2f}", f"{stored['macd_tflops'] / 0.5:.3g}"]
+    assert main(["plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cpu_gb"] == cpu.on_cpu(stored)

@@ -14,13 +14,11 @@ import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.backbones.remote import client as client_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.open import open_server
-from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import RemoteError
 from tests.fakes import BoxDetector, clip
-from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
+from tests.vllm_server import WRONG, FakeVLLM, opened
 
 LAST = 3
 """Requests before the end of a run from which on a server fails."""
@@ -145,16 +143,6 @@ def test_what_was_answered_before_a_fault_is_kept(fault, held):
         assert kept == [step.token for step in plain.answers[name].tokens][: len(kept)]
 
 
-@pytest.mark.long
-def test_after_all_these_faults_the_same_reader_goes_on(held):
-    _, lm, plain, _ = held
-    again = run(lm)
-    assert again.status == "complete"
-    assert {n: a.text for n, a in again.answers.items()} == {
-        n: a.text for n, a in plain.answers.items()
-    }
-
-
 @pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_frames_that_are_left_out_later_are_noticed_too(exact, toyworld):
     """As of a server that was started anew with other options, under the same address."""
@@ -197,28 +185,6 @@ def test_a_server_that_is_started_anew_with_another_model_is_noticed(held, toywo
             run(lm)
     finally:
         server.before, server.lm = None, toyworld
-
-
-def endless(request):
-    """An answer of which pieces come for ever."""
-
-    def pieces():
-        while True:
-            yield b" " * 1000
-
-    return httpx.Response(200, content=pieces())
-
-
-def test_an_answer_without_an_end_is_given_up_by_its_size_and_by_its_time(monkeypatch):
-    address = read_address(NAME)
-    transport = httpx.MockTransport(endless)
-    monkeypatch.setattr(client_module, "MOST_BYTES", 10_000)
-    with pytest.raises(RemoteError, match="larger than"):
-        Client(address, transport=transport).get("/version")
-    monkeypatch.setattr(client_module, "MOST_BYTES", 10**18)
-    slow = Client(address, transport=transport, pauses_s=(0.0,), answer_s=0.0)
-    with pytest.raises(RemoteError, match="did not answer within 0 s, 4 times"):
-        slow.get("/version")
 
 
 # over a socket

@@ -135,18 +135,6 @@ def test_what_the_model_read_is_left_out_above_a_bound(monkeypatch, trace, pixel
     assert write._keeps_model_frames(replace(trace, model_frames=None)) is False
 
 
-def test_second_views_are_stored_where_they_differ(trace):
-    read = trace.model_frames
-    shown = read.pixels.copy()
-    shown[1] = 255 - shown[1]
-    answer = trace.answers["macd"]
-    half = replace(answer, second_views=(replace(answer.second_views[0], shown=shown),))
-    _, members = taken_apart(
-        pack(replace(trace, answers={"baseline": trace.answers["baseline"], "macd": half}))
-    )
-    assert [n for n in members if n.startswith("shown")] == ["shown1_0/0001.webp"]
-
-
 def test_a_run_of_many_numbers_or_bytes_is_refused_or_thinned(monkeypatch, trace):
     monkeypatch.setattr(write, "MAX_ITEMS", 10)
     with pytest.raises(TraceError, match="more numbers than a trace can hold"):
@@ -247,14 +235,6 @@ def test_a_bias_belongs_to_a_token(trace):
             unpack(put_together(manifest, members | {name: npy(np.array([row], float))}))
     again = unpack(put_together(manifest, members | {name: npy(np.zeros((0, 3)))}))
     assert all(t.weights.bias == () for t in again.answers["ruled"].tokens)
-
-
-def test_hidden_tokens_are_bounded_and_whole(trace):
-    manifest, members, names = arrays_of(trace)
-    name = [n for n in names if n.endswith("vision_tokens.npy")][-1]
-    for count in (0, 17, 9999):
-        with pytest.raises(TraceError, match="hides vision tokens"):
-            unpack(put_together(manifest, members | {name: npy(np.array([count]))}))
 
 
 def test_a_picture_fills_a_model_frame_of_its_own_size():

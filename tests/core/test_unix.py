@@ -38,14 +38,6 @@ def run(code):
     return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
-def test_the_modules_are_those_of_python():
-    import fcntl
-    import resource
-
-    assert unix("fcntl") is fcntl
-    assert unix("resource") is resource
-
-
 @pytest.mark.parametrize("module", ["fcntl", "resource"])
 def test_a_system_without_one_is_told_what_to_do(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)

@@ -10,7 +10,6 @@ from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.system.bounded import end_process
 from tests.bad_inputs import write_song_with_cover
-from tests.zoo import set_display_matrix
 
 TRUE = VideoOptions(frames=4)
 
@@ -79,18 +78,6 @@ def test_pixels_that_are_not_square_are_stretched(make_video):
     clip = read_clip(make_video(aspect=(2, 1)), TRUE)
     assert clip.frames.shape[1:3] == (48, 128)
     assert any("not square" in n for n in clip.notes)
-
-
-@pytest.mark.parametrize(("turns", "red_at"), [(1, "top"), (2, "right"), (3, "bottom")])
-def test_rotation_is_applied(make_video, turns, red_at):
-    frame = read_clip(set_display_matrix(make_video(), turns), TRUE).frames[0]
-    height, width = frame.shape[:2]
-    assert (height, width) == ((64, 48) if turns % 2 else (48, 64))
-    inside = {"top": (4, width // 2), "bottom": (height - 5, width // 2)}
-    inside |= {"right": (height // 2, width - 5)}
-    y, x = inside[red_at]
-    assert frame[y, x, 0] > 150
-    assert frame[height - 1 - y, width - 1 - x, 0] < 90
 
 
 def test_one_frame(make_video):
