@@ -97,24 +97,6 @@ def test_the_json_is_as_documented(traced, capsys):
     assert documented == actual
 
 
-def test_show_gives_the_same_without_torch(traced):
-    out, done = traced
-    code = (
-        "import sys; from macd_studio.core.cli.main import main; main(sys.argv[1:]);"
-        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code, "show", str(out), "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
-    )  # fmt: skip
-    assert shown.returncode == 0, shown.stderr
-    a, b = json.loads(shown.stdout), json.loads(done.stdout)
-    for key in set(a) - {"strengths", "answers", "query_loss"}:
-        assert a[key] == b[key], key
-    assert a["answers"]["macd"]["text"] == b["answers"]["macd"]["text"]
-    assert [s["level"] for s in a["strengths"]] == [s["level"] for s in b["strengths"]]
-
-
 def test_presets_set_what_is_not_given():
     from macd_studio.core.cli.flags import options_of
     from macd_studio.core.cli.main import _parser

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import macd_studio as macd
@@ -20,8 +19,7 @@ from macd_studio.core.errors import (
     VideoError,
 )
 from macd_studio.core.figures.notebook import viewer_frame
-from macd_studio.core.media.video import read_clip
-from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
+from macd_studio.core.options import AscentOptions, RunOptions
 from macd_studio.core.traces.bundle import load, save
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
@@ -29,7 +27,6 @@ from tests.small_trace import small_trace
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "assets" / "examples"
 QUESTION = "Which animal is in the video?"
-SHORT = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
 
 
 def test_the_exports_are_these():
@@ -89,20 +86,6 @@ def test_importing_and_loading_take_neither_torch_nor_plots(tmp_path):
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert macd.load(out).question == macd.load(EXAMPLES / "repaired.macd").question
-
-
-@pytest.mark.long
-def test_methods_are_compared(toyworld, toy_detector, toy_mp4):
-    models = {"backbone": toyworld, "detector": toy_detector}
-    clip = read_clip(toy_mp4, VideoOptions(frames=4))
-    one = macd.compare(clip, QUESTION, "blank", **models, **SHORT)
-    assert list(one.answers) == ["baseline", "macd", "blank"]
-    few = macd.compare(clip, QUESTION, ["blank", "yes-bias"], **models, **SHORT)
-    assert list(few.answers) == ["baseline", "macd", "blank"]
-    assert list(few.skipped) == ["yes-bias"]
-    usual = macd.compare(clip, QUESTION, **models, **SHORT)
-    assert set(usual.answers) >= {"baseline", "macd", "vcd", "sid"}
-    np.testing.assert_array_equal(usual.frames, clip.frames)
 
 
 def test_options_are_given_whole_or_by_their_parts():

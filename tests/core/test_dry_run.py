@@ -27,9 +27,9 @@ from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.rules import Linear, Plain
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
-from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.types import SEEN, Track
 from macd_studio.core.whatif.occlusion import measure
-from tests.families import NAMES, tiny
+from tests.families import NAMES, make_clip, tiny
 from tests.samples import sampled
 
 QUESTION = "Is there a dog in the video?"
@@ -37,13 +37,6 @@ BF16 = torch.bfloat16
 SAMPLE = ("qwen2_5_vl",)
 """Of the families, the one that every run of the tests takes; the others take the long suite."""
 ROOT = Path(__file__).parents[2]
-
-
-def clip(frames=4):
-    rng = np.random.default_rng(0)
-    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
-    times = np.arange(frames) + 0.5
-    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", float(frames), (80, 60))
 
 
 def tracks(frames=4):
@@ -66,7 +59,7 @@ def case_of(lm, **ascent) -> MethodContext:
         decode=DecodeOptions(max_tokens=3),
         sid=SidOptions(layer=1, ratio=0.5),
     )
-    return MethodContext(lm, lm.encode(clip(), QUESTION), tracks(), options)
+    return MethodContext(lm, lm.encode(make_clip(), QUESTION), tracks(), options)
 
 
 @pytest.fixture(
@@ -80,7 +73,7 @@ def test_placing_encoding_and_decoding_stay_on_the_device(family):
     with dry_run("cuda"):
         lm = place(family, "cuda")
         assert lm.device.type == "cuda"
-        encoded = lm.encode(clip(), QUESTION)
+        encoded = lm.encode(make_clip(), QUESTION)
         for tensor in (encoded.input_ids, encoded.video, encoded.gather, *encoded.inputs.values()):
             assert tensor.device.type == "cuda"
         base = lm.prefill(encoded, encoded.video)
@@ -102,7 +95,7 @@ def test_placing_encoding_and_decoding_stay_on_the_device(family):
 def test_pruning_stays_on_the_device(family):
     with dry_run("cuda"):
         lm = place(family, "cuda")
-        encoded = lm.encode(clip(), QUESTION)
+        encoded = lm.encode(make_clip(), QUESTION)
         base = lm.prefill(encoded, encoded.video)
         pruned = lm.prefill(encoded, encoded.video, Prune(1, 0.5), reuse=base)
         assert lm.step(pruned, [5]).logits.device.type == "cuda"
@@ -159,7 +152,7 @@ def test_methods_stay_on_the_device():
 def test_a_tensor_left_on_the_cpu_is_noticed(device, monkeypatch):
     with dry_run(device):
         lm = place("qwen2_5_vl", device)
-        encoded = lm.encode(clip(), QUESTION)
+        encoded = lm.encode(make_clip(), QUESTION)
         left = replace(encoded, input_ids=torch.ones(encoded.input_ids.shape, dtype=torch.long))
         with pytest.raises(RuntimeError, match="device"):
             lm.prefill(left, encoded.video)

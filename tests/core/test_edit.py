@@ -1,14 +1,11 @@
 """`python -m core edit`: a saved trace changed by hand."""
 
-import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.whatif.workbench import Edit, Workbench
 from tests.opening import EXAMPLE, choices
 
 
@@ -20,37 +17,6 @@ def no_model(monkeypatch):
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr("macd_studio.core.backbones.load.load_backbone", load_backbone)
-
-
-def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld, capsys):
-    """In one process; that a fresh one gives the same is for tests/core/test_zoo_runs.py."""
-    out = tmp_path / "new.macd"
-    add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
-    words = ["--level", "3=0", "--frames", "0=0.5", "--drop", "1", "--edit", json.dumps(add)]
-    words += ["--alpha", "2", "--measure", "--out", str(out), "--json"]
-    assert main(["edit", str(EXAMPLE), *words]) == 0
-    told = json.loads(capsys.readouterr().out)
-
-    bench = Workbench(load(EXAMPLE), toyworld)
-    for edit in (
-        Edit("level", track=3, level=0.0),
-        Edit("frames", track=0, level=0.5),
-        Edit("drop", track=1),
-        Edit("add", label="drawn", box=(0.1, 0.1, 0.4, 0.4)),
-    ):
-        for _ in bench.change(edit):
-            pass
-    bench.redecode(2.0, bench.options.contrast.beta)
-    wanted = bench.measure_occlusion()
-    assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
-    assert [o["track"] for o in told["occlusion"]["objects"]] == [t.id for t in wanted.tracks]
-    changes = [o["loss_change"] for o in told["occlusion"]["objects"]]
-    np.testing.assert_allclose(changes, wanted.occlusion.loss_change, atol=1e-4)
-    assert told["answers"]["macd"]["alpha"] == 2
-    assert told["answers"]["macd"]["text"] == wanted.answers["macd"].text
-    saved = load(out)
-    np.testing.assert_allclose(saved.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
-    assert saved.answers["macd"].text == wanted.answers["macd"].text
 
 
 def test_the_order_of_different_flags_counts(no_model, capsys):

@@ -16,20 +16,13 @@ from macd_studio.core.evidence.records import RANDOM_ORDER, Curve, Curves, Targe
 from macd_studio.core.evidence.run import _joined_curves
 from macd_studio.core.options import MaskOptions, RunOptions
 from macd_studio.core.run.context import MethodContext
-from macd_studio.core.types import SEEN, Clip, Track
-from tests.families import NAMES, tiny
+from macd_studio.core.types import SEEN, Track
+from tests.families import NAMES, make_clip, tiny
 
 pytestmark = pytest.mark.matrix
 QUESTION = "Is there a dog?"
 TOKEN, OTHER = 70, 90
 BOXES = np.array([[0.05, 0.1, 0.4, 0.5], [0.55, 0.5, 0.95, 0.9], [0.5, 0.0, 0.9, 0.4]], np.float32)
-
-
-def make_clip(frames=4):
-    rng = np.random.default_rng(0)
-    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
-    times = np.arange(frames) + 0.5
-    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", float(frames), (80, 60))
 
 
 def make_case(lm, prefix=(), against=None, dtype=None, **options):
@@ -152,14 +145,6 @@ def stay_in_double(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "float", lambda self, **_: self.double())
     monkeypatch.setattr(torch.Tensor, "to", stay)
-
-
-def test_low_memory_gives_the_same_gradient_map(lm):
-    normal, low = (
-        find_kind("gradient").measure(make_case(lm, (80,), low_memory=low), "video").values
-        for low in (False, True)
-    )
-    np.testing.assert_allclose(normal, low, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

@@ -23,7 +23,6 @@ from macd_studio.core.rules import RULES, Linear, Setting, find_rule
 from macd_studio.core.run.context import MethodContext
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
-from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.whatif.edits import check_changeable
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.payload import payload, status
@@ -438,21 +437,6 @@ def mixed_trace():
     names = ["vcd", "sid", "macd+m3id", "vcd/sid+mean-views"]
     options = replace(lazily(0.3), decode=DecodeOptions(max_tokens=12))
     return events_of(options, ByteLM(seed=8, answer_length=12), methods=names)[-1].trace
-
-
-def test_a_lazy_trace_is_saved_and_opened(tmp_path):
-    trace = mixed_trace()
-    kinds = {bool(t.others) for a in trace.answers.values() for t in a.tokens if a.second_views}
-    assert kinds == {True, False}
-    save(trace, tmp_path / "a.macd")
-    again = load(tmp_path / "a.macd")
-    for name, answer in trace.answers.items():
-        for one, other in zip(answer.tokens, again.answers[name].tokens, strict=True):
-            assert [z.tolist() for z in one.others] == [z.tolist() for z in other.others]
-            assert one.others_log_z == pytest.approx(other.others_log_z)
-            assert one.weights == other.weights
-            assert (one.hidden is None) == (other.hidden is None)
-    assert again.options.lazy
 
 
 def test_a_lazy_trace_is_not_changed_by_hand():

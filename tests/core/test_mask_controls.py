@@ -96,6 +96,8 @@ def test_random_objects_give_every_order_and_say_how_large_it_is():
     assert larger.area_ratio > 1.3  # the second object is larger
     assert larger.overlap < 0.05
     assert all(d.tracks is own.tracks for d in drawn)
+    framed = hidden(frame_level=(1.0, 0.0, 0.0))
+    assert len({tuple(random_objects(framed, seed).frame_level) for seed in range(30)}) == 3
     counts = [sum(tuple(d.level) == z for d in drawn) for z in seen]
     assert min(counts) > 15
 

@@ -11,7 +11,6 @@ from bench import planned as bench_planned
 from macd_studio.core.backbones import random_weights, weights
 from macd_studio.core.backbones.catalogue import CATALOGUE, planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
-from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
@@ -163,24 +162,6 @@ def test_extra_layers_of_a_kind_are_added():
     assert depth_of(dimensions) == (28, 4, 36)
     assert depth_of(with_depth(dimensions, 2, 1, 3)) == (2, 1, 3)
     assert depth_of(dimensions) == (28, 4, 36)
-
-
-@pytest.mark.long
-def test_the_command_plans_the_embedded_backbone(capsys):
-    assert main(["plan", "--json", "--steps", "2"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    lm = load_backbone("toyworld", "cpu")
-    assert found["parameters"] == lm.info.parameters
-    assert found["weights_gb"] == pytest.approx(4 * lm.info.parameters / 1e9, rel=0.03)
-    # eight frames of 96² are four patches of nine tokens, and the prompt
-    assert found["frame_size"] == [96, 96]
-    assert found["macd_peak_gb"] / found["baseline_peak_gb"] == pytest.approx(
-        COUNTED["memory_macd1_over_base_cpu"], rel=0.1
-    )
-    flops = found["macd_tflops"] / found["prefill_tflops"]
-    assert flops > 4
-    assert main(["plan", "--frames", "2"]) == 0
-    assert "macd low memory" in capsys.readouterr().out
 
 
 @pytest.mark.long

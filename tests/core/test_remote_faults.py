@@ -5,17 +5,12 @@ requests, but for what is said otherwise.
 """
 
 import copy
-import threading
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote.open import open_server
 from macd_studio.core.errors import RemoteError
 from tests.fakes import BoxDetector, clip
 from tests.vllm_server import WRONG, FakeVLLM, opened
@@ -188,94 +183,3 @@ def test_a_server_that_is_started_anew_with_another_model_is_noticed(held, toywo
 
 
 # over a socket
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Hands requests to `fake`; `fault` of a number: "cut" off inside the body, or "reset"."""
-
-    protocol_version = "HTTP/1.1"
-    fake, fault = None, staticmethod(lambda number: "")
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = f"http://{self.headers['Host']}{self.path}"
-        answer = self.fake(httpx.Request(self.command, url, content=body))
-        kind = self.fault(len(self.fake.requests))
-        if kind == "reset":
-            self.close_connection = True
-            return
-        content = answer.content
-        self.send_response(answer.status_code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if kind == "cut" else content)
-        self.close_connection = self.close_connection or kind == "cut"
-
-    do_GET = do_POST
-
-    def log_message(self, *told):
-        """Nothing."""
-
-
-@contextmanager
-def listening(fake, port=0, fault=lambda number: ""):
-    """While inside, the stand-in answers at a port; gives it."""
-    handler = type("Own", (Handler,), {"fake": fake, "fault": staticmethod(fault)})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@contextmanager
-def over_sockets(port):
-    """A reader of what listens at a port, whose connections are closed in the end."""
-    made = []
-
-    def connect(address):
-        made.append(Client(address, concurrency=2, pauses_s=(0.0,)))
-        return made[0]
-
-    yield open_server(f"vllm:http://127.0.0.1:{port}", connect=connect)
-    made[0]._http.close()
-
-
-@pytest.mark.long
-def test_answers_that_are_cut_off_and_connections_that_are_dropped_are_asked_for_again(
-    toyworld, held
-):
-    _, _, plain, _ = held
-    faults = {0: "cut", 3: "reset"}
-    fake = FakeVLLM(toyworld)
-    fault = lambda number: faults.get(number % 7, "")  # noqa: E731
-    with listening(fake, fault=fault) as port, over_sockets(port) as lm:
-        trace = run(lm)
-    assert trace.status == "complete"
-    assert {n: a.text for n, a in trace.answers.items()} == {
-        n: a.text for n, a in plain.answers.items()
-    }
-
-
-@pytest.mark.long
-def test_a_server_that_always_cuts_off_is_told_and_one_that_comes_back_goes_on(toyworld, held):
-    _, _, plain, _ = held
-    fake, cutting = FakeVLLM(toyworld), threading.Event()
-    with ExitStack() as stack:
-        with listening(fake, fault=lambda number: "cut" * cutting.is_set()) as port:
-            lm = stack.enter_context(over_sockets(port))
-            cutting.set()
-            with pytest.raises(RemoteError, match=r"broke off its answer 4 times"):
-                run(lm)
-        with pytest.raises(RemoteError, match="no server answers at"):
-            run(lm)
-        with listening(fake, port):
-            assert {n: a.text for n, a in run(lm).answers.items()} == {
-                n: a.text for n, a in plain.answers.items()
-            }

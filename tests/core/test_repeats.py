@@ -30,9 +30,8 @@ from macd_studio.core.traces.summary import as_json
 from macd_studio.core.whatif.constant import same_by_constant
 from macd_studio.core.whatif.controls import _choose
 from macd_studio.core.whatif.redecoding import _kept_until
-from tests.core.test_families import make_clip
 from tests.fakes import ByteLM
-from tests.families import tiny
+from tests.families import make_clip, tiny
 from tests.small_trace import small_trace, token
 from tests.universal_models import universal
 

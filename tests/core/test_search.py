@@ -27,7 +27,8 @@ def ids(steps):
     return [s.token for s in steps]
 
 
-def test_beams_find_what_a_whole_search_finds():
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
+def test_beams_find_what_a_whole_search_finds(penalty):
     lm = ByteLM(seed=11, answer_length=2)
     encoded = lm.encode(clip(seed=2), "what?")
     base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
@@ -39,12 +40,12 @@ def test_beams_find_what_a_whole_search_finds():
         p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
         for t in np.flatnonzero(np.isfinite(p)):
             if int(t) in lm.end_tokens:
-                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1)
+                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1) ** penalty
             elif len(tokens) < 2:
                 walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
 
     walk(base, counter, (), 0.0)
-    options = DecodeOptions(search="beam", beams=32, max_tokens=3)
+    options = DecodeOptions(search="beam", beams=32, max_tokens=3, length_penalty=penalty)
     found = find_answer(lm, "x", base, [counter], rule, options).tokens
     assert tuple(ids(found)) == max(best, key=best.get)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from macd_studio.core.decoding.contrast import score
-from macd_studio.core.errors import TraceError
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.traces import write
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import TokenStep
 from tests.core.test_bundle import same
+from tests.core.test_trace_bounds import refused
 from tests.core.test_trace_whole import whole_trace
 from tests.small_trace import small_trace, taken_apart, token
 
@@ -21,12 +21,6 @@ from tests.small_trace import small_trace, taken_apart, token
 @pytest.fixture(scope="module")
 def trace():
     return whole_trace()
-
-
-def refused(call, why):
-    with pytest.raises(TraceError, match=why) as error:
-        call()
-    assert error.value.remedy
 
 
 def test_numbers_and_manifest_may_be_as_many_as_the_bounds(monkeypatch, trace):

@@ -284,19 +284,6 @@ def test_a_prefill_with_a_graph_reads_once(lm):
     assert torch.equal(after, lm.step(lm.prefill(encoded, encoded.video), [5]).logits)
 
 
-def test_thinking_is_switched_off_where_the_template_can(lm, monkeypatch):
-    switch = "{% if enable_thinking is defined and enable_thinking is false %}<think></think>"
-    end = switch + "{% endif %}{% if thinking | default(true) %}thinks{% endif %}"
-    monkeypatch.setattr(lm.processor, "chat_template", lm.processor.chat_template + end)
-    prompt = lm.encode(clip(2, 64), QUESTION).prompt
-    assert prompt.endswith("<think></think>")
-
-
-def test_a_question_with_a_special_token_is_refused(lm):
-    with pytest.raises(MacdError, match="<video>"):
-        lm.encode(clip(2, 64), "Is <video> a dog?")
-
-
 def test_words_of_the_template_in_the_question_do_not_confuse(lm):
     for question in ("user", "assistant user assistant", "Is there a dog? user"):
         encoded = lm.encode(clip(2, 64), question, suffix=" yes no")

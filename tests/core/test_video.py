@@ -26,13 +26,6 @@ def test_frames_are_the_middles_of_equal_parts(make_video):
     assert not clip.notes
 
 
-def test_dense_frames_hold_the_sampled_ones(make_video):
-    clip = read_clip(make_video(frames=48, fps=12), VideoOptions(frames=4, dense_fps=5))
-    assert set(clip.times) <= set(clip.dense_times)
-    assert 18 <= len(clip.dense_times) <= 24
-    assert not len(read_clip(make_video(), VideoOptions(dense_fps=0)).dense_frames)
-
-
 def test_a_range(make_video):
     clip = read_clip(make_video(frames=48, fps=12), VideoOptions(frames=4, start=1, end=2))
     assert 1 <= clip.times[0] < clip.times[-1] <= 2
@@ -59,13 +52,6 @@ def test_picked_frames_are_validated(make_video):
         VideoOptions(at=(float("nan"),))
     with pytest.raises(errors.NotAVideo, match=r"picked at 2\.5 s but the video lasts 2\.0 s"):
         read_clip(make_video(), VideoOptions(at=(1.0, 2.5)))
-
-
-def test_variable_frame_rate_is_sampled_by_time_and_disclosed(make_video):
-    pts = [*range(0, 500, 20), *range(500, 4500, 200)]
-    clip = read_clip(make_video(frames=len(pts), pts=pts), TRUE)
-    np.testing.assert_allclose(clip.times, [0.5, 1.7, 2.7, 3.9], atol=0.25)
-    assert any("frame rate varies" in n for n in clip.notes)
 
 
 def test_ten_bit_is_converted_and_noted(make_video):
