@@ -114,40 +114,6 @@ def test_presets_set_what_is_not_given():
     assert (late.step, late.contrast) == (900, ContrastOptions(1.0, 0.3))
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["trace", "/no/such.mp4", "what?"], "there is no file"),
-        (["trace", "http://host/v.mp4", "what?"], "is an address"),
-        (["trace", "VIDEO", "  "], "question is blank"),
-        (["trace", "VIDEO", "<|im_end|>"], "im_end"),
-        (["trace", "VIDEO", "what?", "--alpha", "nan"], "alpha is nan"),
-        (["trace", "VIDEO", "what?", "--beta", "-1"], "beta is -1"),
-        (["trace", "VIDEO", "what?", "--frames", "0"], "frames is 0"),
-        (["trace", "VIDEO", "what?", "--backbone", "no/such-model"], "no/such-model"),
-        (["trace", "VIDEO", "what?", "--detector", "no.pt"], "no detector file"),
-        (["trace", "VIDEO", "what?", "--out", "/no/such/folder/x.macd"], "there is no folder"),
-        (["trace", "TEXT", "what?"], "not a readable video"),
-        (["trace", "VIDEO", "what?", "--out", "FOLDER"], "is a folder"),
-        (["trace", "VIDEO", "what?", "--device", "gpu"], "no device 'gpu'"),
-        (["show", "TEXT"], "is not a trace"),
-        (["show", "/no/such.macd"], "there is no trace"),
-        (["show", "FOLDER"], "is a folder"),
-    ],
-)
-def test_bad_input_is_one_clear_line_and_exit_2(args, said, toy_mp4, tmp_path, capsys):
-    text = tmp_path / "text.mp4"
-    text.write_text("hello")
-    places = {"VIDEO": str(toy_mp4), "TEXT": str(text), "FOLDER": str(tmp_path)}
-    assert main([places.get(a, a) for a in args]) == 2
-    out, err = capsys.readouterr()
-    lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "Traceback" not in err
-    assert not out
-
-
 @pytest.mark.real
 def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
     out = tmp_path / "c.macd"

@@ -8,7 +8,7 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
-from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
+from macd_studio.core.options import ContrastOptions
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST
@@ -107,15 +107,6 @@ def test_a_brushed_trace_survives_a_file(bench, trace):
 def test_changes_that_do_not_fit_are_refused(trace, raw):
     with pytest.raises(OptionError):
         read_edit(raw, trace)
-
-
-def test_options_come_back_from_a_trace():
-    options = RunOptions(ascent=AscentOptions(steps=3), contrast=ContrastOptions(2.6, 0.0036))
-    assert options_from(options.as_dict()) == options
-    assert options_from({}) == RunOptions()
-    for broken in ({"ascent": {"steps": -1}}, {"ascent": {"magic": 1}}, {"contrast": 3}):
-        with pytest.raises(OptionError):
-            options_from(broken)
 
 
 def test_another_backbone_is_told(trace, toyworld):
