@@ -64,17 +64,6 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
     assert detector.calls == 2
 
 
-def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
-    from macd_studio.core.system.cache import kept_tracks
-
-    monkeypatch.chdir(tmp_path)
-    first = kept_tracks("a.mp4", "yolo11n", "cpu")
-    assert kept_tracks("b.mp4", "yolo11n", "cpu") is first
-    assert kept_tracks("a.mp4", "yolo11n", "cuda") is not first
-    (tmp_path / "yolo11n.pt").write_bytes(b"weights")
-    assert kept_tracks("a.mp4", "yolo11n", "cpu") is not first
-
-
 @pytest.mark.parametrize("name", [n for n in VIEWS if n != "video"])
 def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name):
     lm, seen = ByteLM(seed=5), clip()
