@@ -3,7 +3,7 @@
 `make vllm-check`: the embedded model, then tiny models of random weights of further families, a
 server each. Lines that begin with `ok` or `FAILED` are the checks; figures go into
 bench/results/vllm.json, which `python -m bench.report` shows. `--record` writes the answers that
-`tests/core/test_remote_recorded.py` plays again. Exit codes: 0 every check passed, 1 one did not,
+`tests/core/test_remote_wire.py` plays again. Exit codes: 0 every check passed, 1 one did not,
 2 there is no vLLM here.
 """
 

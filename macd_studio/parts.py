@@ -20,8 +20,8 @@ BESIDE = (".ci", "bench", "docs", "examples", "integrations", "locks", "scripts"
 """Folders of a checkout that are not installed."""
 FILES = (
     ".gitignore", ".importlinter", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
-    "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "THIRD_PARTY_NOTICES.md", "app.py", "constraints-mcp.txt",
-    "constraints.txt", "overrides-vllm.txt", "pyproject.toml", "requirements-dev.txt",
+    "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "THIRD_PARTY_NOTICES.md", "app.py",
+    "constraints-mcp.txt", "constraints.txt", "overrides-vllm.txt", "pyproject.toml", "requirements-dev.txt",
     "requirements-mcp.txt", "requirements-vllm.txt", "requirements.txt", "setup.py",
 )  # fmt: skip
 """Files at the top of a checkout."""

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.local import DecodeState, LocalLM
-from macd_studio.core.options import DetectOptions, Fit
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.options import DetectOptions, Fit, MaskOptions
 from macd_studio.core.text.question import refuse_special
-from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
+from macd_studio.core.types import SEEN, Clip, Detections, ModelFrames, Pixels, Track
 
 END, VIDEO, VOCABULARY = 256, 257, 258
 
@@ -194,3 +196,22 @@ def clip(frames: int = 4, size: int = 16, seed: int = 0, dense: int = 8) -> Clip
         duration=2.0,
         size=(size, size),
     )
+
+
+def tracks(*boxes, frames=4):
+    """A track that stands still for each box, of falling confidence."""
+    state = np.full(frames, SEEN, np.int8)
+    return [
+        Track(i, "dog", 0.9 - 0.2 * i, np.tile(np.array(b, np.float32), (frames, 1)), state, 8)
+        for i, b in enumerate(boxes)
+    ]
+
+
+FOUND = tracks((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9))
+
+
+def a_view(lm, found, **options):
+    """The masks of tracks over the random clip, in double precision."""
+    chosen = MaskOptions(**options)
+    masks = draw_masks(found, 4, (16, 16), chosen)
+    return mask_compositor(lm.encode(clip(), "is it?"), masks, found, chosen, torch.float64)

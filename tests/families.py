@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 import transformers as tf
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.load import adapter_of
+from macd_studio.core.types import Clip
 
 NAMES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "llava_next_video")
 SAMPLED = ("llava_next_video",)
@@ -225,3 +227,11 @@ def outer(lm, encoded, video, extra=(), seconds=2.0, positions=None):
     with torch.no_grad():
         out = lm.model(input_ids=ids, **{lm.pixels: pixels.to(lm.dtype)}, **given)
     return out.logits[0]
+
+
+def make_clip(frames=4, seed=0, step=1.0):
+    """Noise of 60 × 80 pixels; step: seconds a frame."""
+    rng = np.random.default_rng(seed)
+    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
+    times = (np.arange(frames) + 0.5) * step
+    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", frames * step, (80, 60))

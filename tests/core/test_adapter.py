@@ -14,7 +14,6 @@ from macd_studio.core.backbones import load_backbone
 from macd_studio.core.checkpoint import adapter
 from macd_studio.core.errors import BackboneCorrupt, DetectorError
 from macd_studio.core.objects.detect import load_detector
-from macd_studio.core.records import BackboneRecord, RecordOf
 from macd_studio.core.report.summary import as_text
 from tests import detectors, families
 from tests.fakes import clip
@@ -135,11 +134,3 @@ def test_an_adapter_is_applied_over_packed_weights(folder):
     lm = load_backbone(str(folder), "cpu", weights="int8")
     assert lm.info.adapter.kind == "LORA"
     assert any("lora_A" in key for key in lm.model.state_dict())
-
-
-def test_a_record_without_an_adapter_stays_as_it_was():
-    read = RecordOf(BackboneRecord).read
-    old = {"name": "x", "family": "y"}
-    assert read(old, "backbone").as_dict() == old
-    new = old | {"adapter": {"name": "a", "kind": "LORA", "sha256": "0", "later": [1]}}
-    assert read(new, "backbone").as_dict() == new

@@ -12,7 +12,6 @@ from macd_studio.core.macd import no_masks
 from macd_studio.core.objects.find import tracks_key
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.pipeline import _read
-from macd_studio.core.system.recent import Recent
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_changes
 from tests.core.test_macd_events import tracks
@@ -165,21 +164,3 @@ def test_every_option_is_in_a_key_or_says_why_not():
             assert type(part).__dataclass_params__.frozen
             assert hash(part) == hash(replace(part))
     assert no_masks().level.shape == (0,)
-
-
-def test_what_was_used_last_stays_within_the_bound():
-    sizes = Recent(10, len)
-    for key, value in (("a", "xxxx"), ("b", "xxxx")):
-        sizes.put(key, value)
-    assert sizes.get("a") == "xxxx"
-    sizes.put("c", "xxxxx")
-    assert ("a" in sizes, "b" in sizes, "c" in sizes) == (True, False, True)
-    sizes.put("a", "x")  # in place of the larger one
-    sizes.put("d", "xxxx")
-    assert sorted(sizes.values()) == ["x", "xxxx", "xxxxx"]
-    sizes.put("e", "x" * 11)
-    assert "e" not in sizes
-    made = []
-    assert Recent(1).get_or_make("k", lambda: made.append(1) or 7) == 7
-    sizes.forget(lambda value: True)
-    assert list(sizes.values()) == []

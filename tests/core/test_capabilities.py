@@ -6,7 +6,6 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.backbones.contract import adapt_model, reads_times
-from macd_studio.core.cli.main import main
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.methods import METHODS
@@ -140,18 +139,6 @@ def test_other_models_are_asked_whether_they_are_told_times():
         checked = adapt_model(lm.model, lm.processor, lm.info)
         assert ("times" in checked.capabilities) == told
         assert "images" in checked.capabilities
-
-
-def test_the_command_line_says_so_before_the_run(monkeypatch, toy_mp4, capsys, tmp_path):
-    from macd_studio.core import api as door
-
-    monkeypatch.setattr(door, "_backbone", lambda *_: Blind())
-    words = ["trace", str(toy_mp4), QUESTION, "--out", str(tmp_path / "run.macd"), "--frames", "4"]
-    assert main([*words, "--max-tokens", "2"]) == 0
-    out, err = capsys.readouterr()
-    assert "runs without ascent" in err
-    assert err.index("runs without ascent") < err.rindex("ecod")
-    assert "macd-measured" in out
 
 
 def test_the_summary_names_the_device_and_whose_memory_it_is(blind):

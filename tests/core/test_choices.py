@@ -9,16 +9,27 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import Cancelled, OptionError, TraceError
-from macd_studio.core.measurements import ChoiceMap, Subset, rank
+from macd_studio.core.measurements import (
+    ChoiceMap,
+    Enough,
+    Given,
+    Piece,
+    Smallest,
+    Subset,
+    Target,
+    rank,
+)
 from macd_studio.core.system.shipped import assets
-from macd_studio.core.traces.bundle import load, pack, save, unpack
+from macd_studio.core.traces.bundle import load, pack, unpack
+from macd_studio.core.views.measured import measured_changes
 from macd_studio.core.whatif.choices import measure_choices
 from macd_studio.core.whatif.edits import read_edit
+from macd_studio.core.whatif.marks import asked_objects, marks_of
 from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of, views_of_map
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, clip
 from tests.families import tiny
-from tests.opening import AFTER
+from tests.small_trace import small_trace
 from tests.universal_models import universal
 
 EXAMPLES = assets() / "examples"
@@ -126,11 +137,6 @@ def test_a_subset_is_what_a_change_by_hand_gives(repaired):
     check_edits(repaired, [found.of((), True), found.of((repaired.trace.tracks[1].id,), True)])
 
 
-@pytest.mark.long
-def test_every_subset_is_what_changes_by_hand_give(repaired):
-    check_edits(repaired, repaired.trace.choice_map.layer(True))
-
-
 def test_a_view_is_read_once_though_its_answer_is_decoded(toyworld, monkeypatch):
     bench = Workbench(load(EXAMPLES / "repaired.macd"), toyworld)
     assert bench.context.base.length  # read before
@@ -199,15 +205,6 @@ def test_it_is_stopped_between_batches_and_needs_objects(toyworld):
         next(bare.choice_events())
 
 
-def test_it_is_kept_in_the_file(repaired, tmp_path):
-    again = unpack(pack(repaired.trace))
-    assert again.choice_map == repaired.trace.choice_map
-    path = save(repaired.trace, tmp_path / "run.macd")
-    asked = next(t.id for t in repaired.trace.tracks if t.label == AFTER)
-    assert load(path).choice_map.of((asked,), True).flips
-    assert repaired.trace.to_dict()["choice_map"]["subsets"][0]["objects"] == []
-
-
 def subset(objects, margin, frames=False):
     flips = margin is not None and margin > 0
     return Subset(objects, frames, flips, margin, "a", "b" if flips else None)
@@ -228,10 +225,6 @@ SAID = {
     "not-looked": "no change", "levels": "no change", "frames": "any damage does it",
     "small": "undecided", "occluded": "undecided",
 }  # fmt: skip
-
-
-def test_every_shipped_example_has_a_verdict_and_its_map():
-    assert set(SAID) == {p.stem for p in EXAMPLES.glob("*.macd")}
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -307,12 +300,6 @@ def test_a_choice_that_matters_is_called_so(repaired):
     assert verdict_of(replace(made, choice_map=None)).name == "undecided"
 
 
-def test_a_map_does_not_outlive_the_contrast_it_was_read_under(toyworld):
-    bench = mapped(load(EXAMPLES / "small.macd"), toyworld)
-    contrast = bench.trace.options.contrast
-    assert bench.redecode(contrast.alpha + 2, contrast.beta).choice_map is None
-
-
 def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
     file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
     assert main(["choices", file, "--out", out]) == 0
@@ -351,3 +338,66 @@ def test_a_verdict_on_a_clip_that_the_model_cannot_know_says_so(repaired):
     elsewhere = replace(trace, clip=replace(trace.clip, title="a phone"))
     assert elsewhere.outside_domain
     assert "its answers mean nothing here" in as_text(elsewhere)
+
+
+def with_map(trace, measured=(), objects=None):
+    ids = tuple(t.id for t in trace.tracks)
+    one = Subset(ids[:1], False, True, 1.0, "a", "b")
+    found = ChoiceMap(0, objects or ids, (), (one,), one, 1.0, measured)
+    return replace(trace, choice_map=found)
+
+
+def removing(trace, *pieces):
+    """What is enough of a trace, where removing these pieces changes the answer."""
+    rest = Piece(None, None, (0, len(trace.groups) - 1))
+    given = Given((0,), "no", True, 0.5, 1.0)
+    removed = Smallest(tuple(range(len(pieces))), len(pieces), 1, given)
+    target = Target("baseline", 0, 1, "no", None, None)
+    return Enough(target, "token", 0.0, "mean", (*pieces, rest), given, given, None, removed)
+
+
+def piece(trace, track, first=0):
+    return Piece(track, None, (first, len(trace.groups) - 1))
+
+
+def test_what_the_question_names_is_asked_else_what_is_right():
+    trace = small_trace()
+    first, second = (replace(t, label=n) for t, n in
+                     zip(trace.tracks[:2], ("dog", "traffic light"), strict=True))  # fmt: skip
+
+    def asked(question, truth=""):
+        return asked_objects(replace(trace, tracks=(first, second), question=question, truth=truth))
+
+    assert asked("Is there a dog in the video?", "traffic light") == (first.id,)
+    assert asked("Where is the Traffic Light?") == (second.id,)
+    assert asked("Which animal is it?", "dog") == (first.id,)
+    assert asked("Is there a hotdog?") == asked("Is there a cat?", "no") == ()
+
+
+def test_only_whole_objects_that_were_read_are_points():
+    trace = small_trace()
+    ids = tuple(t.id for t in trace.tracks[:2])
+    assert marks_of(replace(trace, choice_map=None)) == {}
+    trace = replace(with_map(trace, measured=ids[:1]), question="Why?", truth="")
+    assert marks_of(trace) == {"measured": ids[:1]}
+    for pieces, ids_removed in (
+        ([piece(trace, ids[0]), piece(trace, ids[1])], ids),
+        ([piece(trace, ids[0], first=1)], None),
+        ([piece(trace, None)], None),
+    ):
+        found = marks_of(replace(trace, enough=(removing(trace, *pieces),)))
+        assert found.get("enough") == ids_removed
+    assert marks_of(with_map(trace, measured=ids[:1], objects=ids[1:])) == {}
+
+
+@pytest.mark.parametrize("name", ["repaired", "small"])
+def test_measured_objects_are_those_that_macd_measured_masks(name, toyworld):
+    trace = load(assets() / "examples" / f"{name}.macd")
+    change = measured_changes(Workbench(trace, toyworld).context)
+    expected = tuple(
+        t.id for t, z in zip(trace.tracks, change, strict=True) if z >= change.max() / 2
+    )
+    assert trace.choice_map.measured == expected
+    assert np.count_nonzero(change) > 0
+    lines = map_as_text(trace).splitlines()
+    assert sum("(measured)" in line for line in lines) == 1

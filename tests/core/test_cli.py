@@ -97,24 +97,6 @@ def test_the_json_is_as_documented(traced, capsys):
     assert subsets["own"].keys() == subsets["subsets"][0].keys()
 
 
-def test_show_gives_the_same_without_torch(traced):
-    out, done = traced
-    code = (
-        "import sys; from macd_studio.core.cli.main import main; main(sys.argv[1:]);"
-        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code, "show", str(out), "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
-    )  # fmt: skip
-    assert shown.returncode == 0, shown.stderr
-    a, b = json.loads(shown.stdout), json.loads(done.stdout)
-    for key in set(a) - {"strengths", "answers", "query_loss"}:
-        assert a[key] == b[key], key
-    assert a["answers"]["macd"]["text"] == b["answers"]["macd"]["text"]
-    assert [s["level"] for s in a["strengths"]] == [s["level"] for s in b["strengths"]]
-
-
 def test_presets_set_what_is_not_given():
     from macd_studio.core.cli.flags import options_of
     from macd_studio.core.cli.main import _parser
@@ -130,47 +112,6 @@ def test_presets_set_what_is_not_given():
     assert options().vcd == VCD_PRESETS["code"]
     late = options("--vcd", "late", "--vcd-beta", "0.3").vcd
     assert (late.step, late.contrast) == (900, ContrastOptions(1.0, 0.3))
-
-
-def test_show_as_text(traced, capsys):
-    assert main(["show", str(traced[0])]) == 0
-    text = capsys.readouterr().out
-    for part in ("Question", "baseline", "macd", "dog", "gradient", "margin", "Query loss"):
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["trace", "/no/such.mp4", "what?"], "there is no file"),
-        (["trace", "http://host/v.mp4", "what?"], "is an address"),
-        (["trace", "VIDEO", "  "], "question is blank"),
-        (["trace", "VIDEO", "<|im_end|>"], "im_end"),
-        (["trace", "VIDEO", "what?", "--alpha", "nan"], "alpha is nan"),
-        (["trace", "VIDEO", "what?", "--beta", "-1"], "beta is -1"),
-        (["trace", "VIDEO", "what?", "--frames", "0"], "frames is 0"),
-        (["trace", "VIDEO", "what?", "--backbone", "no/such-model"], "no/such-model"),
-        (["trace", "VIDEO", "what?", "--detector", "no.pt"], "no detector file"),
-        (["trace", "VIDEO", "what?", "--out", "/no/such/folder/x.macd"], "there is no folder"),
-        (["trace", "TEXT", "what?"], "not a readable video"),
-        (["trace", "VIDEO", "what?", "--out", "FOLDER"], "is a folder"),
-        (["trace", "VIDEO", "what?", "--device", "gpu"], "no device 'gpu'"),
-        (["show", "TEXT"], "is not a trace"),
-        (["show", "/no/such.macd"], "there is no trace"),
-        (["show", "FOLDER"], "is a folder"),
-    ],
-)
-def test_bad_input_is_one_clear_line_and_exit_2(args, said, toy_mp4, tmp_path, capsys):
-    text = tmp_path / "text.mp4"
-    text.write_text("hello")
-    places = {"VIDEO": str(toy_mp4), "TEXT": str(text), "FOLDER": str(tmp_path)}
-    assert main([places.get(a, a) for a in args]) == 2
-    out, err = capsys.readouterr()
-    lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "Traceback" not in err
-    assert not out
 
 
 @pytest.mark.real
@@ -192,15 +133,6 @@ def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
         assert np.abs(np.diff(centres, axis=0)).max() < 0.1
     assert any("knows only the drawn toy world" in w for w in found["warnings"])
     assert main(["show", str(out)]) == 0
-
-
-def test_a_whole_frame_mask_names_the_fusion_it_needs(toy_mp4, capsys):
-    ask = ["trace", str(toy_mp4), "Is there a dog in the video?", "--frame-mask", "whole"]
-    assert main(ask) == 2
-    assert "the fusion 'or'" in capsys.readouterr().err
-    assert main([*ask, "--fusion", "or", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert all(s["gradient"] != 0 for s in found["strengths"])
 
 
 def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_path, capsys):

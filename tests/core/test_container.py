@@ -223,6 +223,7 @@ def test_other_schemas_are_named(schema, stated):
 def test_other_files_are_not_traces():
     for text in ('{"format": "other"}', "{}", "[]", "3", '"x"', "null"):
         refused(bundle(text=text), "not a MACD trace")
+    refused(bundle(format="macd-trace", schema=5), "before the first release")
     for text in ("", "{", "{'a': 1}", '{"a": 1} x', b'{"a": "\xff"}', "[" * 100_000):
         refused(bundle(text=text), "not JSON that can be read")
     refused(bundle(text="[" + "1," * 600_001 + "1]"), "holds more than a trace has")

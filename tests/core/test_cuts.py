@@ -45,20 +45,6 @@ STILL = [scene(1)] * 20
 CUT = [scene(1)] * 10 + [scene(2)] * 10
 
 
-@pytest.mark.parametrize("seeds", [(1, 2), (3, 4), (5, 6), (7, 8)])
-def test_a_cut_is_between_the_last_picture_of_a_shot_and_the_first_of_the_next(seeds):
-    first, second = (scene(s) for s in seeds)
-    (cut,) = find_cuts(clip_of([first] * 10 + [moved(second, n) for n in range(10)]))
-    assert 0.9 < cut < 1.0
-
-
-def test_the_sampled_pictures_say_where_between_dense_ones():
-    clip = clip_of(CUT)
-    late = replace(clip, frames=clip.dense_frames[[9, 9]], times=np.array([0.9, 0.94]))
-    (cut,) = find_cuts(late)
-    assert 0.94 < cut < 1.0
-
-
 def flash(pictures, at, count=1):
     white = np.full((H, W, 3), 250, np.uint8)
     return [*pictures[:at], *[white] * count, *pictures[at + count :]]
@@ -89,11 +75,6 @@ def panorama():
 )
 def test_what_is_no_cut(pictures):
     assert find_cuts(clip_of(pictures[1])) == ()
-
-
-def test_pictures_that_lie_far_apart_are_not_compared():
-    assert find_cuts(clip_of(CUT, spacing=2.0)) == ()
-    assert find_cuts(clip_of(CUT, spacing=0.5))
 
 
 def test_nothing_is_followed_or_joined_across_a_cut():

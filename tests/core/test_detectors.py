@@ -1,14 +1,12 @@
 """Detectors of every structure through a whole run with random weights; the table of that."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.objects import detect
-from macd_studio.core.objects.detect import Yolo, check_detector, is_on_disk, load_detector
-from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source, listed, reads_words
+from macd_studio.core.objects.detect import check_detector, is_on_disk, load_detector
+from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source, reads_words
 from macd_studio.core.options import DetectOptions
 from tests.detectors import CLASSES, STRUCTURES, WORDS, built, owlv2, row, traced, written
 
@@ -81,6 +79,7 @@ def test_hub_ids_are_known_as_such(monkeypatch):
             check_detector(name)
     assert hub_source("org/model@v1") == ("org/model", "v1")
     assert hub_source("owlv2") == DETECTORS["owlv2"].hub
+    assert DETECTORS["owlv2"].licence in DETECTORS["owlv2"].facts
     assert not is_on_disk("org/model")
     with pytest.raises(DetectorError, match="not on this disk, and the hub cannot be reached"):
         load_detector("org/model")
@@ -100,20 +99,3 @@ def test_what_reads_words_is_known_before_it_is_loaded(tmp_path):
         assert reads_words(name) is words, name
     (tmp_path / "config.json").write_text("[" * 10**5)
     assert not reads_words(str(tmp_path))
-
-
-def test_every_entry_has_its_facts():
-    for name, entry in DETECTORS.items():
-        assert entry.facts
-        assert name in listed(entry.reads == "points") or name.startswith(("yolo", "yoloe"))
-        follows = entry.hub is not None and entry.hub[1] is None
-        assert entry.facts.endswith(" · newest commit") is follows
-        assert not entry.hub or entry.licence
-    assert DETECTORS["yoloe-11s-seg"].outlines
-    assert not Path("yoloe-11n-seg.pt").exists()
-    assert "yoloe-11n-seg" not in DETECTORS
-
-
-def test_the_embedded_weights_take_no_words(toy_detector):
-    assert isinstance(toy_detector, Yolo)
-    assert not toy_detector.open_vocabulary

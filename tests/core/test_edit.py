@@ -1,15 +1,12 @@
 """`python -m core edit`: a saved trace changed by hand."""
 
-import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.whatif.workbench import Edit, Workbench
-from tests.opening import EXAMPLE, LABELS, choices
+from tests.opening import EXAMPLE, choices
 
 
 @pytest.fixture
@@ -22,49 +19,9 @@ def no_model(monkeypatch):
     monkeypatch.setattr("macd_studio.core.backbones.load.load_backbone", load_backbone)
 
 
-def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld, capsys):
-    """In one process; that a fresh one gives the same is for tests/core/test_zoo_runs.py."""
-    out = tmp_path / "new.macd"
-    add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
-    words = ["--level", "3=0", "--frames", "0=0.5", "--drop", "1", "--edit", json.dumps(add)]
-    words += ["--alpha", "2", "--measure", "--out", str(out), "--json"]
-    assert main(["edit", str(EXAMPLE), *words]) == 0
-    told = json.loads(capsys.readouterr().out)
-
-    bench = Workbench(load(EXAMPLE), toyworld)
-    for edit in (
-        Edit("level", track=3, level=0.0),
-        Edit("frames", track=0, level=0.5),
-        Edit("drop", track=1),
-        Edit("add", label="drawn", box=(0.1, 0.1, 0.4, 0.4)),
-    ):
-        for _ in bench.change(edit):
-            pass
-    bench.redecode(2.0, bench.options.contrast.beta)
-    wanted = bench.measure_occlusion()
-    assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
-    assert [o["track"] for o in told["occlusion"]["objects"]] == [t.id for t in wanted.tracks]
-    changes = [o["loss_change"] for o in told["occlusion"]["objects"]]
-    np.testing.assert_allclose(changes, wanted.occlusion.loss_change, atol=1e-4)
-    assert told["answers"]["macd"]["alpha"] == 2
-    assert told["answers"]["macd"]["text"] == wanted.answers["macd"].text
-    saved = load(out)
-    np.testing.assert_allclose(saved.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
-    assert saved.answers["macd"].text == wanted.answers["macd"].text
-
-
 def test_the_order_of_different_flags_counts(no_model, capsys):
     assert main(["edit", str(EXAMPLE), "--drop", "1", "--level", "1=0"]) == 2
     assert f"there is no object 1. Choose one of {choices(without=1)}" in capsys.readouterr().err
-
-
-def test_the_text_tells_edits_and_what_was_measured(capsys):
-    assert main(["edit", str(EXAMPLE), "--level", "3=0.5", "--measure"]) == 0
-    text = capsys.readouterr().out
-    assert "Edited     --level 3=0.5" in text
-    assert "0.5 (partly masked, set by hand)" in text
-    assert "Measured   " in text
-    assert text.count("  hiding ") == len(LABELS)
 
 
 def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
@@ -122,9 +79,3 @@ def test_a_file_loads_no_backbone_by_itself(no_model, tmp_path, capsys):
     assert "--backbone 'org/model; rm'" in capsys.readouterr().err
     with pytest.raises(AssertionError, match="a model was loaded"):
         main(["edit", str(path), "--drop", "1", "--backbone", "org/model"])
-
-
-def test_an_unfinished_trace_is_told(tmp_path, capsys):
-    path = save(replace(load(EXAMPLE), answers={}), tmp_path / "part.macd")
-    assert main(["edit", str(path), "--frames", "0=1"]) == 2
-    assert "not finished" in capsys.readouterr().err

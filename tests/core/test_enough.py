@@ -23,8 +23,8 @@ from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
-from tests.core.test_evidence import BOXES, QUESTION, SAMPLE, make_clip
-from tests.families import NAMES, tiny
+from tests.core.test_evidence import BOXES, QUESTION, SAMPLE
+from tests.families import NAMES, make_clip, tiny
 from tests.small_trace import put_together, small_trace, taken_apart
 
 ROOT = Path(__file__).parents[2]
@@ -215,11 +215,6 @@ def test_what_is_found_holds_for_the_model(found):
     assert {enough.pieces[i].track for i in asked.shown} == {None}
 
 
-def test_it_comes_back_from_a_file(found):
-    for trace in (found, small_trace()):
-        assert unpack(pack(trace)).enough == trace.enough
-
-
 def test_a_later_search_replaces_it_and_keeps_what_was_asked(found):
     again = macd.enough(found, device="cpu", search=False, keep=("background:1-4", "background"))
     (before,), (after,) = found.enough, again.enough
@@ -314,23 +309,6 @@ def test_a_hostile_file_is_refused(name):
         unpack(put_together(manifest, members))
 
 
-def test_in_words():
-    trace = small_trace()
-    (enough,) = trace.enough
-    text = enough_as_text(enough, trace)
-    assert "Keep       cup 2, frames 1-2 (certified" in text
-    assert "Remove     cup 2, frames 1-2; box 0,0,0.5,0.5, frames 1-2 (an upper bound" in text
-    assert pieces_in_words((), enough, trace) == "nothing"
-    none = replace(enough, remove=Smallest(None, 4, 0, None), keep=Smallest(None, 2, 0, None))
-    assert "no removal changes the answer\n" in enough_as_text(none, trace)
-    assert "as far as sets of 1 show" in enough_as_text(none, trace)
-    runs = replace(
-        enough, pieces=tuple(Piece(1, None, (g, g)) for g in range(4)), keep=None, remove=None
-    )
-    groups = replace(trace, groups=((0, 1), (2, 3), (4, 5), (6,)))
-    assert pieces_in_words((0, 1, 3), runs, groups) == "dog 1, frames 1-4, 7"
-
-
 def test_by_command_line(tmp_path, capsys):
     out = tmp_path / "found.macd"
     command = ["enough", str(EXAMPLE), "--device", "cpu", "--json", "--keep", "background"]
@@ -365,3 +343,20 @@ def test_the_view_of_the_objects_alone():
     fill = fill_for(context.encoded, context.options.mask)
     torch.testing.assert_close(alone + hidden, context.encoded.video + fill, atol=0.02, rtol=0)
     assert not torch.equal(alone, context.encoded.video)
+
+
+def test_in_words():
+    trace = small_trace()
+    (enough,) = trace.enough
+    text = enough_as_text(enough, trace)
+    assert "Keep       cup 2, frames 1-2 (certified" in text
+    assert "Remove     cup 2, frames 1-2; box 0,0,0.5,0.5, frames 1-2 (an upper bound" in text
+    assert pieces_in_words((), enough, trace) == "nothing"
+    none = replace(enough, remove=Smallest(None, 4, 0, None), keep=Smallest(None, 2, 0, None))
+    assert "no removal changes the answer\n" in enough_as_text(none, trace)
+    assert "as far as sets of 1 show" in enough_as_text(none, trace)
+    runs = replace(
+        enough, pieces=tuple(Piece(1, None, (g, g)) for g in range(4)), keep=None, remove=None
+    )
+    groups = replace(trace, groups=((0, 1), (2, 3), (4, 5), (6,)))
+    assert pieces_in_words((0, 1, 3), runs, groups) == "dog 1, frames 1-4, 7"

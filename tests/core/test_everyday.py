@@ -271,12 +271,6 @@ def test_both_views_of_a_run_are_read_as_a_slow_reference_reads_them(lm, clip):
     assert np.abs(rows[1][ids].numpy() - other).max() < 2e-2
 
 
-def test_unknown_words_are_named(lm, clip):
-    encoded = lm.encode(clip, "Is there a unicorn beside the dog?")
-    assert any("unicorn" in note for note in encoded.notes)
-    assert not any("dog" in note for note in encoded.notes)
-
-
 def test_one_frame_and_many_are_read(lm, clip):
     for count in (1, 2, 16):
         index = np.arange(count) % 4

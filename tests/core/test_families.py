@@ -12,14 +12,13 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.decoding.answers import decode
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import query_loss
-from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
+from macd_studio.core.options import DecodeOptions, MaskOptions
 from macd_studio.core.rules import Plain
-from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.types import SEEN, Track
 from tests.core.test_evidence import stay_in_double
-from tests.families import EVERY, NAMES, outer, tiny
+from tests.families import EVERY, NAMES, make_clip, outer, tiny
 
 pytestmark = pytest.mark.matrix
 QUESTION = "Is there a dog in the video?"
@@ -32,13 +31,6 @@ AWKWARD = [
     "seconds Frame Frame1: Frame from 00:01:",
     "?",
 ]
-
-
-def make_clip(frames=4, seed=0, step=1.0):
-    rng = np.random.default_rng(seed)
-    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
-    times = (np.arange(frames) + 0.5) * step
-    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", frames * step, (80, 60))
 
 
 @pytest.fixture(params=EVERY)
@@ -129,16 +121,6 @@ def test_the_gradient_of_r_against_central_differences(family, monkeypatch):
         with torch.no_grad():
             central = (loss(at + h) - loss(at - h)) / 2e-5
         assert float(slope[i]) == pytest.approx(float(central), rel=1e-4, abs=1e-9)
-
-
-def test_the_ascent_moves_every_strength(lm, encoded):
-    box = np.tile(np.array([0.1, 0.1, 0.6, 0.6], np.float32), (4, 1))
-    tracks = [Track(1, "x", 0.9, box, np.full(4, SEEN, np.int8), 4)]
-    masks = draw_masks(tracks, 4, encoded.frames.size)
-    (step,) = ascend(lm, mask_compositor(encoded, masks, tracks, MaskOptions()), AscentOptions())
-    assert step.gradient.all()
-    assert step.frame_gradient.all()
-    assert len(step.frame_gradient) == len(encoded.groups)
 
 
 def test_low_memory_gives_the_same_gradient_and_keeps_less(lm, encoded):
@@ -369,16 +351,6 @@ def test_a_fully_masked_frame_is_seen_as_one(lm, encoded):
     nearly = lm.prefill(encoded, video + 1e-6 * (video == 0))
     torch.testing.assert_close(state.logits, nearly.logits, rtol=1e-2, atol=1e-2)
     assert not torch.allclose(state.logits, lm.prefill(encoded, encoded.video).logits)
-
-
-def test_time_reaches_the_model_where_its_family_knows_time(lm):
-    fast, slow = (lm.encode(make_clip(step=s), QUESTION) for s in (1.0, 20.0))
-    pixels_agree = torch.equal(fast.video, slow.video)
-    assert pixels_agree
-    logits = [lm.prefill(e, e.video).logits for e in (fast, slow)]
-    knows = lm.info.family in ("qwen2_5_vl", "qwen3_vl", "smolvlm")
-    same = logits[0].shape == logits[1].shape and torch.allclose(*logits, atol=1e-6)
-    assert same != knows
 
 
 def test_a_range_from_the_middle_of_a_file_is_seen_as_if_from_its_start():

@@ -14,8 +14,6 @@ from macd_studio.core.objects.find import Looking, find_cuts, look, record_of
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
 from macd_studio.core.types import Clip, Detections
 
-SHOT, NEXT = 7, 19
-
 
 def picture(draw, colour, spread=60):
     """A picture of blurred noise around a colour."""
@@ -116,16 +114,6 @@ def test_pictures_of_one_time_keep_their_order_and_two_make_a_cut():
     later = clip_of(frames[::-1], np.array([0.0, 0.2]))
     assert find_cuts(later) == pytest.approx((0.1,))
     assert find_cuts(clip_of(frames, np.array([0.0, 0.2]) * 10 * find.WIDEST_S)) == ()
-
-
-def test_a_change_after_which_the_picture_comes_back_is_a_flash():
-    """Within three pictures after it; a picture later it is another shot."""
-    draw = np.random.default_rng(4)
-    first, other = picture(draw, (180, 60, 60)), picture(draw, (60, 60, 190))
-    for length, cuts in ((1, 0), (3, 0), (4, 2), (8, 2)):
-        frames = np.array([first] * 6 + [other] * length + [first] * 6)
-        times = 0.1 * np.arange(len(frames))
-        assert len(find_cuts(clip_of(frames, times))) == cuts, length
 
 
 # ---- the record, the notes and what is shown early

@@ -1,10 +1,11 @@
 """Every option has a flag, and the flags of a command give the options it was written from."""
 
 import argparse
+import dataclasses
 import shlex
 import subprocess
 import sys
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from macd_studio.core import options as o
 from macd_studio.core.cli.flags import FLAGS, _kind, add_flags, options_of, words
 from macd_studio.core.cli.main import _parser
+from macd_studio.core.cli.measuring import EVIDENCE, SEARCH
 from macd_studio.core.cli.options_table import table
 from macd_studio.core.cli.reproduce import command
 from macd_studio.core.errors import OptionError
@@ -153,15 +156,6 @@ def test_a_value_that_looks_like_a_flag_stays_a_value(text):
     assert parse(words(options)) == options
 
 
-def test_values_out_of_range_are_told():
-    for line in (["--low", "2"], ["--r0", "1"], ["--max-seconds", "0"], ["--vcd-step", "1000"]):
-        with pytest.raises(OptionError):
-            parse(line)
-    assert parse(["--end", "3", "--image-size", "320"]) == RunOptions(
-        video=VideoOptions(end=3.0), detect=DetectOptions(image_size=320)
-    )
-
-
 @pytest.mark.parametrize("sub", ["trace", "compare", "show", "edit"])
 def test_help_says_every_flag(sub, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -182,3 +176,52 @@ def test_the_docs_hold_the_table_of_options():
     text = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     assert text == table(), "run python -m core.cli.options_table > docs/options.md"
     assert all(flag.help for flag in FLAGS)
+
+
+def read(flags, *words):
+    parser = argparse.ArgumentParser()
+    flags.add(parser)
+    return flags.options(parser.parse_args(words))
+
+
+@pytest.mark.parametrize("flags", [EVIDENCE, SEARCH])
+def test_without_a_flag_the_options_are_those_of_the_class(flags):
+    assert read(flags) == flags.kind()
+    assert [name for name, *_ in flags] == [one.name for one in fields(flags.kind)]
+    assert all(words for *_, words in flags)
+
+
+def test_lists_stand_in_one_word_and_boxes_are_given_again():
+    found = read(
+        EVIDENCE, "--kinds", "gradient,occlusion", "--knock-out", "2", "--knock-out", "3",
+        "--knock-out-box", "0,0,0.5,1", "--layers", "1-3,8", "--no-lens", "--curves",
+    )  # fmt: skip
+    assert found.kinds == ("gradient", "occlusion")
+    assert found.track_ids() == (2, 3)
+    assert found.regions() == ((0.0, 0.0, 0.5, 1.0),)
+    assert (found.lens, found.sanity, found.curves) == (False, True, True)
+
+
+def test_what_the_class_refuses_is_refused():
+    with pytest.raises(OptionError, match="budget"):
+        read(SEARCH, "--budget", "1")
+    assert read(SEARCH, "--no-search", "--keep", "2:1-4").kept() == (("2", (0, 3)),)
+
+
+@pytest.mark.parametrize("more", [{"steps": 3}, {"objective": "answer"}])
+def test_the_gradient_of_the_plain_video_is_of_one_step_and_of_the_question(more):
+    with pytest.raises(OptionError, match="'base'"):
+        o.AscentOptions(gradient="base", **more)
+
+
+def test_options_are_frozen_hashable_and_plain():
+    run = o.RunOptions()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        run.seed = 1
+    assert hash(run) == hash(o.RunOptions())
+    assert run.as_dict()["ascent"]["r0"] == 0.75
+
+
+def test_presets_are_the_papers():
+    assert o.PRESETS["eventhallusion"] == o.ContrastOptions(2.6, 0.0036)
+    assert o.PRESETS["perception-test"] == o.ContrastOptions(1.5, 0.5)

@@ -6,13 +6,11 @@ import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, find_method
-from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.options import RunOptions
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.table import OF_THE_CLIP, VIEWS, find_view
-from tests.core.test_views import tracks
-from tests.fakes import BoxDetector, ByteLM, clip
+from tests.fakes import BoxDetector, ByteLM, clip, tracks
 
 PARTS = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
 
@@ -66,17 +64,6 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
     assert detector.calls == 2
 
 
-def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
-    from macd_studio.core.run.cache import kept_tracks
-
-    monkeypatch.chdir(tmp_path)
-    first = kept_tracks("a.mp4", "yolo11n", "cpu")
-    assert kept_tracks("b.mp4", "yolo11n", "cpu") is first
-    assert kept_tracks("a.mp4", "yolo11n", "cuda") is not first
-    (tmp_path / "yolo11n.pt").write_bytes(b"weights")
-    assert kept_tracks("a.mp4", "yolo11n", "cpu") is not first
-
-
 @pytest.mark.parametrize("name", [n for n in VIEWS if n != "video"])
 def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name):
     lm, seen = ByteLM(seed=5), clip()
@@ -100,14 +87,3 @@ def test_which_methods_need_objects():
     assert find_method("macd").needs_objects
     assert find_method("vcd/macd+mean-views").needs_objects
     assert not find_method("vcd/tcd+mean-views").needs_objects
-
-
-def test_the_kept_clip_gives_what_a_new_one_gives(ask, make_video):
-    video = make_video()
-    seen = read_clip(video, VideoOptions(frames=4))
-    detector = BoxDetector()
-    for _ in range(2):
-        trace = ask(seen, "is there a dog?", detector)
-    alone = ask(video, "is there a dog?", BoxDetector())
-    assert detector.calls == 1
-    assert trace.answers["macd"].text == alone.answers["macd"].text

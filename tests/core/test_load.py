@@ -1,7 +1,6 @@
 """Loading backbones: what is missing, damaged, too large or of another kind is told first."""
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -35,30 +34,10 @@ def folder(tmp_path):
     return shutil.copytree(shipped("backbone"), tmp_path / "mine")
 
 
-def test_any_folder_of_a_known_family_loads(folder):
-    lm = load_backbone(str(folder), "cpu")
-    assert lm.info.family == "qwen2_5_vl"
-    assert not lm.info.domain
-
-
 def test_truncated_weights_are_told(folder):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100_000])
     with pytest.raises(BackboneCorrupt, match="not downloaded whole"):
-        load_backbone(str(folder), "cpu")
-
-
-def test_pickled_weights_are_refused(folder):
-    (folder / "model.safetensors").unlink()
-    torch.save({}, folder / "pytorch_model.bin")
-    with pytest.raises(BackboneCorrupt):
-        load_backbone(str(folder), "cpu")
-
-
-def test_another_kind_of_model_is_told(folder):
-    config = json.loads((folder / "config.json").read_text()) | {"model_type": "bert"}
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UnsupportedBackbone, match="family 'bert'"):
         load_backbone(str(folder), "cpu")
 
 

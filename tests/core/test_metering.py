@@ -6,16 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench.counted import peak_bytes
-from macd_studio.core.media.video import read_clip
-from macd_studio.core.methods import METHODS
 from macd_studio.core.options import RunOptions
-from macd_studio.core.run.order import run_method
-from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.cost import Cost, LivingTensors, Meter
 from macd_studio.core.views.context import MethodContext
-from tests.core.test_views import tracks
-from tests.fakes import ByteLM, clip
+from tests.fakes import ByteLM, clip, tracks
 
 MB = 2**20
 
@@ -74,32 +68,6 @@ def test_a_piece_counts_in_full_for_everybody_who_needs_it():
     assert (whole.seconds, whole.rise_bytes, whole.kept_bytes) == (9.0, 70, 20)
     case.cache.start_method()
     assert case.cache.whole_cost(Cost(1.0, 10), case.cache.needs()) == Cost(1.0, 10)
-
-
-@pytest.mark.long
-def test_the_peaks_of_a_run_are_each_methods_own(toyworld, toy_detector, toy_mp4):
-    methods = ("vcd", "mask-all")
-    *_, last = run(
-        toy_mp4, "What is in the video?", lambda: toyworld, lambda: toy_detector, methods=methods
-    )
-    found = last.trace.answers
-    # the peak of plain decoding, counted by itself
-    seen = read_clip(toy_mp4)
-
-    def plain():
-        case = MethodContext(
-            toyworld, toyworld.encode(seen, "What is in the video?"), (), RunOptions()
-        )
-        run_method(case, METHODS["baseline"])
-
-    alone = peak_bytes(toyworld.model, plain) / MB
-    assert found["baseline"].memory_mb == pytest.approx(alone, rel=0.1)
-    assert found["macd"].memory_mb > 1.2 * found["baseline"].memory_mb  # the ascent keeps a graph
-    assert found["vcd"].memory_mb < found["macd"].memory_mb  # it ran after MACD, without a graph
-    for answer in found.values():
-        assert answer.total_ms >= answer.ms > 0
-    assert found["vcd"].total_ms > found["vcd"].ms  # the base prefill is part of what it needs
-    assert found["macd"].total_ms > found["baseline"].total_ms
 
 
 def test_a_gpu_reports_its_allocators_peak(monkeypatch):

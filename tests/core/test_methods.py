@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.base import Prune
-from macd_studio.core.backbones.hooks import last_row, pruned
 from macd_studio.core.cli.main import main
-from macd_studio.core.errors import BlindGradient, OptionError
+from macd_studio.core.errors import OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_methods, with_contrast
 from macd_studio.core.options import (
@@ -25,8 +24,7 @@ from macd_studio.core.run.order import decoding_views, run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.table import alphas_bar, tcd_frames
-from tests.core.test_views import tracks
-from tests.fakes import BoxDetector, ByteLM, clip
+from tests.fakes import BoxDetector, ByteLM, clip, tracks
 from tests.families import tiny
 from tests.samples import sampled
 
@@ -84,10 +82,6 @@ def test_a_view_keeps_its_own_contrast_apart(view):
     assert all(contrast_of(o, changed) == contrast_of(o, RunOptions()) for o in others)
 
 
-def test_the_views_with_a_contrast_of_their_own():
-    assert OWN_CONTRAST == ("vcd", "sid", "tcd")
-
-
 def test_a_view_of_other_frames_is_refused():
     case = a_case()
     with pytest.raises(ValueError, match="must rise"):
@@ -139,28 +133,6 @@ def test_levels_of_the_controls():
         np.testing.assert_allclose(before.boxes[0], after[0])
 
 
-@pytest.mark.parametrize("fusion", ["max", "or"])
-@pytest.mark.parametrize("seed", range(4))
-def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
-    options = RunOptions(mask=MaskOptions(fusion=fusion), seed=seed)
-    case = a_case(((0.0, 0.1, 0.3, 0.5), (0.5, 0.4, 0.7, 0.9)), options)
-    macd, moved = (
-        decoding_views(case, METHODS[n]).seconds[0].record for n in ("macd", "random-place")
-    )
-    assert max(macd.level + macd.frame_level) == 1
-    boxes = [np.array(b, np.float32) for b in moved.boxes]
-    placed = tuple(replace(t, boxes=b) for t, b in zip(case.tracks, boxes, strict=True))
-
-    def area(view, found):
-        levels = (torch.tensor(z) for z in (view.level, view.frame_level))
-        return float(case.masks(options.mask, found).mask(*levels).double().sum())
-
-    ratio = area(moved, placed) / area(macd, case.tracks)
-    assert ratio == pytest.approx(1, abs=0.01)
-    assert moved.random["area_ratio"] == pytest.approx(ratio, abs=1e-4)
-    assert moved.random["unmoved"] == ()
-
-
 def test_a_random_mask_of_another_area_is_a_warning(make_video, monkeypatch):
     odd = "macd_studio.core.masking.controls.compare_masks"
     monkeypatch.setattr(odd, lambda own, other: (0.5, 0.25))
@@ -194,100 +166,12 @@ def seen(toyworld, toy_mp4):
     return toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")
 
 
-@pytest.mark.long
-def test_pruning_everything_but_nothing_is_no_pruning(toyworld, seen):
-    plain = toyworld.prefill(seen, seen.video)
-    whole = toyworld.prefill(seen, seen.video, Prune(2, 1.0))
-    torch.testing.assert_close(whole.logits, plain.logits, rtol=0, atol=1e-4)
-    part = toyworld.prefill(seen, seen.video, Prune(2, 0.17))
-    assert (part.logits - plain.logits).abs().max() > 0.05
-    again = toyworld.prefill(seen, seen.video)
-    torch.testing.assert_close(again.logits, plain.logits, rtol=0, atol=0)
-
-
-def test_the_hooks_attention_is_transformers_own(toyworld, seen):
-    kept = []
-    attention = toyworld.model.model.language_model.layers[1].self_attn
-
-    def look(module, _, given, __):
-        kept.append(last_row(module, given))
-
-    handle = attention.register_forward_hook(look, with_kwargs=True)
-    try:
-        toyworld.prefill(seen, seen.video)
-    finally:
-        handle.remove()
-    model = toyworld.model
-    former = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        with torch.no_grad():
-            out = model(
-                input_ids=seen.input_ids,
-                pixel_values_videos=seen.layout(seen.video),
-                output_attentions=True,
-                **seen.inputs,
-            )
-    finally:
-        model.set_attn_implementation(former)
-    torch.testing.assert_close(
-        kept[0][0], out.attentions[1][0, :, -1].mean(0), rtol=1e-3, atol=1e-5
-    )
-
-
-def test_a_pruned_branch_steps_as_a_whole_pass_does_at_its_last_row(toyworld, seen):
-    """The first step chooses anew; with every token kept it must equal plain stepping."""
-    plain, whole = (
-        toyworld.prefill(seen, seen.video),
-        toyworld.prefill(seen, seen.video, Prune(2, 1.0)),
-    )
-    a, b = toyworld.step(plain, [20]), toyworld.step(whole, [20])
-    torch.testing.assert_close(a.logits, b.logits, rtol=0, atol=1e-4)
-    layers = toyworld.model.model.language_model.layers
-    with pruned(layers, None, torch.zeros(0)):
-        assert not any(layer._forward_pre_hooks for layer in layers)
-
-
 def test_rows_of_a_pruned_batch_choose_for_themselves(toyworld, seen):
     alone = toyworld.prefill(seen, seen.video, Prune(2, 0.17))
     other = toyworld.prefill(seen, seen.video.flip(0), Prune(2, 0.17))
     both = toyworld.step(toyworld.join([alone, other]), [20, 21])
     apart = [toyworld.step(s, [t]).logits[0] for s, t in ((alone, 20), (other, 21))]
     torch.testing.assert_close(both.logits, torch.stack(apart), rtol=0, atol=1e-4)
-
-
-def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
-    import copy
-
-    from macd_studio.core.masking.ascent import ascend
-    from macd_studio.core.masking.composite import mask_compositor
-    from macd_studio.core.masking.masks import draw_masks
-    from macd_studio.core.options import AscentOptions, MaskOptions
-
-    lm = copy.copy(toyworld)
-    lm.model = copy.deepcopy(toyworld.model).to(torch.bfloat16)
-    lm.dtype = torch.bfloat16
-    encoded = lm.encode(read_clip(toy_mp4), "Which animal is in the video?")
-    found = tracks((0.2, 0.5, 0.6, 0.9), frames=8)
-    view = mask_compositor(encoded, draw_masks(found, 8, (96, 96)), found, MaskOptions())
-    (step,) = ascend(lm, view, AscentOptions())
-    assert view.objects.dtype == torch.float32
-    assert step.strength.dtype == step.gradient.dtype == np.float64
-    assert step.gradient[0] != 0
-
-
-def test_the_pipeline_runs_any_set_and_says_what_it_shared(make_video):
-    events = list(
-        run(
-            make_video(), "is it?", ByteLM, BoxDetector, RunOptions(video=VideoOptions(frames=4)),
-            methods=["baseline", "macd", "vcd", "tcd", "reversed"],
-        )
-    )  # fmt: skip
-    trace = events[-1].trace
-    assert list(trace.answers) == ["baseline", "macd", "vcd", "tcd", "reversed"]
-    assert trace.shared["base prefill"] >= 3
-    assert trace.shared["ascent"] >= 1
-    assert trace.answers["reversed"].second_views[0].view.kind == "masks"
 
 
 @pytest.mark.long
@@ -371,13 +255,6 @@ def test_frames_that_cannot_be_halved_say_so(toyworld, toy_clip):
         case.encoded = lm.encode_frames(frames, "What?")
     with pytest.raises(OptionError, match="cannot be halved"):
         list(case.ascent_steps(MaskOptions(), case.options.ascent))
-
-
-def test_masks_that_reach_nothing_are_told(toyworld, toy_clip):
-    nowhere = tracks((0.5, 0.5, 0.5, 0.5), frames=8)
-    case = toy_case(toyworld, toy_clip, tuple(nowhere))
-    with pytest.raises(BlindGradient, match="cover something"):
-        list(case.ascent_steps(MaskOptions(frame_mask="off"), AscentOptions()))
 
 
 SECOND_VIEWS = ("macd", "vcd", "noise-object", "noise-frame", "random-place", "mask-all", "blank")

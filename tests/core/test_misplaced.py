@@ -79,6 +79,11 @@ def test_a_server_that_is_not_vllm_is_named_by_what_it_lists(owner):
     assert choose_model(answer, "")[0] == "m"
 
 
+def test_a_folder_of_nothing_is_told(tmp_path):
+    with pytest.raises(errors.BackboneCorrupt, match=r"holds no config\.json"):
+        load_backbone(str(tmp_path))
+
+
 def test_a_server_is_not_loaded():
     with pytest.raises(errors.BackboneNotFound, match="is a server") as caught:
         load_backbone("vllm:http://127.0.0.1:8000")

@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import query_loss
+from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import OwnAnswer, ascend, objective_loss
+from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions, options_from
 from macd_studio.core.run.order import run_method
+from macd_studio.core.types import MaskSet
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_changes, measured_levels
-from tests.core.test_views import FOUND, a_view
-from tests.fakes import ByteLM, clip
+from tests.fakes import FOUND, ByteLM, a_view, clip
 from tests.families import tiny
 
 ANSWER = OwnAnswer((7, 19, 3), 11)
@@ -55,26 +56,6 @@ def test_the_query_s_loss_needs_no_answer():
         objective_loss(lm, encoded, encoded.video, "margin")
 
 
-@pytest.mark.parametrize("objective", ["answer", "margin"])
-def test_the_gradient_is_the_slope_of_the_objective(objective):
-    lm, options = ByteLM(), AscentOptions(objective=objective)
-    view = a_view(lm, FOUND, frame_mask="off")
-    (step,) = ascend(lm, view, options, own_answer=lambda: ANSWER)
-
-    def loss(r):
-        with torch.no_grad():
-            video = view.video(torch.as_tensor(r), torch.zeros(2))
-            return float(objective_loss(lm, view.encoded, video, objective, lambda: ANSWER))
-
-    assert step.loss == pytest.approx(loss(step.strength), abs=1e-9)
-    for k in range(2):
-        h = np.zeros(2)
-        h[k] = 1e-6
-        up = (loss(step.strength + h) - loss(step.strength)) / 1e-6
-        down = (loss(step.strength) - loss(step.strength - h)) / 1e-6
-        assert min(up, down) - 1e-5 <= step.gradient[k] <= max(up, down) + 1e-5
-
-
 def a_context(options=None):
     lm = ByteLM(seed=5)
     encoded = lm.encode(clip(), "is there a dog?")
@@ -101,11 +82,6 @@ def test_the_option_and_the_named_methods_are_one():
         steps = a_context(options).ascent(MaskOptions())
         query = a_context().ascent(MaskOptions())
         assert not np.allclose(steps[0].gradient, query[0].gradient)
-
-
-def test_a_gradient_of_the_plain_video_knows_the_question_only():
-    with pytest.raises(OptionError, match="query"):
-        AscentOptions(objective="answer", gradient="base")
 
 
 def test_levels_come_from_shares_of_the_largest_change():
@@ -159,9 +135,32 @@ def test_only_the_offered_answers_count_where_a_question_offers_some():
         assert measured == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_measured_method_masks_what_changes_the_answer_most():
-    context = a_context()
-    change = measured_changes(context)
-    found = run_method(context, METHODS["macd-measured"])
-    assert found.second_views[0].view.level[int(change.argmax())] == 1
-    assert not any(found.second_views[0].view.frame_level)
+def test_max_applies_each_strength_once_and_shares_tied_gradients():
+    masks = MaskSet(np.ones((2, 4, 16, 16), np.float32), np.zeros((4, 16, 16), np.float32))
+    encoded = ByteLM().encode(clip(), "is it?")
+    view = mask_compositor(encoded, masks, FOUND, MaskOptions(), torch.float64)
+    r = torch.full((2,), 0.75, dtype=torch.float64, requires_grad=True)
+    mask = view.mask(r, torch.zeros(2))
+    assert mask.detach().unique().tolist() == [0.75]
+    (gradient,) = torch.autograd.grad(mask.mean(), r)
+    torch.testing.assert_close(gradient, torch.full((2,), 0.5, dtype=torch.float64))
+
+
+def test_tiny_gradients_still_decide_a_level():
+    lm = ByteLM()
+    lm.see *= 1e-9
+    (step,) = ascend(lm, a_view(lm, FOUND), AscentOptions())
+    assert 0 < np.abs(step.gradient).max() < 1e-7
+    assert set(finalize_ascent(step, AscentOptions()).level) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("fusion", ["max", "confidence", "average"])
+def test_a_whole_frame_mask_that_takes_the_objects_gradients_is_refused(fusion):
+    chosen = MaskOptions(fusion=fusion, frame_mask="whole")
+    with pytest.raises(OptionError, match="object gradient is 0") as error:
+        RunOptions(mask=chosen).check_runnable()
+    assert "'or'" in error.value.remedy
+    told = RunOptions().as_dict() | {"mask": vars(chosen)}
+    with pytest.raises(OptionError, match="object gradient is 0"):
+        options_from(told)
+    RunOptions(mask=replace(chosen, fusion="or")).check_runnable()

@@ -10,7 +10,6 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.packages import check_packages, named_packages
-from macd_studio.core.cli.main import main
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.objects.detect import load_detector
 from tests import detectors
@@ -139,11 +138,3 @@ def test_a_detector_that_asks_for_what_is_not_here_is_one_sentence(tmp_path):
         with pytest.raises(MacdError) as error:
             load_detector(changed(tmp_path / "model", tmp_path, changes))
         assert "\n" not in str(error.value)
-
-
-def test_the_command_ends_with_code_two(folder, tmp_path, capsys, toy_mp4):
-    copy = changed(folder, tmp_path, {"_attn_implementation": "flash_attention_2"})
-    words = ["trace", str(toy_mp4), "Is there a dog?", "--detector", "grid", "--backbone", copy]
-    assert main(words) == 2
-    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error:")]
-    assert "pip install flash-attn" in line

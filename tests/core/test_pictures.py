@@ -139,14 +139,6 @@ def test_an_animation_is_its_first_picture_and_says_so(name, tmp_path):
     assert "an animation of 3 pictures" in notes[0]
 
 
-def test_an_animated_gif_is_a_video(tmp_path):
-    more = [Image.new("RGB", (64, 48), (10 * i, 0, 0)) for i in range(5)]
-    file = saved(tmp_path, drawn(), "a.gif", save_all=True, append_images=more, duration=200)
-    clip = read_clip(file, VideoOptions(frames=3))
-    assert not clip.is_picture
-    assert len(clip.frames) == 3
-
-
 # what is refused
 
 

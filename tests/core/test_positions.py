@@ -17,8 +17,8 @@ from macd_studio.core.decoding.answers import decode
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import ModelFrames
-from tests.core.test_families import QUESTION, make_clip
-from tests.families import outer, tiny
+from tests.core.test_families import QUESTION
+from tests.families import make_clip, outer, tiny
 
 REFERENCE = json.loads(Path(__file__).with_name("positions_transformers_5_2_0.json").read_text())
 LENGTHS = {4: 8, 12: 8, 40: 16, 120: 32}

@@ -1,8 +1,5 @@
 """The seam behind which any process may hold the model: a reader without gradient or whole rows."""
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -20,7 +17,6 @@ from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, ByteLM, clip
 
-ROOT = Path(__file__).parents[2]
 QUESTION = "is there a dog in it?"
 SEED = 24  # of a model whose levels are 0.75 and 1, and whose masks change the answer
 
@@ -250,37 +246,3 @@ def test_views_are_asked_for_the_tokens_of_the_video():
     whole = lm._lm.next_rows(lm._lm.prefill(encoded, encoded.video * 0.3))[0]
     expected = whole.values[video[0].ids] - whole.log_partition
     np.testing.assert_allclose(second[0].values, expected, atol=1e-12)
-
-
-STATES = {"logits", "query_logits", "cache"}
-"""Attributes of a local model's states, which no other reader has."""
-OPENED = (
-    "core/backbones/",
-    "core/decoding/batch.py",
-    "core/evidence/layers.py",
-    "core/evidence/case.py",
-)
-"""Where a state is opened: what needs caches, gradients or the states of layers."""
-OTHERS = {
-    "context", "session", "self", "store", "settings", "storage", "before_context", "numbers", "d",
-}  # fmt: skip
-"""Names whose `.cache` is a cache of work or of files, or whose `.logits` are a trace's."""
-
-
-def test_no_module_looks_into_a_state_of_a_local_model():
-    looked = []
-    for folder in ("core", "evals", "macd_ui", "ratings", "viewer"):
-        for path in (ROOT / folder).rglob("*.py"):
-            place = str(path.relative_to(ROOT))
-            if place.startswith(OPENED):
-                continue
-            tree = ast.parse(path.read_text())
-            calls = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-            for node in ast.walk(tree):
-                if not isinstance(node, ast.Attribute) or node.attr not in STATES:
-                    continue
-                owner = ast.unparse(node.value).split(".")[-1]
-                if id(node) in calls or owner in OTHERS:
-                    continue
-                looked.append(f"{place}:{node.lineno} {ast.unparse(node)}")
-    assert not looked, looked

@@ -148,13 +148,6 @@ def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     np.testing.assert_allclose(mine.others, loops.others, atol=1e-4)
 
 
-def test_another_rule_weighs_its_own_tokens():
-    rows = steps()
-    trace = macd.record(**told(answers=[{"name": "x", "steps": rows, "rule": "code"}]))
-    assert trace.answers["x"].rule == "code"
-    assert all(s.weights is not None for s in trace.answers["x"].tokens)
-
-
 def test_a_token_that_the_rule_would_not_choose_is_told():
     rows = steps(3)
     rows[1]["token"] = (rows[1]["token"] + 1) % V
@@ -178,16 +171,6 @@ def test_an_end_token_ends_the_answer():
     trace = macd.record(**told(answers=[{"name": "macd", "steps": rows}], end_tokens=[end]))
     answer = trace.answers["macd"]
     assert (answer.finished, answer.text) == (True, WORDS[rows[0]["token"]])
-
-
-def test_tensors_are_taken():
-    import torch
-
-    rows = [{n: torch.tensor(np.array(v)) for n, v in row.items()} for row in steps()]
-    trace = macd.record(
-        **told(answers=[{"name": "macd", "steps": rows}], token_text=dict(enumerate(WORDS)))
-    )
-    assert trace.answers["macd"].text == "".join(WORDS[s["token"]] for s in steps())
 
 
 def as_rows(answer):
@@ -483,18 +466,3 @@ def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, cap
     assert own.answers["own"].second_views[0].view.kind == "blank"
     theirs = project.answers["blank"].second_views[0].shown.astype(int)
     assert np.abs(own.answers["own"].second_views[0].shown.astype(int) - theirs).max() <= 1
-
-
-def test_the_example_is_short():
-    """A script has little more to do than its own decoding."""
-    import ast
-
-    source = (ROOT / "examples" / "own_decoder.py").read_text(encoding="utf-8")
-    texts = {
-        i
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for i in range(node.lineno, node.end_lineno + 1)
-    }
-    lines = enumerate(source.splitlines(), 1)
-    assert sum(bool(line.strip()) for i, line in lines if i not in texts) <= 46

@@ -16,7 +16,6 @@ from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ShownView, StepWeights
 from macd_studio.core.view_records import BlankView
-from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.core.whatif.workbench import Workbench
 
@@ -120,17 +119,6 @@ def test_an_alpha_of_its_own_leaves_every_other_answer(bench, traces):
     assert [e.target.answer for e in changed.evidence] == ["macd"]
 
 
-@pytest.mark.long
-def test_a_change_by_hand_after_it_starts_from_the_new_values(bench):
-    bench.redecode(LATER.alpha, LATER.beta, "mask-all")
-    track = bench.trace.tracks[0].id
-    level = 0.0 if bench.trace.counterfactual.level[0] else 1.0
-    edit = read_edit({"kind": "level", "track": track, "level": level}, bench.trace)
-    *_, last = bench.change(edit)
-    assert last.trace.answers["macd"].alpha == LATER.alpha
-    assert set(last.trace.answers) == {"baseline", "macd"}
-
-
 def test_what_cannot_be_decoded_on_says_why(traces, bench):
     trace = traces[0]
     wrong = {
@@ -197,13 +185,3 @@ def test_the_command_line_decodes_any_answer_on(traces, tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error
         assert "load" not in error  # refused before a model is loaded
-
-
-def test_methods_know_where_their_contrast_stands():
-    contrast = ContrastOptions(3.0, 0.3)
-    for name in ("macd", "blank", *OWN_CONTRAST):
-        view = find_method(name).view
-        changed = with_contrast(view, RunOptions(), contrast)
-        assert contrast_of(view, changed) == contrast
-        others = [v for v in ("macd", *OWN_CONTRAST) if contrast_of(v, changed) == contrast]
-        assert others == [view if view in OWN_CONTRAST else "macd"]

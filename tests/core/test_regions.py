@@ -4,8 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from macd_studio.core.errors import DetectorError
-from macd_studio.core.objects.detect import check_detector, load_detector
+from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.objects.regions import COLUMNS, ROWS
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions
@@ -70,11 +69,3 @@ def test_a_panning_camera_alone_is_no_motion():
     frames = scene(camera=3.0)
     frames[:, 45:75] = scene(camera=3.0)[:, 5:35]  # the square is covered by texture that pans too
     assert tracked("motion", frames) == ()
-
-
-def test_they_are_known_by_name_and_refuse_nothing_else():
-    for name in ("grid", "motion"):
-        check_detector(name)
-        assert load_detector(name).name == name
-    with pytest.raises(DetectorError, match="grid, motion"):
-        check_detector("girds")

@@ -18,7 +18,12 @@ from macd_studio.core.backbones.remote.files import normalised_apart
 from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.cli.main import main
-from macd_studio.core.decoding.certificate import certificates, errors_in, least_beta
+from macd_studio.core.decoding.certificate import (
+    certificates,
+    count_certified,
+    errors_in,
+    least_beta,
+)
 from macd_studio.core.errors import (
     BackboneError,
     BackboneNotFound,
@@ -28,15 +33,16 @@ from macd_studio.core.errors import (
     OptionError,
     RemoteError,
 )
+from macd_studio.core.methods import METHODS
+from macd_studio.core.options import AscentOptions, RunOptions
+from macd_studio.core.records import BackboneRecord
 from macd_studio.core.report.summary import as_json, as_table, as_text
+from macd_studio.core.run.order import decoding_views
 from macd_studio.core.system.shipped import TOYWORLD, assets
 from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.second_view import SecondView
 from macd_studio.core.whatif.workbench import Workbench
-from macd_studio.macd_ui.gallery.runs import read_run
-from macd_studio.macd_ui.gallery.site import index_page
-from macd_studio.macd_ui.questions import answers_of
-from macd_studio.macd_ui.random_clips import RandomClip
-from macd_studio.macd_ui.session_view import tally_of
 from macd_studio.viewer.payload import payload
 from tests.fakes import BoxDetector, clip
 from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
@@ -132,13 +138,8 @@ def test_noise_that_a_server_rounds_to_8_bits_has_a_name_of_its_own(common, exac
     assert as_json(trace)["answers"]["vcd"]["name"] == "vcd (8 bit)"
     assert as_json(trace)["answers"]["vcd"]["second_views"][0]["clamped"] == view.clamped
     assert payload(trace)["trace"]["answers"]["vcd"]["title"] == "VCD (8 bit)"
-    assert answers_of(trace)["answers"]["vcd"]["title"] == "VCD (8 bit)"
     again = load(save(trace, tmp_path / "far.macd"))
     assert again.answers["vcd"].second_views[0].view.clamped == view.clamped
-    listed = index_page([read_run(tmp_path / "far.macd")[0]])
-    assert "<dt>VCD (8 bit)</dt>" in listed
-    drawn = RandomClip(1, "a/clip.mp4", "", "yes")
-    assert tally_of(trace, drawn)["titles"]["vcd"] == "VCD (8 bit)"
     plain = run(exact, ("vcd",))
     assert plain.answers["vcd"].second_views[0].view.clamped is None
     assert "8 bit" not in as_text(plain) + as_table(plain)
@@ -292,27 +293,6 @@ def test_what_passes_is_asked_again_and_nothing_changes(toyworld, exact):
     assert trace.counterfactual.level.tolist() == plain.counterfactual.level.tolist()
     for name, answer in plain.answers.items():
         assert trace.answers[name].text == answer.text
-
-
-def test_what_was_answered_before_a_server_went_away_is_kept(toyworld, exact):
-    server = FakeVLLM(toyworld)
-    lm = opened(server)
-    start = len(server.requests)
-    run(lm)
-    gone = 2 * len(server.requests) - start - 2
-
-    def before(number, path):
-        if number > gone:
-            raise httpx.ConnectError("refused")
-
-    server.before = before
-    trace = run(lm)
-    assert trace.status == "stopped: decode"
-    assert any("no server answers" in warning for warning in trace.warnings)
-    assert trace.answers
-    gone = 0
-    with pytest.raises(RemoteError, match="no server answers"):
-        run(lm)
 
 
 def test_a_stopped_run_does_not_wait_for_the_server(toyworld, exact, asked):
@@ -495,3 +475,62 @@ def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_
     lm = other(str(TOYWORLD / "backbone"), NAME)
     notes = RemoteReader(lm, common._way, common.server, common._sample).notes
     assert any("--no-mm-device-do-normalize" in note for note in notes)
+
+
+def test_a_trace_of_one_error_is_certified_by_it_in_every_view(exact, tmp_path):
+    """As older versions wrote it; 100 nats certify nothing, in the plain video neither."""
+    trace = run(exact)
+    apart = replace(trace.backbone, log_p_error=100.0, video_log_p_error=1e-3)
+    assert "0.001 nats in the video and 100 nats in other views" in as_text(
+        replace(trace, backbone=apart)
+    )
+    counted = count_certified(replace(trace, backbone=apart), trace.answers["baseline"])
+    assert counted[0] == counted[1] > 0
+    old = apart.as_dict()
+    del old["video_log_p_error"]
+    again = load(
+        save(replace(trace, backbone=BackboneRecord.from_dict(old)), tmp_path / "old.macd")
+    )
+    assert "video_log_p_error" not in again.backbone.as_dict()
+    assert errors_in(again) == (100.0, 100.0)
+    assert count_certified(again, again.answers["baseline"])[0] == 0
+    assert "for every error up to 100 nats" in as_text(again)
+
+
+@pytest.mark.long
+def test_the_first_view_of_every_method_is_the_plain_video(exact, asked):
+    """Or that under another prompt: its error holds of nothing else."""
+    options = RunOptions(ascent=AscentOptions(gradient="difference"))
+    context = MethodContext(exact, encoded_by(exact, asked), asked.tracks, options)
+    refused = []
+    for method in METHODS.values():
+        try:
+            context.need(*method.needs)
+            views = decoding_views(context, method)
+        except NotApplicable as error:
+            refused.append(str(error))
+        else:
+            assert exact.reads_plainly(views.base), method.name
+    assert not any("first view" in why for why in refused)
+
+
+def test_another_first_view_than_the_plain_video_is_refused_under_a_server(exact, toyworld, asked):
+    far, near = (
+        MethodContext(lm, encoded_by(lm, asked), asked.tracks, RunOptions())
+        for lm in (exact, toyworld)
+    )
+    masked = SecondView(base=exact.prefill(far.encoded, far.encoded.video * 0.5))
+    with pytest.raises(NotApplicable, match="not the video as it is"):
+        decoding_views(far, METHODS["baseline"], masked)
+    for plain in (exact.prefill(far.encoded, far.encoded.video.clone()), far.prefill_text()):
+        decoding_views(far, METHODS["baseline"], SecondView(base=plain))
+    masked = SecondView(base=near.prefill(near.encoded.video * 0.5))
+    assert decoding_views(near, METHODS["baseline"], masked).base is masked.base
+
+
+def test_noise_widens_the_error_that_certificates_rest_on(toyworld):
+    server = opened(FakeVLLM(toyworld, noise=0.01)).server
+    assert server.alone > 1e-3
+    assert server.error == pytest.approx(
+        3 * max(server.alone, server.among, server.flat, server.padding)
+    )

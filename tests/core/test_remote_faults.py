@@ -5,22 +5,15 @@ requests, but for what is said otherwise.
 """
 
 import copy
-import threading
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.backbones.remote import client as client_module
-from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote.open import open_server
-from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import RemoteError
 from tests.fakes import BoxDetector, clip
-from tests.vllm_server import NAME, WRONG, FakeVLLM, opened
+from tests.vllm_server import WRONG, FakeVLLM, opened
 
 LAST = 3
 """Requests before the end of a run from which on a server fails."""
@@ -145,16 +138,6 @@ def test_what_was_answered_before_a_fault_is_kept(fault, held):
         assert kept == [step.token for step in plain.answers[name].tokens][: len(kept)]
 
 
-@pytest.mark.long
-def test_after_all_these_faults_the_same_reader_goes_on(held):
-    _, lm, plain, _ = held
-    again = run(lm)
-    assert again.status == "complete"
-    assert {n: a.text for n, a in again.answers.items()} == {
-        n: a.text for n, a in plain.answers.items()
-    }
-
-
 @pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_frames_that_are_left_out_later_are_noticed_too(exact, toyworld):
     """As of a server that was started anew with other options, under the same address."""
@@ -199,117 +182,4 @@ def test_a_server_that_is_started_anew_with_another_model_is_noticed(held, toywo
         server.before, server.lm = None, toyworld
 
 
-def endless(request):
-    """An answer of which pieces come for ever."""
-
-    def pieces():
-        while True:
-            yield b" " * 1000
-
-    return httpx.Response(200, content=pieces())
-
-
-def test_an_answer_without_an_end_is_given_up_by_its_size_and_by_its_time(monkeypatch):
-    address = read_address(NAME)
-    transport = httpx.MockTransport(endless)
-    monkeypatch.setattr(client_module, "MOST_BYTES", 10_000)
-    with pytest.raises(RemoteError, match="larger than"):
-        Client(address, transport=transport).get("/version")
-    monkeypatch.setattr(client_module, "MOST_BYTES", 10**18)
-    slow = Client(address, transport=transport, pauses_s=(0.0,), answer_s=0.0)
-    with pytest.raises(RemoteError, match="did not answer within 0 s, 4 times"):
-        slow.get("/version")
-
-
 # over a socket
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Hands requests to `fake`; `fault` of a number: "cut" off inside the body, or "reset"."""
-
-    protocol_version = "HTTP/1.1"
-    fake, fault = None, staticmethod(lambda number: "")
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = f"http://{self.headers['Host']}{self.path}"
-        answer = self.fake(httpx.Request(self.command, url, content=body))
-        kind = self.fault(len(self.fake.requests))
-        if kind == "reset":
-            self.close_connection = True
-            return
-        content = answer.content
-        self.send_response(answer.status_code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if kind == "cut" else content)
-        self.close_connection = self.close_connection or kind == "cut"
-
-    do_GET = do_POST
-
-    def log_message(self, *told):
-        """Nothing."""
-
-
-@contextmanager
-def listening(fake, port=0, fault=lambda number: ""):
-    """While inside, the stand-in answers at a port; gives it."""
-    handler = type("Own", (Handler,), {"fake": fake, "fault": staticmethod(fault)})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@contextmanager
-def over_sockets(port):
-    """A reader of what listens at a port, whose connections are closed in the end."""
-    made = []
-
-    def connect(address):
-        made.append(Client(address, concurrency=2, pauses_s=(0.0,)))
-        return made[0]
-
-    yield open_server(f"vllm:http://127.0.0.1:{port}", connect=connect)
-    made[0]._http.close()
-
-
-@pytest.mark.long
-def test_answers_that_are_cut_off_and_connections_that_are_dropped_are_asked_for_again(
-    toyworld, held
-):
-    _, _, plain, _ = held
-    faults = {0: "cut", 3: "reset"}
-    fake = FakeVLLM(toyworld)
-    fault = lambda number: faults.get(number % 7, "")  # noqa: E731
-    with listening(fake, fault=fault) as port, over_sockets(port) as lm:
-        trace = run(lm)
-    assert trace.status == "complete"
-    assert {n: a.text for n, a in trace.answers.items()} == {
-        n: a.text for n, a in plain.answers.items()
-    }
-
-
-@pytest.mark.long
-def test_a_server_that_always_cuts_off_is_told_and_one_that_comes_back_goes_on(toyworld, held):
-    _, _, plain, _ = held
-    fake, cutting = FakeVLLM(toyworld), threading.Event()
-    with ExitStack() as stack:
-        with listening(fake, fault=lambda number: "cut" * cutting.is_set()) as port:
-            lm = stack.enter_context(over_sockets(port))
-            cutting.set()
-            with pytest.raises(RemoteError, match=r"broke off its answer 4 times"):
-                run(lm)
-        with pytest.raises(RemoteError, match="no server answers at"):
-            run(lm)
-        with listening(fake, port):
-            assert {n: a.text for n, a in run(lm).answers.items()} == {
-                n: a.text for n, a in plain.answers.items()
-            }

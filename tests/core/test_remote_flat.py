@@ -6,7 +6,6 @@ from dataclasses import replace
 import msgpack
 import numpy as np
 import pytest
-import torch
 
 from bench.vllm_models import UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
@@ -19,7 +18,6 @@ from macd_studio.core.backbones.remote.probe import (
     TIMES_NOISE,
     drawn_clip,
 )
-from macd_studio.core.backbones.remote.reader import RemoteReader
 from macd_studio.core.backbones.remote.ways import NORMALISING
 from macd_studio.core.backbones.remote.wire import Said
 from macd_studio.core.description import build
@@ -146,23 +144,6 @@ def test_another_model_under_the_same_address_is_noticed_beside_a_large_error(mo
     reader._way.client.counted.broken += 1
     with pytest.raises(RemoteError, match="another model"):
         reader.next_rows(reader.prefill(encoded, encoded.video))
-
-
-def test_other_noise_is_not_told_as_that_of_full_masks(unbiased):
-    _, reader = unbiased
-    far = replace(reader.server, among=2 * reader.server.flat)
-    assert far.error > LARGE
-    assert not far.amplified
-    again = RemoteReader(reader._lm, reader._way, far, reader._sample)
-    assert not any("amplifies" in note for note in again.notes)
-
-
-def test_the_models_of_the_check_have_biases_and_one_has_none(models):
-    for name, zero in (("qwen2_5_vl", False), (UNBIASED, True)):
-        model = models[name][1].model
-        biases = [p for key, p in model.named_parameters() if key.endswith("bias")]
-        assert len(biases) > 10
-        assert all(torch.any(p != 0) != zero for p in biases)
 
 
 def test_an_error_is_a_number_that_a_trace_holds_whatever_a_server_tells(unbiased):

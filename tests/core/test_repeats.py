@@ -14,7 +14,7 @@ from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
 from macd_studio.core.decoding.answers import decode, decode_from, find_answer, redecode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
-from macd_studio.core.errors import TraceError, UnsupportedBackbone
+from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.layers import answered
 from macd_studio.core.evidence.options import EvidenceOptions
@@ -26,12 +26,11 @@ from macd_studio.core.rules import Linear, Olm, Plain, score_token
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.whatif.constant import same_by_constant, smallest_constant
+from macd_studio.core.whatif.constant import same_by_constant
 from macd_studio.core.whatif.controls import _choose
 from macd_studio.core.whatif.redecoding import _kept_until
-from tests.core.test_families import make_clip
 from tests.fakes import ByteLM
-from tests.families import tiny
+from tests.families import make_clip, tiny
 from tests.small_trace import small_trace, token
 from tests.universal_models import universal
 
@@ -311,36 +310,6 @@ def test_what_is_decided_anew_is_penalised_too(lm, question):
     assert plain == (at, free[at])
 
 
-def test_a_penalty_without_its_tokens_is_a_damaged_trace(tmp_path):
-    from tests.small_trace import npy, put_together, taken_apart
-
-    manifest, members = taken_apart(save(with_repeats(small_trace()), tmp_path / "a").read_bytes())
-    name = "arrays/answer1_repeated.npy"
-    damaged = [
-        (manifest, {n: b for n, b in members.items() if n != name}),
-        (manifest, members | {name: npy(np.full(6, 2, np.uint8))}),
-        (manifest, members | {name: npy(np.zeros(5, np.uint8))}),
-    ]
-    for value in (0, -1.0, "1"):
-        answers = [a | {"repetition_penalty": value} for a in manifest["answers"]]
-        damaged.append((manifest | {"answers": answers}, members))
-    path = tmp_path / "b.macd"
-    for parts in damaged:
-        path.write_bytes(put_together(*parts))
-        with pytest.raises(TraceError):
-            load(path)
-
-
-def test_a_constant_is_measured_after_the_penalty():
-    free = small_trace()
-    macd, base = free.answers["macd"], free.answers["baseline"]
-    other = replace(base, tokens=tuple(replace(t, token=5, text="yes") for t in base.tokens))
-    assert smallest_constant(other, macd) == pytest.approx(1.0)
-    macd = with_repeats(free).answers["macd"]
-    assert smallest_constant(other, macd) == pytest.approx(0.0)
-    assert token(0).repeats is None
-
-
 @pytest.mark.parametrize("penalty", [0.8, 1.05, 1.5])
 @pytest.mark.parametrize("logits", [[4.0, 1.0, 0.5], [-1.0, -3.0, -5.0], [2.0, -2.0, 0.0]])
 def test_a_stated_constant_just_changes_the_choice(penalty, logits):
@@ -473,21 +442,6 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
         )
         with pytest.raises(kind, match=told):
             load_backbone(str(tmp_path))
-
-
-def test_every_processor_of_transformers_is_followed_or_refused():
-    """A field that a later transformers turns into a processor must not go unnoticed."""
-    import inspect
-    import re
-
-    from transformers.generation.utils import GenerationMixin
-
-    source = inspect.getsource(GenerationMixin._get_logits_processor)
-    read = set(re.findall(r"generation_config\.([a-z]\w+)", source))
-    sampling = {"do_sample", "temperature", "top_h", "top_k", "top_p", "min_p", "typical_p",
-                "epsilon_cutoff", "eta_cutoff"}  # fmt: skip
-    harmless = {"num_beams", "use_cache", "max_length", "renormalize_logits"}
-    assert read - sampling - harmless - set(NEUTRAL) == {"repetition_penalty"}
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), "1.05", True, 1000])

@@ -3,10 +3,11 @@ import pytest
 import torch
 
 from macd_studio.core.decoding.answers import decode, find_answer
-from macd_studio.core.decoding.contrast import nucleus, plausibility_mask, score
+from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.search import normalised
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
+from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear
 from tests.fakes import ByteLM, clip
 from tests.samples import sampled
@@ -26,44 +27,8 @@ def ids(steps):
     return [s.token for s in steps]
 
 
-def test_sampling_repeats_from_its_seed(views):
-    lm, base, *others = views
-
-    def sample(seed):
-        options = DecodeOptions(search="sample", temperature=5.0, top_p=1.0, seed=seed)
-        return ids(decode(lm, base, others, RULE, options))
-
-    assert sample(1) == sample(1)
-    assert len({tuple(sample(s)) for s in range(8)}) > 1
-
-
-def test_a_cold_nucleus_is_greedy(views):
-    lm, base, *others = views
-    cold = DecodeOptions(search="sample", temperature=0.01, top_p=0.5)
-    assert ids(decode(lm, base, others, RULE, cold)) == ids(
-        decode(lm, base, others, RULE, DecodeOptions())
-    )
-
-
-def test_the_nucleus_is_the_smallest_set_of_that_mass():
-    p = np.array([0.5, 0.25, 0.15, 0.1])
-    np.testing.assert_allclose(nucleus(np.log(p), 1.0, 0.75), [2 / 3, 1 / 3, 0, 0])
-    np.testing.assert_allclose(
-        nucleus(np.log(p), 1.0, 0.76), p[:3].tolist() / p[:3].sum() @ np.eye(3, 4)
-    )
-    np.testing.assert_allclose(nucleus(np.log(p), 1.0, 1.0), p)
-    assert nucleus(np.array([1.0, -np.inf]), 1.0, 0.9).tolist() == [1.0, 0.0]
-
-
-def test_one_beam_is_greedy(views):
-    lm, base, *others = views
-    options = DecodeOptions(search="beam", beams=1)
-    assert ids(find_answer(lm, "x", base, others, RULE, options).tokens) == ids(
-        decode(lm, base, others, RULE, DecodeOptions())
-    )
-
-
-def test_beams_find_what_a_whole_search_finds():
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
+def test_beams_find_what_a_whole_search_finds(penalty):
     lm = ByteLM(seed=11, answer_length=2)
     encoded = lm.encode(clip(seed=2), "what?")
     base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
@@ -75,12 +40,12 @@ def test_beams_find_what_a_whole_search_finds():
         p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
         for t in np.flatnonzero(np.isfinite(p)):
             if int(t) in lm.end_tokens:
-                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1)
+                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1) ** penalty
             elif len(tokens) < 2:
                 walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
 
     walk(base, counter, (), 0.0)
-    options = DecodeOptions(search="beam", beams=32, max_tokens=3)
+    options = DecodeOptions(search="beam", beams=32, max_tokens=3, length_penalty=penalty)
     found = find_answer(lm, "x", base, [counter], rule, options).tokens
     assert tuple(ids(found)) == max(best, key=best.get)
 
@@ -97,22 +62,6 @@ def test_votes_are_counted_over_normalised_answers(views):
     sure = find_answer(lm, "macd", base, others, RULE, one)
     assert list(sure.votes.values()) == [3]
     assert ids(sure.tokens) == ids(decode(lm, base, others, RULE, DecodeOptions()))
-
-
-def test_views_of_different_length_are_decoded_beside_each_other(views):
-    lm, base, _ = views
-    longer = lm.encode(clip(seed=4), "is there a dog in it?")
-    counter = lm.prefill(longer, longer.video)
-    a, b = base, counter
-    for step in decode(lm, base, [counter], RULE, DecodeOptions()):
-        np.testing.assert_allclose(step.base, a.logits[0].numpy()[step.candidates], rtol=1e-6)
-        np.testing.assert_allclose(step.others[0], b.logits[0].numpy()[step.candidates], rtol=1e-6)
-        a, b = lm.step(a, [step.token]), lm.step(b, [step.token])
-
-
-def test_the_raw_head_falls_back_to_the_argmax():
-    assert plausibility_mask(np.array([-1.0, -2.0]), 0.5, "raw").tolist() == [True, False]
-    assert plausibility_mask(np.array([4.0, 2.1, 1.9]), 0.5, "raw").tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("beams", sampled([2, 3], [3]))
@@ -163,33 +112,29 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
     assert ids(find_answer(toyworld, "x", base, [counter], rule, options).tokens) == own
 
 
-def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from macd_studio.core.decoding.answers import decode_from, redecode
-    from macd_studio.core.decoding.batch import ViewBatch
-
-    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
-    base = toyworld.prefill(encoded, encoded.video)
-    counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    pair = ViewBatch(toyworld, base, [counter])
-    first = list(decode_from(pair, RULE, DecodeOptions()))
-    for index in (1, 3):
-        other = next(int(c) for c in first[index].candidates if c != first[index].token)
-        cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
-        anew = ViewBatch(toyworld, base, [counter])
-        for token in [s.token for s in first[:index]] + [other]:
-            anew.step([token])
-        whole = list(decode_from(anew, RULE, DecodeOptions(), first=index + 1))
-        assert ids(cropped) == ids(whole)
-        np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
-        pair = ViewBatch(toyworld, base, [counter])
-        list(decode_from(pair, RULE, DecodeOptions()))
+def tokens(lm, base, others, alpha=1.0, beta=0.1, **options):
+    steps = decode(lm, base, others, Linear(ContrastOptions(alpha, beta)), DecodeOptions(**options))
+    return list(steps)
 
 
-def test_two_rows_of_the_embedded_model_equal_two_caches(toyworld, toy_mp4):
-    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
-    a = toyworld.prefill(encoded, encoded.video)
-    b = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    for step in decode(toyworld, a, [b], RULE, DecodeOptions()):
-        for state, logits in ((a, step.base), (b, step.others[0])):
-            np.testing.assert_allclose(logits, state.logits[0][step.candidates], atol=2e-4)
-        a, b = toyworld.step(a, [step.token]), toyworld.step(b, [step.token])
+def test_a_token_knows_how_deep_its_candidates_go(views):
+    lm, base, *others = views
+    step = tokens(lm, base, others, keep=4)[0]
+    logits = base.logits[0].numpy()
+    left = np.setdiff1d(np.arange(len(logits)), step.candidates)
+    assert len(left)
+    assert logits[left].max() < step.floor <= logits[step.candidates].max()
+    assert tokens(lm, base, others, keep=400)[0].floor == -np.inf
+
+
+@pytest.mark.parametrize("floor", [-np.inf, -4.0, -2.5, 0.5])
+def test_of_some_tokens_a_row_leaves_out_no_larger_value_than_its_floor(floor):
+    """Its own floor stays; what is left out now may raise it, and never lowers it."""
+    row = Row(np.array([-1.0, -2.0, -3.0]), np.array([7, 3, 5]), floor, 0.25)
+    some = row.among(np.array([3, 7]))
+    assert (some.ids.tolist(), some.values.tolist()) == ([3, 7], [-2.0, -1.0])
+    assert (some.floor, some.log_partition) == (max(floor, -3.0), 0.25)
+    assert row.among(row.ids).floor == floor
+    assert Row(row.values, None, floor).among(np.array([1, 0])).floor == max(floor, -3.0)
+    with pytest.raises(KeyError):
+        row.among(np.array([4]))

@@ -236,36 +236,6 @@ def test_frames_of_a_saved_trace_keep_their_bytes(trace):
     assert frames_in(content) == frames_in(first)
 
 
-def test_a_click_that_finds_nothing_leaves_everything(trace, toyworld):
-    class Blind(Middle):
-        def segment(self, frames, at, points):
-            for sighting in super().segment(frames, at, points):
-                yield replace(sighting, mask=np.zeros_like(sighting.mask))
-
-    bench = Workbench(trace, toyworld, lambda name, frames: Blind())
-    with pytest.raises(OptionError, match="no object stands out"):
-        list(bench.change(read_edit(CLICK, trace)))
-    assert bench.trace is trace
-
-
-def test_a_point_on_the_command_line(tmp_path, capsys):
-    out = tmp_path / "new.macd"
-    words = ["--point", "2,0.5,0.5,the kite, red", "--level", "9=0"]
-    known = load(EXAMPLE)
-    new = 1 + max(t.id for t in known.tracks)
-    words[3] = f"{new}=0"
-    box = known.tracks[0].boxes[2]
-    x, y = (box[:2] + box[2:]) / 2
-    words[1] = f"2,{x:.4f},{y:.4f},the kite, red"
-    assert main(["edit", str(EXAMPLE), *words, "--out", str(out)]) == 0
-    trace = load(out)
-    assert [e.kind for e in trace.edits] == ["point", "level"]
-    assert (trace.tracks[-1].id, trace.tracks[-1].label) == (new, "the kite, red")
-    assert trace.edits[0].segmenter == "grabcut"
-    assert (trace.tracks[-1].state != LOST).any()
-    assert trace.counterfactual.level[-1] == 0
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,7 +1,5 @@
 """A second question about a clip: what the model read of the video serves it too."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -50,27 +48,3 @@ def test_a_second_question_reads_the_video_no_more_and_answers_the_same(toy_mp4,
     counted.clear()
     traced(toy_mp4, SECOND, toyworld, cache)
     assert sum(counted) == without
-
-
-def test_a_read_serves_only_the_same_frames_prompt_and_model(toyworld, make_video):
-    from macd_studio.core.media.video import read_clip
-
-    clip, other = (read_clip(make_video(f"{n}.mp4", frames=n)) for n in (24, 40))
-    first, second = (toyworld.encode(clip, q) for q in (FIRST, SECOND))
-    state = toyworld.prefill(first, first.video)
-    cache = StageCache(keep_prefill=True)
-    cache.put_prefill(toyworld, first, state)
-    assert cache.prefill_for(toyworld, second) is state
-    assert cache.prefill_for(object(), second) is None
-    assert cache.prefill_for(toyworld, toyworld.encode(other, SECOND)) is None
-    short = replace(clip, frames=clip.frames[:2], times=clip.times[:2])
-    cache.put_prefill(toyworld, toyworld.encode(short, FIRST), state)
-    assert cache.prefill_for(toyworld, second) is None  # whose prompt is longer than that whole one
-    cache.put_prefill(toyworld, first, state)
-    assert cache.prefill_for(toyworld, second) is state
-    slow = replace(clip, times=clip.times * 20, duration=clip.duration * 20)
-    assert cache.prefill_for(toyworld, toyworld.encode(slow, SECOND)) is None
-    before = toyworld.encode_frames(second.frames, SECOND, before="Look closely. ")
-    assert cache.prefill_for(toyworld, before) is None
-    cache.forget_prefill()
-    assert cache.prefill_for(toyworld, second) is None

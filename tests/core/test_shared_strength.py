@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.cli.flags import words
-from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend, prefill_base
 from macd_studio.core.methods import METHODS
-from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
+from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions
 from macd_studio.core.run.order import run_method
-from macd_studio.core.traces.bundle import load, save
-from macd_studio.evals.paper.tables import read_table
 from tests.core.test_objective import a_context
-from tests.core.test_views import FOUND, a_view
-from tests.fakes import ByteLM
-from tests.small_trace import small_trace
+from tests.fakes import FOUND, ByteLM, a_view
 
 SHARED = AscentOptions(strengths="shared")
 
@@ -87,23 +81,3 @@ def test_a_method_takes_it_and_a_noise_of_each_object_does_not():
         run_method(c, METHODS["noise-object"]).second_views[0].view.level for c in both.values()
     ]
     assert noise[0] == noise[1]
-
-
-def test_it_travels_with_the_trace(tmp_path):
-    options = RunOptions(ascent=SHARED)
-    trace = replace(small_trace(), options=options)
-    save(trace, tmp_path / "a.macd")
-    again = load(tmp_path / "a.macd")
-    assert again.options.ascent.strengths == "shared"
-    assert "--strengths shared" in command(again)
-    assert "strengths='shared'" in snippet(again)
-    older = options.as_dict()
-    del older["ascent"]["strengths"]
-    assert options_from(older).ascent.strengths == "per-object"
-    assert "--strengths" not in " ".join(words(RunOptions()))
-
-
-def test_the_paper_s_table_of_steps_shares_one():
-    table = read_table("steps")
-    kinds = [r.options.get("ascent", {}).get("strengths") for r in table.rows]
-    assert kinds == [None, "shared", "shared"]

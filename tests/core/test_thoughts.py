@@ -10,7 +10,6 @@ from transformers import GenerationConfig
 import macd_studio as macd
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.load import adapt
-from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions, options_from
 from macd_studio.core.report.summary import as_json, as_text
@@ -228,13 +227,6 @@ def test_thoughts_are_contrasted_only_where_asked(thinker, toy_detector):
             options_from(own)
 
 
-@pytest.mark.parametrize("search", ["sample", "vote", "beam"])
-def test_every_search_answers_after_the_thought(thinker, toy_detector, search):
-    trace = run(thinker, toy_detector, (), decode={"search": search, "max_thought": 5})
-    assert trace.thought is not None
-    assert 1 <= len(trace.answers["macd"].tokens) <= 3
-
-
 def test_a_lazy_run_thinks_the_same(thinker, toy_detector):
     whole, lazy = (run(thinker, toy_detector, (), lazy=z) for z in (False, True))
     assert lazy.thought == whole.thought
@@ -266,18 +258,6 @@ def test_a_model_that_begins_a_thought_itself(toy_detector):
     trace = run(lm, toy_detector, (), decode={"max_thought": 4})
     assert trace.thought.tokens[0] == opens
     assert OPENS not in trace.thought.text
-
-
-def test_the_command_line_bounds_thoughts(tmp_path, toy_mp4, capsys):
-    model, processor = thinking("llava_onevision")
-    model.save_pretrained(tmp_path / "model")
-    processor.save_pretrained(tmp_path / "model")
-    out = tmp_path / "run.macd"
-    words = ["trace", str(toy_mp4), QUESTION, "--backbone", str(tmp_path / "model"), "--out",
-             str(out), "--max-thought", "4", "--max-tokens", "2", "--frames", "4"]  # fmt: skip
-    assert main(words) == 0, capsys.readouterr().err
-    assert "4 tokens before the answer, cut" in capsys.readouterr().out
-    assert len(macd.load(out).thought.tokens) == 4
 
 
 def test_evaluations_do_not_contrast_thoughts():

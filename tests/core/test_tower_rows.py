@@ -10,7 +10,7 @@ from macd_studio.core.backbones import tower_rows as of
 from macd_studio.core.backbones.contract import adapt_model
 from macd_studio.core.macd import query_loss
 from tests.fakes import clip
-from tests.universal_models import FAMILIES, PICTURES, parts, universal
+from tests.universal_models import parts, universal
 
 QUESTION = "Is there a dog in the video?"
 SAMPLED = {"llava_onevision", "gemma3"}
@@ -185,7 +185,3 @@ def test_hidden_states_that_the_model_does_not_take_are_not_kept():
     assert [z is None for z in out.hidden_states] == [True, False, True, False, True]
     assert torch.equal(out.hidden_states[-2], other.flatten(1) + 3)
     assert torch.equal(out.last_hidden_state, other.flatten(1) + 4)
-
-
-def test_every_family_is_named():
-    assert {*ONE_A_ROW, *OTHERS} <= {*FAMILIES, *PICTURES}

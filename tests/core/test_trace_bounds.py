@@ -15,7 +15,7 @@ from macd_studio.core.traces import read
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
 from tests.core.test_bundle import same
-from tests.core.test_trace_whole import change, whole_trace
+from tests.core.test_trace_whole import change, refused, whole_trace
 from tests.small_trace import npy, put_together, small_trace, taken_apart, token
 
 
@@ -57,12 +57,6 @@ def array(apart):
         return held
 
     return get
-
-
-def refused(call, why):
-    with pytest.raises(TraceError, match=why) as error:
-        call()
-    assert error.value.remedy
 
 
 # ---- the parts fit each other

@@ -1,6 +1,7 @@
 """Files of tracks: round trips, what lies between frames, and files that other programs wrote."""
 
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from macd_studio.core.errors import OptionError, TracksError
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.formats import WRITERS, read_track_file
+from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.outlines import filled, outline_of, placed, read_packed_runs, runs_of
 from macd_studio.core.objects.placing import place_tracks
 from macd_studio.core.options import RunOptions, TrackOptions, VideoOptions
@@ -230,34 +232,6 @@ def box_around(mask):
         rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
         out[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
     return out
-
-
-@pytest.mark.parametrize("form", ["coco", "yolo"])
-def test_files_of_supervision_are_read(tmp_path, form):
-    import supervision as sv
-
-    names, boxes = [], {}
-    for n in NUMBERS:
-        kinds = [m for m in drawn(n).values() if m.any()]
-        name = str(tmp_path / f"frame_{n:06d}.png")
-        cv2.imwrite(name, np.zeros((H, W, 3), np.uint8))
-        names.append(name)
-        corners = np.array([[*np.argwhere(m).min(0)[::-1], *np.argwhere(m).max(0)[::-1] + 1]
-                            for m in kinds], float)  # fmt: skip
-        boxes[name] = sv.Detections(corners, class_id=np.arange(len(kinds)))
-    data = sv.DetectionDataset(["dog", "ball"], names, boxes)
-    if form == "coco":
-        data.as_coco(annotations_path=str(tmp_path / "out.json"))
-        path = tmp_path / "out.json"
-    else:
-        path = tmp_path / "yolo"
-        data.as_yolo(annotations_directory_path=str(path / "labels"),
-                     data_yaml_path=str(path / "data.yaml"))  # fmt: skip
-    found = place_tracks(read_track_file(path), clip_of()).tracks
-    assert [t.label for t in found] == ["dog", "ball"]
-    for track in found:
-        masks = np.stack([box_around(drawn(n)[track.label]) for n in NUMBERS])
-        np.testing.assert_array_equal(seen_masks(track), masks)
 
 
 def cvat(folder, body, name="cvat.xml"):
@@ -495,3 +469,74 @@ def test_packed_runs_are_those_of_pycocotools():
     notes = json.loads((DATA / "pycocotools.json").read_text())["annotations"]
     packed = notes[0]["segmentation"]["counts"]
     assert read_packed_runs(packed) == runs_of(drawn(0)["dog"])
+
+
+def test_a_zip_holds_what_a_folder_holds(trace, tmp_path):
+    packed = export_tracks(trace, tmp_path / "m.zip", "png")
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path / "m")
+    one, two = (place_tracks(read_track_file(p), clip_of()).tracks
+                for p in (packed, tmp_path / "m"))  # fmt: skip
+    assert [t.label for t in one] == [t.label for t in two]
+    np.testing.assert_array_equal(one[0].boxes, two[0].boxes)
+
+
+def turned_corners(box, degrees, pivot):
+    """Corners of a box turned clockwise about a point, by complex numbers."""
+    x0, y0, x1, y1 = box
+    turn = np.exp(1j * np.radians(degrees))
+    points = [complex(x, y) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))]
+    middle = complex(*pivot)
+    return np.array([[z.real, z.imag] for z in ((p - middle) * turn + middle for p in points)])
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_boxes_turn_in_pixels_about_the_point_that_each_program_has(tmp_path, stated):
+    """At 30 degrees on a frame that is not square: CVAT about the middle, Label Studio a corner."""
+    box = (20.0, 10.0, 44.0, 22.0)
+    x0, y0, x1, y1 = box
+    inner = (
+        f'<track label="a"><box frame="0" xtl="{x0}" ytl="{y0}" xbr="{x1}" ybr="{y1}"'
+        ' rotation="30" outside="0"/></track>'
+    )
+    key_frame = {
+        "frame": 1, "enabled": True, "rotation": 30, "x": 100 * x0 / W, "y": 100 * y0 / H,
+        "width": 100 * (x1 - x0) / W, "height": 100 * (y1 - y0) / H,
+    }  # fmt: skip
+    path = label_studio(tmp_path, [key_frame])
+    if stated:
+        data = json.loads(path.read_text())
+        data[0]["annotations"][0]["result"][0] |= {"original_width": W, "original_height": H}
+        path.write_text(json.dumps(data))
+    facts = ClipFacts.of(clip_of())
+    for file, pivot in (
+        (cvat(tmp_path, inner), ((x0 + x1) / 2, (y0 + y1) / 2)),
+        (path, (x0, y0)),
+    ):
+        ring = turned_corners(box, 30, pivot).round().astype(np.int32)
+        expected = np.zeros((H, W), np.uint8)
+        cv2.fillPoly(expected, [ring], 1)
+        (one,) = place_tracks(read_track_file(file, facts), facts).tracks
+        mask = seen_masks(one)[0]
+        both, either = (mask & (expected > 0)).sum(), (mask | (expected > 0)).sum()
+        assert both / either > 0.85
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_the_soft_edge_of_one_mask_is_asked_about(smooth, tmp_path):
+    """A mask of 0 and 2, made larger: its edge is 1. Drawn outlines of another width are not."""
+    folder = tmp_path / "masks"
+    folder.mkdir()
+    for n in range(20):
+        drawn = np.zeros((48, 64), np.uint8)
+        drawn[10:25, 10 + n : 35 + n] = 2
+        picture = Image.fromarray(drawn)
+        if smooth:
+            picture = picture.resize((160, 120), Image.Resampling.BILINEAR)
+        else:
+            drawn[5:10, 10 + n : 35 + n] = 1
+            picture = Image.fromarray(drawn)
+        picture.save(folder / f"{n:04d}.png")
+    found = place_tracks(read_track_file(folder), clip_of())
+    assert len(found.tracks) == 2
+    assert any("is object 1 an object?" in note for note in found.notes) == smooth

@@ -237,6 +237,7 @@ def test_tracks_by_their_definition(scripted, seed):
         assert t.confidence == pytest.approx(confidence)
         assert t.state.tolist() == list(states)
         np.testing.assert_allclose(t.boxes, boxes, atol=1e-5)
+        assert (t.boxes.dtype, t.state.dtype) == (np.float32, np.int8)
         assert len(t.outlines) in (0, len(times))
         for made, outline in zip(t.outlines or [None] * len(times), outlines, strict=True):
             assert (made is None) == (outline is None)

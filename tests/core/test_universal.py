@@ -160,70 +160,38 @@ def lm():
     return universal("llava_onevision")
 
 
-def refused(lm, name):
+def pixels(change):
+    return lambda found: found | {"pixel_values_videos": change(found["pixel_values_videos"])}
+
+
+def mixed(found):
+    return replace(found, logits=found.logits.mean(0, keepdim=True).expand_as(found.logits))
+
+
+BROKEN = {
+    "pixels are clamped": ("affine", "pixel_inputs", pixels(lambda z: z.clamp(-0.5, 0.5))),
+    "pixels are ignored": ("affine", "pixel_inputs", pixels(torch.ones_like)),
+    "pixels are scaled": ("pixels", "pixel_inputs", pixels(lambda z: 0.9 * z)),
+    "pixels are moved": ("pixels", "pixel_inputs", pixels(lambda z: z + 0.1)),
+    "pixels are turned": ("pixels", "pixel_inputs", pixels(lambda z: z.flip(-1))),
+    "other answers than generate's": (
+        "generate", "step", lambda found: replace(found, logits=found.logits.roll(1, -1))),
+    "views disturb each other": ("rows", "prefill", mixed),
+    "the question is cut": (
+        "question", "encode_frames", lambda found: replace(found, query=found.query[1:])),
+}  # fmt: skip
+"""What is wrong → the check that must fail, a method, and what becomes of its result."""
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_model_that_breaks_the_contract_is_refused(lm, monkeypatch, case):
+    check, method, change = BROKEN[case]
+    inner = getattr(lm, method)
+    monkeypatch.setattr(lm, method, lambda *given, **how: change(inner(*given, **how)))
     with pytest.raises(UnsupportedBackbone) as error:
         check_model(lm)
-    assert f"fails the check {name!r}" in error.value.cause
-    assert MEANING[name] in error.value.cause
-
-
-def change_pixels(lm, monkeypatch, change):
-    inner = lm.pixel_inputs
-
-    def pixel_inputs(encoded, video):
-        found = inner(encoded, video)
-        return found | {"pixel_values_videos": change(found["pixel_values_videos"])}
-
-    monkeypatch.setattr(lm, "pixel_inputs", pixel_inputs)
-
-
-def test_a_processor_that_is_not_affine_is_refused(lm, monkeypatch):
-    change_pixels(lm, monkeypatch, lambda z: z.clamp(-0.5, 0.5))
-    refused(lm, "affine")
-
-
-def test_a_processor_that_ignores_pixels_is_refused(lm, monkeypatch):
-    change_pixels(lm, monkeypatch, torch.ones_like)
-    refused(lm, "affine")
-
-
-@pytest.mark.parametrize("change", [lambda z: 0.9 * z, lambda z: z + 0.1, lambda z: z.flip(-1)])
-def test_pixels_that_are_not_the_processor_s_are_refused(lm, monkeypatch, change):
-    change_pixels(lm, monkeypatch, change)
-    refused(lm, "pixels")
-
-
-def test_answers_that_are_not_those_of_generate_are_refused(lm, monkeypatch):
-    inner = lm.step
-
-    def step(state, tokens):
-        found = inner(state, tokens)
-        return replace(found, logits=found.logits.roll(1, -1))
-
-    monkeypatch.setattr(lm, "step", step)
-    refused(lm, "generate")
-
-
-def test_views_that_disturb_each_other_are_refused(lm, monkeypatch):
-    inner = lm.prefill
-
-    def prefill(encoded, video, **how):
-        found = inner(encoded, video, **how)
-        return replace(found, logits=found.logits.mean(0, keepdim=True).expand_as(found.logits))
-
-    monkeypatch.setattr(lm, "prefill", prefill)
-    refused(lm, "rows")
-
-
-def test_a_question_that_is_not_found_is_refused(lm, monkeypatch):
-    inner = lm.encode_frames
-
-    def encode_frames(*words, **how):
-        found = inner(*words, **how)
-        return replace(found, query=found.query[1:])
-
-    monkeypatch.setattr(lm, "encode_frames", encode_frames)
-    refused(lm, "question")
+    assert f"fails the check {check!r}" in error.value.cause
+    assert MEANING[check] in error.value.cause
 
 
 def test_without_a_sound_gradient_it_is_used_without_ascent(lm, monkeypatch, toy_mp4, toy_detector):
@@ -282,19 +250,6 @@ def test_a_prefill_with_a_graph_reads_once(lm):
     after = lm.step(state, [5]).logits
     assert not after.requires_grad
     assert torch.equal(after, lm.step(lm.prefill(encoded, encoded.video), [5]).logits)
-
-
-def test_thinking_is_switched_off_where_the_template_can(lm, monkeypatch):
-    switch = "{% if enable_thinking is defined and enable_thinking is false %}<think></think>"
-    end = switch + "{% endif %}{% if thinking | default(true) %}thinks{% endif %}"
-    monkeypatch.setattr(lm.processor, "chat_template", lm.processor.chat_template + end)
-    prompt = lm.encode(clip(2, 64), QUESTION).prompt
-    assert prompt.endswith("<think></think>")
-
-
-def test_a_question_with_a_special_token_is_refused(lm):
-    with pytest.raises(MacdError, match="<video>"):
-        lm.encode(clip(2, 64), "Is <video> a dog?")
 
 
 def test_words_of_the_template_in_the_question_do_not_confuse(lm):
@@ -488,3 +443,29 @@ def test_half_of_a_copy_is_told_where_the_hub_cannot_be_reached(bad_folder, hub_
         load_backbone("somebody/model", "cpu")
     assert BAD["half of the weights"] in str(error.value)
     assert "while the hub can be reached" in error.value.remedy
+
+
+@pytest.mark.parametrize("fault", ["mixed", "refused", "off"])
+def test_views_are_decoded_one_by_one_where_a_batch_changes_them(fault, monkeypatch):
+    """Each still gives what it gives alone, and the model says so."""
+    lm = universal("llava")
+    encoded = lm.encode(clip(1, 64), QUESTION)
+    views = torch.stack([encoded.video, encoded.video.flip(-1), 0.5 * encoded.video])
+    alone = [lm.step(lm.prefill(encoded, view), [5]).logits[0] for view in views]
+    forward = lm.model.forward
+
+    def faulty(**given):
+        if len(given["input_ids"]) > 1 and fault == "refused":
+            raise RuntimeError("a batch of one was expected")
+        out = forward(**given)
+        if len(given["input_ids"]) > 1:
+            out.logits = out.logits.mean(0, True) if fault == "mixed" else out.logits * 1.01
+        return out
+
+    monkeypatch.setattr(lm.model, "forward", faulty)
+    both = lm.step(lm.prefill(encoded, views), [5, 5, 5])
+    assert torch.equal(both.logits, torch.stack(alone))
+    again = lm.step(both, [7, 8, 9])
+    assert len(again.cache) == 3
+    assert "batch" not in lm.capabilities
+    assert ("RuntimeError" if fault == "refused" else "change each other") in lm.reasons["batch"]

@@ -9,8 +9,6 @@ from macd_studio.core import errors
 from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.system.bounded import end_process
-from tests.bad_inputs import write_song_with_cover
-from tests.zoo import set_display_matrix
 
 TRUE = VideoOptions(frames=4)
 
@@ -25,13 +23,6 @@ def test_frames_are_the_middles_of_equal_parts(make_video):
     red = clip.frames[:, 24, 10, 0].astype(float)
     np.testing.assert_allclose(red, 255 - 8 * np.array([3, 9, 15, 21]), atol=14)
     assert not clip.notes
-
-
-def test_dense_frames_hold_the_sampled_ones(make_video):
-    clip = read_clip(make_video(frames=48, fps=12), VideoOptions(frames=4, dense_fps=5))
-    assert set(clip.times) <= set(clip.dense_times)
-    assert 18 <= len(clip.dense_times) <= 24
-    assert not len(read_clip(make_video(), VideoOptions(dense_fps=0)).dense_frames)
 
 
 def test_a_range(make_video):
@@ -62,133 +53,10 @@ def test_picked_frames_are_validated(make_video):
         read_clip(make_video(), VideoOptions(at=(1.0, 2.5)))
 
 
-def test_variable_frame_rate_is_sampled_by_time_and_disclosed(make_video):
-    pts = [*range(0, 500, 20), *range(500, 4500, 200)]
-    clip = read_clip(make_video(frames=len(pts), pts=pts), TRUE)
-    np.testing.assert_allclose(clip.times, [0.5, 1.7, 2.7, 3.9], atol=0.25)
-    assert any("frame rate varies" in n for n in clip.notes)
-
-
-def test_ten_bit_is_converted_and_noted(make_video):
-    clip = read_clip(make_video(pix_fmt="yuv420p10le"), TRUE)
-    assert any("more than 8 bits" in n for n in clip.notes)
-    assert clip.frames[0, 24, 10, 0] > 200
-
-
-def test_pixels_that_are_not_square_are_stretched(make_video):
-    clip = read_clip(make_video(aspect=(2, 1)), TRUE)
-    assert clip.frames.shape[1:3] == (48, 128)
-    assert any("not square" in n for n in clip.notes)
-
-
-@pytest.mark.parametrize(("turns", "red_at"), [(1, "top"), (2, "right"), (3, "bottom")])
-def test_rotation_is_applied(make_video, turns, red_at):
-    frame = read_clip(set_display_matrix(make_video(), turns), TRUE).frames[0]
-    height, width = frame.shape[:2]
-    assert (height, width) == ((64, 48) if turns % 2 else (48, 64))
-    inside = {"top": (4, width // 2), "bottom": (height - 5, width // 2)}
-    inside |= {"right": (height // 2, width - 5)}
-    y, x = inside[red_at]
-    assert frame[y, x, 0] > 150
-    assert frame[height - 1 - y, width - 1 - x, 0] < 90
-
-
-def test_one_frame(make_video):
-    clip = read_clip(make_video(frames=1), TRUE)
-    assert len(clip.frames) == len(clip.dense_frames) == 1
-    assert any("only 1 different picture" in n for n in clip.notes)
-
-
-def test_a_truncated_tail_is_analysed_and_disclosed(make_video):
-    path = make_video(frames=240, fps=12, size=(320, 240))
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * 0.6)])
-    clip = read_clip(path, TRUE)
-    assert len(clip.frames) == 4
-    assert clip.times[-1] < 18
-    assert any("cut off" in n or "cannot be decoded" in n for n in clip.notes)
-
-
-def test_a_corrupt_body_is_told(make_video):
-    path = make_video(frames=48)
-    content = bytearray(path.read_bytes())
-    body = content.index(b"mdat") + 4
-    content[body:] = bytes(len(content) - body)
-    path.write_bytes(content)
-    with pytest.raises(errors.CorruptVideo):
-        read_clip(path, TRUE)
-
-
-def test_a_thousand_frames_a_second(make_video):
-    clip = read_clip(make_video(frames=300, pts=list(range(300))), TRUE)
-    assert len(clip.frames) == 4
-    assert any("frames per second" in n for n in clip.notes)
-
-
 def written(folder: Path, content: bytes) -> Path:
     path = folder / "bad.mp4"
     path.write_bytes(content)
     return path
-
-
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
-        (b"", errors.NotAVideo),
-        (np.random.default_rng(0).bytes(5000), errors.NotAVideo),
-        (b"<!DOCTYPE html><html></html>", errors.NotAVideo),
-        (b"<svg xmlns='x'><image href='file:///etc/passwd'/></svg>", errors.NotAVideo),
-        (b"#EXTM3U\n#EXT-X-TARGETDURATION:1\nhttp://127.0.0.1/x.ts\n", errors.NotAVideo),
-        (b"ffconcat version 1.0\nfile /etc/passwd\n", errors.NotAVideo),
-        (b"\n\n#EXTM3U\nfile:///etc/passwd\n", errors.NotAVideo),
-        (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", errors.NotAVideo),
-    ],
-)
-def test_files_that_are_no_video(tmp_path, content, error):
-    with pytest.raises(error) as found:
-        read_clip(written(tmp_path, content))
-    assert found.value.remedy
-
-
-def test_a_missing_header_is_told(make_video, tmp_path):
-    content = make_video().read_bytes().replace(b"moov", b"junk")
-    with pytest.raises(errors.NotAVideo):
-        read_clip(written(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-    "path", ["", "a\0b", "http://host/v.mp4", "file:///etc/passwd", "rtsp://h/s", "/nowhere/v.mp4"]
-)
-def test_paths_that_are_no_file(path):
-    with pytest.raises(errors.VideoNotFound):
-        read_clip(path)
-
-
-def test_a_folder_is_no_video(tmp_path):
-    with pytest.raises(errors.VideoNotFound, match="folder"):
-        read_clip(tmp_path)
-
-
-def test_sound_only(make_video):
-    with pytest.raises(errors.NoVideoStream):
-        read_clip(make_video("a.mp4", audio=True))
-
-
-def test_sound_with_a_cover_picture_is_no_video(tmp_path):
-    with pytest.raises(errors.NoVideoStream):
-        read_clip(write_song_with_cover(tmp_path))
-
-
-@pytest.mark.long
-def test_too_small_too_large_too_long_too_heavy(make_video):
-    with pytest.raises(errors.VideoTooSmall):
-        read_clip(make_video("s.mkv", size=(2, 2), codec="ffv1", frames=2))
-    with pytest.raises(errors.VideoTooLarge, match="8192"):
-        read_clip(make_video("l.mkv", size=(8192, 8192), codec="ffv1", frames=1))
-    with pytest.raises(errors.VideoTooLong, match="minutes"):
-        read_clip(make_video("t.mp4", frames=3, pts=[0, 1000, 7_200_000]))
-    with pytest.raises(errors.VideoTooLarge, match="MB"):
-        read_clip(make_video("h.mp4"), VideoOptions(max_megabytes=0.001))
 
 
 @pytest.mark.usefixtures("reader_process")

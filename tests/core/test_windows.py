@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from macd_studio.core.backbones import hooks
-from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.layer_contract import check_layers
 from macd_studio.core.backbones.local import Watch
 from macd_studio.core.errors import NotApplicable, UnsupportedBackbone
@@ -40,18 +39,6 @@ def test_layers_that_see_a_window_keep_it(name, fresh):
     assert {c.name for c in found.checks} == {"layout", "sid", "attention", "knock-out", "lens"}
     assert lm.capabilities == able
     assert lm.reasons == {}
-
-
-@pytest.mark.parametrize("name", WINDOWED)
-def test_leaving_nothing_out_is_the_plain_video(name, fresh):
-    lm = fresh(name)
-    encoded = lm.encode(clip(8, 96), QUESTION)
-    plain = lm.prefill(encoded, encoded.video)
-    assert plain.length > WINDOW
-    whole = lm.prefill(encoded, encoded.video, Prune(1, 1.0))
-    torch.testing.assert_close(whole.logits, plain.logits, rtol=0, atol=1e-4)
-    some = lm.prefill(encoded, encoded.video, Prune(1, 0.2))
-    assert (some.logits - plain.logits).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", WINDOWED)

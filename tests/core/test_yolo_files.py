@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import cv2
 import numpy as np
 import pytest
 import torch
@@ -88,9 +87,3 @@ print(torch.get_num_threads(), cv2.getNumThreads(), set(used) <= {{{threads}}})
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [str(threads), str(threads), "True"]
-
-
-def test_threads_are_kept_in_this_process_too():
-    before = torch.get_num_threads(), cv2.getNumThreads()
-    list(load_detector("toyworld").detect(FRAMES, OPTIONS))
-    assert (torch.get_num_threads(), cv2.getNumThreads()) == before

@@ -24,8 +24,6 @@ ROOT = Path(__file__).parents[2]
 QUESTION = "Is there a dog in the video?"
 SAMPLE = ("rotated.mp4",)
 """Run by default; the others are marked `long`."""
-FRESH = ("rotated.mp4", "1-frame.mp4")
-"""Edited in a fresh process by default; those of all others are compared in a `long` test."""
 NAMES = [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.long) for n in ZOO]
 BOX = [0.55, 0.5, 0.95, 0.9]
 ALPHA = 2.0
@@ -241,27 +239,7 @@ def edit_in_one_process(toyworld, files, folder):
 
 @pytest.mark.long
 def test_a_fresh_process_gives_the_same_logits(trace_of, toyworld, tmp_path):
-    edit_in_one_process(toyworld, [trace_of(n)[1] for n in FRESH], tmp_path)
-
-
-@pytest.mark.long
-def test_a_fresh_process_gives_the_same_logits_for_all_others(trace_of, toyworld, tmp_path):
-    others = [trace_of(n)[1] for n in ZOO if n not in FRESH]
-    edit_in_one_process(toyworld, others, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["rotated.mp4", "2.35x1.mkv", "30-objects.mp4"])
-def test_the_command_line_gives_the_same_logits(trace_of, toyworld, tmp_path, name):
-    _, path = trace_of(name)
-    opened, out = load(path), tmp_path / "new.macd"
-    done = subprocess.run(
-        [sys.executable, "-m", "core", *words_for(opened, path, out)],
-        cwd=ROOT, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    *_, (_, wanted) = edit_by_hand(opened, toyworld)
-    check_as_told(wanted, json.loads(done.stdout), out)
+    edit_in_one_process(toyworld, [trace_of(n)[1] for n in ZOO], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -280,28 +258,6 @@ def test_native_frames_are_those_of_the_processor(trace_of, toyworld, name):
     )
     *_, (_, last) = edit_by_hand(load(path), toyworld)
     assert len(last.occlusion.loss_change) == ZOO[name].objects
-
-
-@pytest.mark.long
-def test_without_objects_what_needs_one_is_told(trace_of, toyworld):
-    _, path = trace_of("0-objects.mp4")
-    opened = load(path)
-    assert opened.tracks == ()
-    for raw in (
-        {"kind": "level", "track": 1, "level": 1},
-        {"kind": "drop", "track": 1},
-        {"kind": "brush", "track": 1, "frame": 0, "points": [[0.5, 0.5]], "radius": 0.1},
-    ):
-        with pytest.raises(OptionError, match=r"no object 1\. Add one: none is tracked"):
-            read_edit(raw, opened)
-    bench = Workbench(opened, toyworld)
-    with pytest.raises(OptionError, match=r"nothing to measure\. Add an object"):
-        bench.measure_occlusion()
-    *_, last = bench.change(read_edit({"kind": "frames", "track": 0, "level": 1}, opened))
-    assert last.trace.counterfactual.frame_level[0] == 1
-    for _ in bench.change(read_edit({"kind": "add", "label": "drawn", "box": BOX}, last.trace)):
-        pass
-    assert len(bench.measure_occlusion().occlusion.loss_change) == 1
 
 
 def test_one_frame_has_one_frame_to_change(trace_of):
