@@ -21,8 +21,9 @@ BESIDE = (".ci", "bench", "docs", "examples", "integrations", "locks", "scripts"
 FILES = (
     ".gitignore", ".importlinter", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
     "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "THIRD_PARTY_NOTICES.md", "app.py",
-    "constraints-mcp.txt", "constraints.txt", "overrides-vllm.txt", "pyproject.toml", "requirements-dev.txt",
-    "requirements-mcp.txt", "requirements-vllm.txt", "requirements.txt", "setup.py",
+    "constraints-mcp.txt", "constraints.txt", "overrides-vllm.txt", "pyproject.toml",
+    "requirements-dev.txt", "requirements-mcp.txt", "requirements-vllm.txt", "requirements.txt",
+    "setup.py",
 )  # fmt: skip
 """Files at the top of a checkout."""
 LINKS = frozenset(f"{PACKAGE}/{part}" for part in (*CODE, *DATA))
