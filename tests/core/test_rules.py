@@ -259,7 +259,7 @@ def test_no_video_reads_the_question_alone():
 ])  # fmt: skip
 def test_the_documented_example_is_one_definition_and_its_row(module, method, monkeypatch):
     from macd_studio.core import rules
-    from macd_studio.core.views.table import table
+    from macd_studio.core.views import table
 
     text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
     code, row = re.search(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import VideoTooLarge, VideoTooLong
+from macd_studio.core.objects.edits import FORMS
 from macd_studio.core.options import VideoOptions
 from macd_studio.evals.__main__ import _parser, main
 from macd_studio.evals.benchmarks import FILES, file_benchmark, find_benchmark
@@ -214,15 +215,14 @@ SHARED = ("media", "objects", "masking", "views", "methods", "backbones", "decod
 
 def test_every_flag_that_a_message_names_exists():
     known = commands()
-    every = set().union(*known.values())
+    every = set(FORMS).union(*known.values())
     named = 0
     # a module with a parser of its own is a program by itself
     paths = [p for p in (ROOT / "evals").rglob("*.py")
              if p.name == "__main__.py"
              or not re.search(r"(ArgumentParser|command_line)\(", p.read_text())]  # fmt: skip
     paths += [p for part in SHARED for p in (ROOT / "core" / part).rglob("*.py")]
-    paths += [ROOT / "core" / name for name in ("validation.py", "text/question.py")]
-    paths += (ROOT / "core" / "options").glob("*.py")
+    paths += [ROOT / "core" / f"{n}.py" for n in ("options", "validation", "text/question")]
     for path in paths:
         own = every
         if path.parent.name == "commands" and path.stem in known:
