@@ -240,9 +240,7 @@ def _own_processor(one: Any, config: Any, prompt: int) -> bool:
     if kind is generation.MinLengthLogitsProcessor:
         return bool(one.min_length <= prompt)
     if isinstance(getattr(one, "prompt_ignore_length", None), int):
-        return (
-            False  # a caller's choice to spare the prompt; `generate` passes tensors, for padding
-        )
+        return False  # a caller spares the prompt; `generate` passes tensors, for padding
     built = _BUILT | (_BUILT_TO_SAMPLE if config.do_sample else {})
     if kind not in built:
         return kind is generation.LogitNormalization

@@ -204,7 +204,7 @@ def test_values_that_decide_shapes_are_known():
 
 
 READERS = {"cpu", "item", "numpy"}
-ENCODING = ("hf.py", "sizes.py", "pixels.py")
+ENCODING = ("hf.py", "sizes.py")
 
 
 @pytest.mark.parametrize("place_", ["masking", "decoding", "whatif", "evidence", "backbones",

@@ -16,7 +16,7 @@ import torch
 import macd_studio as macd
 from macd_studio.core.backbones.remote import client as client_module
 from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote.open import open_server
+from macd_studio.core.backbones.remote.reader import open_server
 from macd_studio.core.backbones.remote_address import read_address
 from macd_studio.core.errors import RemoteError
 from tests.fakes import BoxDetector, clip

@@ -5,7 +5,7 @@ import torch
 
 from macd_studio.core.backbones import hooks
 from macd_studio.core.backbones.base import Prune
-from macd_studio.core.backbones.layer_contract import check_layers
+from macd_studio.core.backbones.contract import check_layers
 from macd_studio.core.backbones.local import Watch
 from macd_studio.core.errors import NotApplicable, UnsupportedBackbone
 from tests.fakes import clip
