@@ -64,16 +64,10 @@ _CALL: dict[str, tuple[Any, ...]] = {
     "assistant_early_exit": (0,),
     "is_assistant": (False,),
     "cache_implementation": (
-        "dynamic",
-        "dynamic_full",
-        "static",
-        "offloaded",
-        "offloaded_static",
-        "hybrid",
-        "hybrid_chunked",
-        "sliding_window",
+        "dynamic", "dynamic_full", "static", "offloaded", "offloaded_static", "hybrid",
+        "hybrid_chunked", "sliding_window",
     ),
-}
+}  # fmt: skip
 """Likewise, of a call alone: another way of decoding, or a cache that rounds."""
 _RETURNED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 _BEFORE = "or set it in model.generation_config before the decoder is built"

@@ -135,18 +135,13 @@ def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
 
 def _peaks(peaks: dict[str, float]) -> Peaks:
     """Bytes by kind → the fields of a plan that follow."""
-    base, macd, low, vcd = (round(peaks[kind] / 1e9, 3) for kind in KINDS)
+    by_kind: Any = {f"{kind}_peak_gb": round(peaks[kind] / 1e9, 3) for kind in KINDS}
     fits = {
         str(size): {kind: peaks[kind] / 1e9 * WASTE + CONTEXT_GB <= size for kind in KINDS}
         for size in GPUS_GB
     }
-    return Peaks(
-        baseline_peak_gb=base,
-        macd_peak_gb=macd,
-        macd_low_memory_peak_gb=low,
-        vcd_peak_gb=vcd,
-        fits=fits,
-    )
+    made: Peaks = by_kind | {"fits": fits}
+    return made
 
 
 def _held(counts: _Counts, weights: str) -> Held:
