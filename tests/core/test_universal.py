@@ -12,6 +12,7 @@ from huggingface_hub import constants
 
 import macd_studio as macd
 from macd_studio.core.backbones import load, load_backbone
+from macd_studio.core.backbones import processor as processor_module
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
