@@ -77,14 +77,14 @@ class VideoFamily(TokenizerLM):
         """Text of the rendered prompt after which only the question comes."""
 
     @property
-    @abstractmethod
     def vision_token(self) -> int:
         """Id of the tokens that stand for pixels."""
+        return int(self.model.config.video_token_id)
 
     @property
-    @abstractmethod
     def decoder(self) -> Any:
         """The language model without its head."""
+        return self.model.model.language_model
 
     @property
     def temporal(self) -> int:

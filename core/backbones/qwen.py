@@ -40,16 +40,6 @@ class Qwen2VL(HfVideoLM):
         self._index_of: dict[tuple[int, int, int, int], Tensor] = {}
 
     @property
-    def vision_token(self) -> int:
-        """See `HfVideoLM.vision_token`."""
-        return int(self.model.config.video_token_id)
-
-    @property
-    def decoder(self) -> Any:
-        """See `HfVideoLM.decoder`."""
-        return self.model.model.language_model
-
-    @property
     def temporal(self) -> int:
         """See `HfVideoLM.temporal`."""
         return int(self.processor.video_processor.temporal_patch_size)

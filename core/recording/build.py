@@ -14,8 +14,10 @@ from macd_studio import __version__
 from macd_studio.core.description import REAL, build
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import ContrastOptions, RunOptions, read_options
-from macd_studio.core.recording.answers import AnswerReader, AnswerRecord, TokenText
-from macd_studio.core.recording.arrays import (
+from macd_studio.core.recording.answers import (
+    AnswerReader,
+    AnswerRecord,
+    TokenText,
     describe_shape,
     frames_as_read,
     read_array,
