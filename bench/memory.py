@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from macd_studio.core.planning.on_cpu import CpuDtype
+    from macd_studio.core.planning.plan import CpuDtype
 
 SMALL, LLAVA, LARGE = (
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct",
@@ -34,8 +34,7 @@ CASES: tuple[tuple[str, str, CpuDtype], ...] = (
 
 def measure(cases: Sequence[tuple[str, str, CpuDtype]] = CASES) -> dict[str, float]:
     """GB by model and kind, and over what is planned; seconds of bfloat16 over float32's."""
-    from macd_studio.core.planning.on_cpu import on_cpu
-    from macd_studio.core.planning.plan import plan
+    from macd_studio.core.planning.plan import on_cpu, plan
 
     out: dict[str, float] = {}
     for name, kind, dtype in cases:

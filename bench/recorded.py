@@ -18,9 +18,8 @@ import httpx
 
 from bench.server import ROOT
 from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote.open import open_server
 from macd_studio.core.backbones.remote.probe import drawn_clip
-from macd_studio.core.backbones.remote.reader import RemoteReader
+from macd_studio.core.backbones.remote.reader import RemoteReader, open_server
 from macd_studio.core.backbones.remote_address import key, read_address
 from macd_studio.core.system.shipped import shipped
 

@@ -39,8 +39,7 @@ from bench.vllm_compare import (
 )
 from bench.vllm_models import FAMILIES, UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.backbones.remote.open import open_server
-from macd_studio.core.backbones.remote.reader import RemoteReader
+from macd_studio.core.backbones.remote.reader import RemoteReader, open_server
 from macd_studio.core.decoding.certificate import errors_of
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.methods import METHODS

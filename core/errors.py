@@ -1,36 +1,4 @@
-"""Everything that can go wrong, in one tree. Each error names its cause and the remedy.
-
-MacdError
-├── VideoError                 the file cannot be analysed
-│   ├── VideoNotFound          no such file, a folder, or an address instead of a file
-│   ├── NotAVideo              empty, another kind of file, a playlist, or a broken header
-│   ├── NoVideoStream          sound only
-│   ├── CorruptVideo           opens, but not one picture can be decoded
-│   ├── VideoTooLarge          too many bytes or pixels
-│   ├── VideoTooSmall          frames too small to hold an object
-│   ├── VideoTooLong           longer than can be analysed in one piece
-│   └── DecodeLimit            decoding ran past its time or memory limit
-├── QuestionError              blank, too long, control characters, or a model's special token
-├── OptionError                an option out of its range (also a ValueError)
-├── NotApplicable              a method that cannot answer a question of this kind
-├── DetectorError              weights not found, not loadable, or failing on a frame
-├── TracksError                a file of tracks or masks cannot be read, or does not fit the clip
-│   └── SeveralVideos          it holds several videos, and which is the clip's is not clear
-├── BackboneError              the video language model cannot be used
-│   ├── BackboneNotFound       no such folder, or the hub cannot be reached
-│   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
-│   ├── BackboneCorrupt        weights incomplete, or not those that were shipped
-│   ├── RemoteError            the server that holds it fails, or cannot be believed
-│   └── OutOfMemory            the device cannot hold model and clip
-├── PlatformError              neither Linux nor macOS
-├── NumericalError             NaN or infinity in a loss, a gradient or logits
-├── BlindGradient              the loss does not depend on the video at all
-├── BenchmarkError             questions, videos or predictions of a benchmark cannot be read
-├── TraceError                 not a trace, damaged, tampered with, or of another version
-└── Cancelled                  stopped by the user; what was computed is kept
-
-`tests/core/test_errors.py` pins this list.
-"""
+"""Everything that can go wrong, in one tree. Each error names its cause and the remedy."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from macd_studio.core.backbones.remote.client import Client
-from macd_studio.core.backbones.remote.open import open_server
+from macd_studio.core.backbones.remote.reader import open_server
 from macd_studio.core.system.shipped import TOYWORLD
 from macd_studio.core.types import ModelFrames
 

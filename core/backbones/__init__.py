@@ -67,7 +67,7 @@ def open_backbone(
             "Leave these options out, and give them to vLLM where it has them",
         )
     from macd_studio.core.backbones.remote.client import CONCURRENCY
-    from macd_studio.core.backbones.remote.open import open_server
+    from macd_studio.core.backbones.remote.reader import open_server
 
     return open_server(name, progress, question, concurrency or CONCURRENCY)
 

@@ -58,7 +58,10 @@ class Block:
             return [replace(self, kwargs=self.kwargs | {CACHE: deepcopy(self.kwargs[CACHE])})
                     for _ in rows]  # fmt: skip
         index = torch.tensor(list(rows), device=self.ids.device)
-        kwargs = {k: _of_rows(k, v, index) for k, v in self.kwargs.items()}
+        kwargs = {
+            k: v.index_select(-2, index) if k in ALONG and v is not None else v
+            for k, v in self.kwargs.items()
+        }
         kwargs[CACHE] = _cache([self], lambda z: z[0][index])
         return [Block(self.ids[index], kwargs, tuple(self.origins[r] for r in rows))]
 
@@ -98,8 +101,13 @@ def joined(blocks: Sequence[Block]) -> Block | None:
     for name, value in blocks[0].kwargs.items():
         values = [b.kwargs[name] for b in blocks]
         if name in ALONG and isinstance(value, Tensor):
-            rows = [_expanded(v, len(b.origins)) for v, b in zip(values, blocks, strict=True)]
-            kwargs[name] = torch.cat(rows, -2)
+            kwargs[name] = torch.cat(  # one may hold a single row for all
+                [
+                    v.expand(*v.shape[:-2], len(b.origins), v.shape[-1])
+                    for v, b in zip(values, blocks, strict=True)
+                ],
+                -2,
+            )
         elif value is None or isinstance(value, bool | int | float | str):
             if any(v != value for v in values):
                 return None
@@ -126,15 +134,6 @@ def _kind(block: Block) -> tuple[tuple[str, ...], int, frozenset[tuple[str, bool
     kinds = tuple(type(layer).__name__ for layer in block.layers)
     given = frozenset((k, isinstance(v, Tensor)) for k, v in block.kwargs.items())
     return kinds, block.ids.shape[1], given
-
-
-def _expanded(value: Tensor, rows: int) -> Tensor:
-    """(…, rows, L) of one that may hold a single row for all."""
-    return value.expand(*value.shape[:-2], rows, value.shape[-1])
-
-
-def _of_rows(name: str, value: Any, index: Tensor) -> Any:
-    return value.index_select(-2, index) if name in ALONG and value is not None else value
 
 
 class _Apart(Exception):

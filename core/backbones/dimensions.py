@@ -36,6 +36,16 @@ def _text(hidden: int, inner: int, layers: int, heads: tuple[int, int], vocabula
     }  # fmt: skip
 
 
+def _model(family: str, text: dict[str, Any], vision: dict[str, Any], tied: bool,
+           group: list[str] | None = None, **top: Any) -> Dimensions:  # fmt: skip
+    found: Dimensions = {
+        "family": family, "text": text, "vision": vision, "tied": tied, "top": top,
+    }  # fmt: skip
+    if group:
+        found["group"] = group
+    return found
+
+
 def _rope(theta: float, section: tuple[int, ...]) -> dict[str, Any]:
     rope = {"rope_type": "default", "rope_theta": theta, "mrope_section": list(section)}
     return {"rope_parameters": rope, "rms_norm_eps": 1e-6}
@@ -55,170 +65,138 @@ _SIGLIP = {
 _SO400M = {
     "hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16, "patch_size": 14,
 }  # fmt: skip
-_LLAMA3: dict[str, Any] = {"rms_norm_eps": 1e-5}
+_Text = tuple[int, int, int, tuple[int, int]]
+"""Width, inner width, layers, and heads of a decoder."""
+_Vision = tuple[int, int, int, int]
+"""Layers, width, inner width and heads of a vision tower."""
 
 
-def _qwen3_5(text: tuple[int, int, int, tuple[int, int]], value_heads: int, tied: bool,
-             vision: tuple[int, int, int, int]) -> Dimensions:  # fmt: skip
-    """text: width, inner width, layers, heads; vision: layers, width, inner width, heads."""
+def _qwen3_5(text: _Text, value_heads: int, tied: bool, vision: _Vision) -> Dimensions:
     depth, width, inner, heads = vision
-    return {
-        "family": "qwen3_5",
-        "text": _text(
+    rope = _rope(1e7, (11, 11, 10))["rope_parameters"]
+    return _model(
+        "qwen3_5",
+        _text(
             *text, 248320, head_dim=256, linear_num_value_heads=value_heads,
-            linear_num_key_heads=16, rope_parameters=_rope(1e7, (11, 11, 10))["rope_parameters"]
-            | {"partial_rotary_factor": 0.25, "mrope_interleaved": True},
+            linear_num_key_heads=16,
+            rope_parameters=rope | {"partial_rotary_factor": 0.25, "mrope_interleaved": True},
         ),
-        "vision": {
+        {
             "depth": depth, "hidden_size": width, "intermediate_size": inner, "num_heads": heads,
             "patch_size": 16, "out_hidden_size": text[0], "num_position_embeddings": 2304,
         },
-        "tied": tied,
-        "top": {},
-        "group": ["linear_attention"] * 3 + ["full_attention"],
-    }  # fmt: skip
+        tied,
+        group=["linear_attention"] * 3 + ["full_attention"],
+    )  # fmt: skip
 
 
-def _gemma4(text: tuple[int, int, int, tuple[int, int]], shared: int, sliding: int,
-            wide: bool) -> Dimensions:  # fmt: skip
+def _gemma4(text: _Text, shared: int, sliding: int, wide: bool) -> Dimensions:
     """shared: layers at the end that read keys of others; sliding: layers in a row with a window;
     wide: whether the shared layers are twice as wide inside."""
-    return {
-        "family": "gemma4",
-        "text": _text(
+    return _model(
+        "gemma4",
+        _text(
             *text, 262144, head_dim=256, global_head_dim=512, num_kv_shared_layers=shared,
             use_double_wide_mlp=wide, hidden_size_per_layer_input=256,
             vocab_size_per_layer_input=262144, sliding_window=512, final_logit_softcapping=30.0,
         ),
-        "vision": {
+        {
             "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 16,
             "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
             "patch_size": 16, "pooling_kernel_size": 3, "use_clipped_linears": True,
         },
-        "tied": True,
-        "top": {"audio_config": {}},
-        "group": ["sliding_attention"] * sliding + ["full_attention"],
+        tied=True,
+        group=["sliding_attention"] * sliding + ["full_attention"],
+        audio_config={},
+    )  # fmt: skip
+
+
+def _llava_onevision(text: _Text, vocabulary: int, tied: bool) -> Dimensions:
+    vision = _SO400M | {
+        "model_type": "siglip_vision_model", "image_size": 384, "num_hidden_layers": 26,
+        "vision_use_head": False,
     }  # fmt: skip
+    return _model(
+        "llava_onevision", _text(*text, vocabulary, model_type="qwen2"), vision, tied,
+        vision_feature_layer=-1, vision_feature_select_strategy="full",
+    )  # fmt: skip
 
 
-def _llava_onevision(text: tuple[int, int, int, tuple[int, int]], vocabulary: int,
-                     tied: bool) -> Dimensions:  # fmt: skip
-    return {
-        "family": "llava_onevision",
-        "text": _text(*text, vocabulary, model_type="qwen2"),
-        "vision": _SO400M | {
-            "model_type": "siglip_vision_model", "image_size": 384, "num_hidden_layers": 26,
-            "vision_use_head": False,
-        },
-        "tied": tied,
-        "top": {"vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
-    }  # fmt: skip
+def _video_llama_3(text: _Text, vocabulary: int, tied: bool) -> Dimensions:
+    vision = _SO400M | {"model_type": "video_llama_3_vision", "num_hidden_layers": 27}
+    return _model("video_llama_3", _text(*text, vocabulary, model_type="qwen2"), vision, tied)
 
 
-def _video_llama_3(text: tuple[int, int, int, tuple[int, int]], vocabulary: int,
-                   tied: bool) -> Dimensions:  # fmt: skip
-    return {
-        "family": "video_llama_3",
-        "text": _text(*text, vocabulary, model_type="qwen2"),
-        "vision": _SO400M | {"model_type": "video_llama_3_vision", "num_hidden_layers": 27},
-        "tied": tied,
-        "top": {},
-    }  # fmt: skip
-
-
-def _perception_lm(text: tuple[int, int, int, tuple[int, int]], tied: bool, tower: str,
-                   vision: tuple[int, int]) -> Dimensions:  # fmt: skip
-    """tower: name of the vision tower in timm; vision: its layers and width."""
-    return {
-        "family": "perception_lm",
-        "text": _text(*text, 128256, model_type="llama", **_LLAMA3),
-        "vision": {
+def _perception_lm(text: _Text, tied: bool, tower: str, depth: int, width: int) -> Dimensions:
+    """tower: name of the vision tower in timm; depth, width: its layers and their width."""
+    return _model(
+        "perception_lm",
+        _text(*text, 128256, model_type="llama", rms_norm_eps=1e-5),
+        {
             "model_type": "timm_wrapper", "architecture": tower, "do_pooling": True,
             "model_args": {
-                "depth": vision[0], "embed_dim": vision[1], "img_size": [448, 448],
+                "depth": depth, "embed_dim": width, "img_size": [448, 448],
                 "global_pool": "", "use_post_transformer_norm": False, "init_values": 0.1,
                 "ref_feat_shape": [32, 32],
             },
         },
-        "tied": tied,
-        "top": {"vision_use_cls_token": vision[1] == 1024, "projector_pooling_ratio": 2},
-    }  # fmt: skip
+        tied,
+        vision_use_cls_token=width == 1024,
+        projector_pooling_ratio=2,
+    )  # fmt: skip
 
 
 _PE_L, _PE_G = "vit_pe_core_large_patch14_336", "vit_pe_core_gigantic_patch14_448"
 
 DIMENSIONS: dict[str, Dimensions] = {
-    "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": {
-        "family": "smolvlm",
-        "text": _text(576, 1536, 30, (9, 3), 49280, model_type="llama"),
-        "vision": _SIGLIP,
-        "tied": False,
-        "top": {"scale_factor": 4},
-    },
-    "HuggingFaceTB/SmolVLM2-500M-Video-Instruct": {
-        "family": "smolvlm",
-        "text": _text(960, 2560, 32, (15, 5), 49280, model_type="llama"),
-        "vision": _SIGLIP,
-        "tied": False,
-        "top": {"scale_factor": 4},
-    },
-    "Qwen/Qwen2-VL-2B-Instruct": {
-        "family": "qwen2_vl",
-        "text": _text(1536, 8960, 28, (12, 2), 151936, **_QWEN2),
-        "vision": _QWEN2_VISION | {"hidden_size": 1536},
-        "tied": True,
-        "top": {},
-    },
-    "Qwen/Qwen3-VL-2B-Instruct": {
-        "family": "qwen3_vl",
-        "text": _text(2048, 6144, 28, (16, 8), 151936, head_dim=128, **_rope(5e6, (24, 20, 20))),
-        "vision": {
+    "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": _model(
+        "smolvlm", _text(576, 1536, 30, (9, 3), 49280, model_type="llama"), _SIGLIP,
+        tied=False, scale_factor=4,
+    ),
+    "HuggingFaceTB/SmolVLM2-500M-Video-Instruct": _model(
+        "smolvlm", _text(960, 2560, 32, (15, 5), 49280, model_type="llama"), _SIGLIP,
+        tied=False, scale_factor=4,
+    ),
+    "Qwen/Qwen2-VL-2B-Instruct": _model(
+        "qwen2_vl", _text(1536, 8960, 28, (12, 2), 151936, **_QWEN2),
+        _QWEN2_VISION | {"hidden_size": 1536}, tied=True,
+    ),
+    "Qwen/Qwen3-VL-2B-Instruct": _model(
+        "qwen3_vl",
+        _text(2048, 6144, 28, (16, 8), 151936, head_dim=128, **_rope(5e6, (24, 20, 20))),
+        {
             "depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "num_heads": 16,
             "patch_size": 16, "out_hidden_size": 2048, "num_position_embeddings": 2304,
             "deepstack_visual_indexes": [5, 11, 17],
         },
-        "tied": True,
-        "top": {},
-    },
-    "Qwen/Qwen2.5-VL-3B-Instruct": {
-        "family": "qwen2_5_vl",
-        "text": _text(2048, 11008, 36, (16, 2), 151936, **_QWEN2),
-        "vision": _QWEN2_5_VISION | {"out_hidden_size": 2048},
-        "tied": True,
-        "top": {},
-    },
-    "OpenGVLab/InternVL3-8B-hf": {
-        "family": "internvl",
-        "text": _text(3584, 18944, 28, (28, 4), 151674, model_type="qwen2"),
-        "vision": {
+        tied=True,
+    ),
+    "Qwen/Qwen2.5-VL-3B-Instruct": _model(
+        "qwen2_5_vl", _text(2048, 11008, 36, (16, 2), 151936, **_QWEN2),
+        _QWEN2_5_VISION | {"out_hidden_size": 2048}, tied=True,
+    ),
+    "OpenGVLab/InternVL3-8B-hf": _model(
+        "internvl",
+        _text(3584, 18944, 28, (28, 4), 151674, model_type="qwen2"),
+        {
             "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
             "num_attention_heads": 16, "image_size": [448, 448], "patch_size": [14, 14],
             "norm_type": "layer_norm", "attention_bias": True,
         },
-        "tied": False,
-        "top": {"image_seq_length": 256},
-    },
-    "Qwen/Qwen2-VL-7B-Instruct": {
-        "family": "qwen2_vl",
-        "text": _text(3584, 18944, 28, (28, 4), 152064, **_QWEN2),
-        "vision": _QWEN2_VISION | {"hidden_size": 3584},
-        "tied": False,
-        "top": {},
-    },
-    "Qwen/Qwen2.5-VL-7B-Instruct": {
-        "family": "qwen2_5_vl",
-        "text": _text(3584, 18944, 28, (28, 4), 152064, **_QWEN2),
-        "vision": _QWEN2_5_VISION | {"out_hidden_size": 3584},
-        "tied": False,
-        "top": {},
-    },
-    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": {
-        "family": "smolvlm",
-        "text": _text(2048, 8192, 24, (32, 32), 49280, model_type="llama"),
-        "vision": _SO400M | {"num_hidden_layers": 27, "image_size": 384},
-        "tied": False,
-        "top": {"scale_factor": 3},
-    },
+        tied=False, image_seq_length=256,
+    ),
+    "Qwen/Qwen2-VL-7B-Instruct": _model(
+        "qwen2_vl", _text(3584, 18944, 28, (28, 4), 152064, **_QWEN2),
+        _QWEN2_VISION | {"hidden_size": 3584}, tied=False,
+    ),
+    "Qwen/Qwen2.5-VL-7B-Instruct": _model(
+        "qwen2_5_vl", _text(3584, 18944, 28, (28, 4), 152064, **_QWEN2),
+        _QWEN2_5_VISION | {"out_hidden_size": 3584}, tied=False,
+    ),
+    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": _model(
+        "smolvlm", _text(2048, 8192, 24, (32, 32), 49280, model_type="llama"),
+        _SO400M | {"num_hidden_layers": 27, "image_size": 384}, tied=False, scale_factor=3,
+    ),
     "Qwen/Qwen3.5-0.8B": _qwen3_5((1024, 3584, 24, (8, 2)), 16, True, (12, 768, 3072, 12)),
     "Qwen/Qwen3.5-2B": _qwen3_5((2048, 6144, 24, (8, 2)), 16, True, (24, 1024, 4096, 16)),
     "Qwen/Qwen3.5-4B": _qwen3_5((2560, 9216, 32, (16, 4)), 32, True, (24, 1024, 4096, 16)),
@@ -233,14 +211,10 @@ DIMENSIONS: dict[str, Dimensions] = {
     ),
     "lkhl/VideoLLaMA3-2B-Image-HF": _video_llama_3((1536, 8960, 28, (12, 2)), 151936, tied=True),
     "lkhl/VideoLLaMA3-7B-Image-HF": _video_llama_3((3584, 18944, 28, (28, 4)), 152064, tied=False),
-    "facebook/Perception-LM-1B": _perception_lm(
-        (2048, 8192, 16, (32, 8)), True, _PE_L, (23, 1024)
-    ),
-    "facebook/Perception-LM-3B": _perception_lm(
-        (3072, 8192, 28, (24, 8)), True, _PE_L, (23, 1024)
-    ),
+    "facebook/Perception-LM-1B": _perception_lm((2048, 8192, 16, (32, 8)), True, _PE_L, 23, 1024),
+    "facebook/Perception-LM-3B": _perception_lm((3072, 8192, 28, (24, 8)), True, _PE_L, 23, 1024),
     "facebook/Perception-LM-8B": _perception_lm(
-        (4096, 14336, 32, (32, 8)), False, _PE_G, (47, 1536)
+        (4096, 14336, 32, (32, 8)), False, _PE_G, 47, 1536
     ),
 }  # fmt: skip
 

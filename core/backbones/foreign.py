@@ -1,7 +1,9 @@
-"""The border of other people's code: a model's, its processor's and its template's."""
+"""The border of other people's code (a model's, its processor's, its template's, the libraries that
+read it): what is raised there becomes an error with cause and remedy."""
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +11,15 @@ from contextvars import ContextVar
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import GatedRepoError
+from safetensors import SafetensorError
 
-from macd_studio.core.errors import MacdError, UnsupportedBackbone
+from macd_studio.core.errors import (
+    BackboneCorrupt,
+    BackboneNotFound,
+    MacdError,
+    UnsupportedBackbone,
+)
 from macd_studio.core.validation import shown
 
 PACKAGES = ("transformers", "tokenizers", "torchvision", "torch", "jinja2")
@@ -69,3 +78,94 @@ def place(error: BaseException) -> str:
                 at = len(parts) - 1 - parts[::-1].index(package)
                 return f", {'/'.join(parts[at:])}:{line}"
     return ""
+
+
+COMPLETE = "Complete it: config.json, *.safetensors, tokenizer and processor files"
+
+
+@contextmanager
+def explained(name: str, local: bool, online: bool) -> Iterator[None]:
+    """While inside, whatever is raised becomes a BackboneError, except a lack of memory.
+
+    local: whether the model is a folder; online: whether the hub answers.
+    """
+    passing = (SafetensorError, OSError, ValueError)
+    try:
+        with foreign_code(name, "is loaded", passing), named_packages(name):
+            yield
+    except MacdError:
+        raise
+    except SafetensorError as error:
+        raise BackboneCorrupt(
+            f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
+            "Delete them and download the model again",
+        ) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, GatedRepoError) or isinstance(error.__cause__, GatedRepoError):
+            raise BackboneNotFound(
+                f"{name!r} asks for its licence to be accepted first",
+                "Accept it on the model's page, then log in with `hf auth login`",
+            ) from error
+        first = first_line(error)
+        if local:
+            raise BackboneCorrupt(
+                f"the folder {name!r} holds no complete model ({first})", COMPLETE
+            ) from error
+        if not online:
+            raise BackboneNotFound(
+                f"{name!r} is not on this disk, and the hub cannot be reached",
+                "Check the network, give the folder of a downloaded model, or use toyworld",
+            ) from error
+        raise BackboneNotFound(
+            f"{name!r} is neither a folder nor a model that the hub gave ({first})",
+            "Check the name, or use the embedded backbone: toyworld",
+        ) from error
+
+
+_PACKAGE = re.compile(
+    r"(?:requires? (?:the )?|import |install |using |package |library |named )[`'\"]?"
+    r"(?:-U |--upgrade )?([A-Za-z][\w.-]*\w)[`'\"]?"
+)
+_WORDS = {"the", "a", "it", "of", "from", "and", "at", "pip", "install", "latest", "version", "you",
+          "to", "for", "is", "be", "following", "package", "library", "not"}  # fmt: skip
+
+
+@contextmanager
+def named_packages(name: str) -> Iterator[None]:
+    """While inside, an ImportError becomes UnsupportedBackbone that names the package."""
+    try:
+        yield
+    except ImportError as error:
+        package = package_of(error)
+        raise UnsupportedBackbone(
+            f"{name!r} needs the package {package}, which is not installed"
+            if package
+            else f"{name!r} needs what is not installed ({first_line(error)})",
+            f"Install it with: pip install {package}; or choose another backbone"
+            if package
+            else "Install it, or choose another backbone",
+        ) from error
+
+
+def package_of(error: ImportError) -> str:
+    """What a missing package is called; "" where its error does not say.
+
+    >>> package_of(ImportError("This model requires the `natten` library but it was not found"))
+    'natten'
+    """
+    if error.name:
+        return error.name.partition(".")[0]
+    for match in _PACKAGE.finditer(str(error)):
+        if match[1].lower() not in _WORDS and not match[1].startswith("http"):
+            return match[1]
+    return ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first sentence of an error's text, or its kind where it has none.
+
+    >>> first_line(ValueError("It broke. Try again.")), first_line(KeyError())
+    ('It broke', 'KeyError')
+    """
+    sentence = re.split(r"(?<=\w)[.:]?\s*(?:\n|$)|(?<=[.!?])\s", str(error).strip())[0]
+    return " ".join(sentence.split())[:200].rstrip(".") or type(error).__name__

@@ -57,11 +57,6 @@ class InternVL(FramesVLM):
 
     capabilities = FramesVLM.capabilities - {"times"}
 
-    @property
-    def decoder(self) -> Any:
-        """See `HfVideoLM.decoder`."""
-        return self.model.model.language_model
-
     def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.encode_patches`; every frame is an image of its own."""
         pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
@@ -84,11 +79,6 @@ class LlavaNextVideo(FramesVLM):
     def vision_token(self) -> int:
         """See `HfVideoLM.vision_token`."""
         return int(self.model.config.video_token_id)
-
-    @property
-    def decoder(self) -> Any:
-        """See `HfVideoLM.decoder`."""
-        return self.model.model.language_model
 
     def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.encode_patches`; every frame is handed over as a video of its own."""

@@ -64,16 +64,10 @@ _CALL: dict[str, tuple[Any, ...]] = {
     "assistant_early_exit": (0,),
     "is_assistant": (False,),
     "cache_implementation": (
-        "dynamic",
-        "dynamic_full",
-        "static",
-        "offloaded",
-        "offloaded_static",
-        "hybrid",
-        "hybrid_chunked",
-        "sliding_window",
+        "dynamic", "dynamic_full", "static", "offloaded", "offloaded_static", "hybrid",
+        "hybrid_chunked", "sliding_window",
     ),
-}
+}  # fmt: skip
 """Likewise, of a call alone: another way of decoding, or a cache that rounds."""
 _RETURNED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 _BEFORE = "or set it in model.generation_config before the decoder is built"
@@ -240,9 +234,7 @@ def _own_processor(one: Any, config: Any, prompt: int) -> bool:
     if kind is generation.MinLengthLogitsProcessor:
         return bool(one.min_length <= prompt)
     if isinstance(getattr(one, "prompt_ignore_length", None), int):
-        return (
-            False  # a caller's choice to spare the prompt; `generate` passes tensors, for padding
-        )
+        return False  # a caller spares the prompt; `generate` passes tensors, for padding
     built = _BUILT | (_BUILT_TO_SAMPLE if config.do_sample else {})
     if kind not in built:
         return kind is generation.LogitNormalization

@@ -1,8 +1,12 @@
-"""What every family of transformers' video language models shares; see `family`."""
+"""A family of transformers' video language models: what it says of itself, and what all share.
+
+Caches and the states around them are values: a changed one is a new one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -10,19 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
 
-from macd_studio.core.backbones.base import MAX_STRETCH, Encoded, Prune, normalise
-from macd_studio.core.backbones.caches import (
-    changed_patches,
-    crop_state,
-    distinct_patches,
-    join_states,
-    map_cache,
-    select_rows,
-)
-from macd_studio.core.backbones.family import VideoFamily
+from macd_studio.core.backbones.base import MAX_STRETCH, BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.hooks import checkpointed, hidden_among, pruned, watched
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import (
@@ -34,6 +30,7 @@ from macd_studio.core.backbones.local import (
     widen,
 )
 from macd_studio.core.backbones.prompt import (
+    TokenizerLM,
     metadata_of,
     query_positions,
     read_prompt,
@@ -42,12 +39,120 @@ from macd_studio.core.backbones.prompt import (
 )
 from macd_studio.core.backbones.sizes import (
     at_least,
+    cap_pixels,
     fitted,
+    own_copy,
+    resampling_of,
     shape_errors,
 )
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
+
+
+class VideoFamily(TokenizerLM):
+    """A transformers model with its processor, and what its family says; parameters are frozen.
+
+    pixels: name of the model's pixel input. query_prefix: what the processor writes between the
+    video and the question. min_frames: the fewest frames that the processor takes.
+    """
+
+    pixels = "pixel_values_videos"
+    query_prefix = ""
+    min_frames = 1
+
+    def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
+        processor, video = own_copy(processor)
+        filter_, capped = resampling_of(video), cap_pixels(video)
+        info = replace(info, resample=filter_, cap_pixels_per_frame=capped)
+        super().__init__(model, processor, info)
+        self.vocabulary = model.config.get_text_config(decoder=True).vocab_size
+        self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
+
+    # `out` is what the processor gave for one clip and one prompt
+
+    @property
+    @abstractmethod
+    def marker(self) -> str:
+        """Text of the rendered prompt after which only the question comes."""
+
+    @property
+    def vision_token(self) -> int:
+        """Id of the tokens that stand for pixels."""
+        return int(self.model.config.video_token_id)
+
+    @property
+    def decoder(self) -> Any:
+        """The language model without its head."""
+        return self.model.model.language_model
+
+    @property
+    def temporal(self) -> int:
+        """Frames in one temporal patch."""
+        return 1
+
+    @abstractmethod
+    def index(self, out: Mapping[str, Any], frames: int) -> Tensor:
+        """Index into a flattened (T, 3, H, W) video that gives the model's pixel tensor."""
+
+    @abstractmethod
+    def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
+        """(T, 3, H, W) of the processed video."""
+
+    @abstractmethod
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """The vision tower on some temporal patches, each of them alone: (M, n, d).
+
+        views: (B, T, 3, H, W); at: (M, 2) long, view and temporal patch. More than one tensor
+        where decoder layers are fed features of their own; see `deepstack_inputs`.
+        """
+
+    def deepstack_inputs(
+        self, features: Sequence[Tensor], slots: Tensor, length: int
+    ) -> dict[str, Any]:
+        """The decoder's inputs other than embeddings.
+
+        features: (B, N, d) each, for the tokens at `slots` (N,) of the `length` it reads.
+        """
+        return {}
+
+    def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+        """Inputs that the family needs in addition to pixels."""
+        return {}
+
+    def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
+        """Explicit positions of the prompt's tokens from `first` on."""
+        length = encoded.input_ids.shape[1]
+        return torch.arange(first, length, device=self.device).expand(views, -1)
+
+    def grids(
+        self, frames: int, native: tuple[int, int], source: tuple[int, int]
+    ) -> list[tuple[int, int]]:
+        """Sizes (h, w) of a model frame that come into question for a source of (H, W).
+
+        native: the processor's own choice.
+        """
+        return [native]
+
+    @abstractmethod
+    def reads(self, size: tuple[int, int]) -> bool:
+        """Whether the model can read frames of (h, w) as they are."""
+
+    def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The times (T,) that the family's positions and timestamps count from."""
+        return times
+
+    def nested(self, videos: list[Any]) -> list[Any]:
+        """One prompt's videos as the processor takes them."""
+        return videos
+
+    def next_position(self, encoded: Encoded) -> int:
+        """Position of the first token after the prompt."""
+        return int(encoded.input_ids.shape[1])
+
+    def step_positions(self, at: int, rows: int) -> Tensor:
+        """Explicit positions of one token in every row; the model's own counter is shared state."""
+        return torch.full((rows, 1), at, device=self.device)
 
 
 class HfVideoLM(VideoFamily):
@@ -199,10 +304,7 @@ class HfVideoLM(VideoFamily):
     @torch.no_grad()
     def prefill_question(self, question: str) -> DecodeState:
         """See `LocalLM.prefill_question`: the family's chat template around text alone."""
-        self.refuse_control_tokens(question)
-        content = [{"type": "text", "text": question}]
-        prompt = render_prompt(self.processor, content)
-        ids = self.processor(text=[prompt], return_tensors="pt")["input_ids"].to(self.device)
+        ids = self.text_inputs(question)["input_ids"].to(self.device)
         length, cache = ids.shape[1], DynamicCache()
         steps = torch.arange(length, device=self.device)
         out = self.decoder(
@@ -335,16 +437,41 @@ class HfVideoLM(VideoFamily):
         return hidden
 
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
-        """See `LocalLM.join`."""
-        return join_states(states)
+        """See `LocalLM.join`. Raises ValueError for different lengths or prunings."""
+        first = states[0]
+        if any((s.length, s.prune) != (first.length, first.prune) for s in states):
+            raise ValueError("only states of one length and pruning can be joined")
+        cache = DynamicCache()
+        for i in range(len(first.cache.layers)):
+            layers = [s.cache.layers[i] for s in states]
+            keys, values = (torch.cat([getattr(z, k) for z in layers]) for k in ("keys", "values"))
+            cache.update(keys, values, i)
+        unseen = [s.hidden for s in states if s.hidden is not None]
+        return replace(
+            first,
+            logits=torch.cat([s.logits for s in states]),
+            cache=cache,
+            query_logits=None,
+            vision=None,
+            hidden=torch.cat(unseen) if unseen else None,
+        )
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `LocalLM.select`."""
-        return select_rows(state, torch.tensor(rows, device=self.device))
+        index = torch.tensor(rows, device=self.device)
+        return replace(
+            state,
+            logits=state.logits[index],
+            cache=map_cache(state.cache, lambda z: z[index]),
+            query_logits=None,
+            vision=None,
+            hidden=None if state.hidden is None else state.hidden[index],
+        )
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `LocalLM.crop`."""
-        return crop_state(state, length)
+        cache = map_cache(state.cache, lambda z: z[:, :, :length])
+        return replace(state, cache=cache, length=length, query_logits=None, vision=None)
 
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """See `LocalLM.step`."""
@@ -367,13 +494,72 @@ class HfVideoLM(VideoFamily):
                 use_cache=True,
                 **({} if more == 1 else {"logits_to_keep": 1}),
             )
-        return DecodeState(
-            widen(out.logits[:, -1]),
-            out.past_key_values,
-            state.length + more,
-            state.prompt,
-            None,
-            state.inputs,
-            state.prune,
+        return replace(
+            state,
+            logits=widen(out.logits[:, -1]),
+            cache=out.past_key_values,
+            length=state.length + more,
+            query_logits=None,
+            vision=None,
             hidden=hidden_among(state.inputs["vision"], unseen),
+            prompt_tokens=(),
         )
+
+
+def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
+    """A new cache of the changed keys and values (B, heads, L, d)."""
+    out = DynamicCache()
+    for i, layer in enumerate(cache.layers):
+        out.update(change(layer.keys), change(layer.values), i)
+    return out
+
+
+def changed_patches(
+    encoded: Encoded,
+    views: Tensor,
+    reuse: DecodeState | None,
+    changed_frames: Tensor | None = None,
+) -> Tensor:
+    """(B, G) bool: temporal patches to look at, because they are not those of `reuse`.
+
+    On the CPU, where it decides what is read.
+    """
+    if reuse is None or reuse.vision is None:
+        return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
+    if changed_frames is None:
+        frames = (views != reuse.vision.video).flatten(2).any(-1)
+    else:
+        frames = changed_frames.expand(len(views), -1)
+    changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
+    return torch.from_numpy(to_host(changed))
+
+
+def distinct_patches(encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """Of temporal patches of several views, the distinct ones, and which of them each one is.
+
+    at: (M, 2) view and patch. Returns rows of `at` (D,), and (M,) places among these. A patch is
+    compared with those at its own place in other views, bit by bit, and only where no gradient is
+    asked for: that of a copy would be lost.
+    """
+    alone = torch.arange(len(at))
+    if len(views) < 2 or views.requires_grad or len(at) < 2:
+        return alone, alone
+    distinct: list[int] = []
+    copies = alone.clone()
+    for g, frames in enumerate(encoded.groups):
+        rows = (at[:, 1] == g).nonzero()[:, 0].tolist()
+        patches = views[at[rows, 0].to(views.device)][:, list(frames)].flatten(1)
+        sums = to_host(patches.double().sum(1)).tolist()
+        known: dict[float, list[int]] = {}
+        for i, (row, total) in enumerate(zip(rows, sums, strict=True)):
+            alike = known.setdefault(total, [])
+            same = next((j for j in alike if torch.equal(patches[j], patches[i])), None)
+            if same is None:
+                alike.append(i)
+                copies[row] = len(distinct)
+                distinct.append(row)
+            else:
+                copies[row] = copies[rows[same]]
+    if len(distinct) == len(at):
+        return alone, alone  # in the order in which they came
+    return torch.tensor(distinct), copies

@@ -13,12 +13,7 @@ from typing import Any
 import torch
 import transformers
 from huggingface_hub import hf_hub_download
-from transformers import (
-    CONFIG_MAPPING,
-    AutoConfig,
-    AutoModelForMultimodalLM,
-    PretrainedConfig,
-)
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
 from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
@@ -26,22 +21,21 @@ from transformers.utils.logging import disable_progress_bar
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.everyday import Yolo11Tower as _Tower  # noqa: F401  (registers itself)
-from macd_studio.core.backbones.foreign import foreign_code
+from macd_studio.core.backbones.foreign import COMPLETE, explained, foreign_code, named_packages
 from macd_studio.core.backbones.generation import beams_told, check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.load_errors import COMPLETE, explained
 from macd_studio.core.backbones.local import LocalLM, device_of
-from macd_studio.core.backbones.misplaced import (
+from macd_studio.core.backbones.processor import read_processor
+from macd_studio.core.backbones.prompt import refuse_controls
+from macd_studio.core.backbones.refused import (
+    check_packages,
+    check_vocabulary,
     refuse_file,
     refuse_folder,
     refuse_pointers,
     refuse_without_tokenizer,
 )
-from macd_studio.core.backbones.packages import check_packages, named_packages
-from macd_studio.core.backbones.processor_files import read_processor
-from macd_studio.core.backbones.prompt import refuse_controls
 from macd_studio.core.backbones.remote_address import is_remote
-from macd_studio.core.backbones.vocabulary import check_vocabulary
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
     check_installed,
@@ -60,11 +54,7 @@ from macd_studio.core.checkpoint.adapter import CONFIG, check_adapter, find_adap
 from macd_studio.core.checkpoint.files import INDEX, SINGLE, shards
 from macd_studio.core.checkpoint.reading import check_files, names_in, read_checkpoint
 from macd_studio.core.embedded import DRAWN, EMBEDDED, EVERYDAY, SHIPPED
-from macd_studio.core.errors import (
-    BackboneCorrupt,
-    BackboneNotFound,
-    UnsupportedBackbone,
-)
+from macd_studio.core.errors import BackboneCorrupt, BackboneNotFound, UnsupportedBackbone
 from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.system.hub import reachable
 from macd_studio.core.system.library_notes import collecting
@@ -110,15 +100,6 @@ DOMAINS = {EMBEDDED: (TOYWORLD_DOMAIN, DRAWN), EVERYDAY: (EVERYDAY_DOMAIN, "")}
 
 
 @dataclass(frozen=True)
-class _ModelFiles:
-    """The files of a backbone on this disk, looked over. folder: where they are."""
-
-    folder: str
-    family: str
-    processor: Any
-
-
-@dataclass(frozen=True)
 class _Source:
     """Where a named backbone comes from. source: a folder or hub id; online: the hub answers."""
 
@@ -155,8 +136,8 @@ class _Source:
         held: WeightsOptions,
         progress: Progress,
         question: str = "",
-    ) -> _ModelFiles:
-        """Its files, once nothing speaks against reading the weights.
+    ) -> tuple[str, str, Any]:
+        """Its folder, family and processor, once nothing speaks against reading the weights.
 
         Of a hub id these are the last to be downloaded: family, packages, free memory, the files
         that it lists, generation, processor, chat template and question are checked first.
@@ -192,7 +173,7 @@ class _Source:
         check_memory(self.name, gb, where, dtype)
         quantised = quantised_by(config)
         if self.local:
-            return _ModelFiles(self.source, family, self._look_over(self.source, question))
+            return self.source, family, self._look_over(self.source, question)
         files, processors = set[str](), list[Any]()
 
         def fits(listed: Sequence[Any]) -> None:
@@ -209,7 +190,7 @@ class _Source:
         folder = fetch(
             self.source, self.revision, progress, self.online, check=fits, look_over=look_over
         )
-        return _ModelFiles(folder, family, processors[0])
+        return folder, family, processors[0]
 
     def _check_weight_files(self, folder: str, files: Collection[str]) -> None:
         """Raises BackboneCorrupt where files of its weights are missing, before any is read.
@@ -305,7 +286,7 @@ def fetch_backbone(
     where, source = device_of(device), _Source.of(name)
     held = WeightsOptions(weights, offload, dtype=dtype)
     with explained(source.name, source.local, source.online):
-        return source.fetch(where, _dtype(name, where, held), held, progress or Progress()).folder
+        return source.fetch(where, _dtype(name, where, held), held, progress or Progress())[0]
 
 
 def load_backbone(
@@ -337,8 +318,7 @@ def load_backbone(
     check_installed(held)
     reports: list[str] = []
     with collecting(reports), explained(source.name, source.local, source.online):
-        files = source.fetch(where, numbers, held, progress, question)
-        folder, family, processor = files.folder, files.family, files.processor
+        folder, family, processor = source.fetch(where, numbers, held, progress, question)
         reports += beams_told(folder, name)
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
@@ -392,7 +372,7 @@ def adapt(
     """
     info = told(info, prepare(model))
     if info.family in FAMILIES:
-        from macd_studio.core.backbones.layer_contract import check_layers
+        from macd_studio.core.backbones.contract import check_layers
 
         own = adapter_of(info.family)(model, processor, info)
         own.contract = check_layers(own, progress)

@@ -7,24 +7,27 @@ from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torchvision.transforms.functional import to_pil_image
+from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer, AutoVideoProcessor
 from transformers.processing_utils import ProcessingKwargs, TextKwargs, VideosKwargs
 from transformers.video_utils import VideoMetadata
 
-from macd_studio.core.backbones.pixels import STEP, Scale, alike, as_read, scale_of
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
+    check_template,
+    media_part,
     metadata_of,
     render_prompt,
     split_prompt,
     without_thinking,
 )
-from macd_studio.core.backbones.sizes import shape_errors
+from macd_studio.core.backbones.sizes import STEP, Scale, alike, as_read, scale_of, shape_errors
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
@@ -51,7 +54,6 @@ def uncropped(processor: Any) -> Any:
 class ProcessorLM(TokenizerLM):
     """Frames go through `processor`, as a video where it reads video; `model` says the rest."""
 
-    model: Any
     _pil_only = False
     """Whether the processor was found to refuse pictures as tensors, as that of Idefics 2."""
 
@@ -221,3 +223,42 @@ class ProcessorLM(TokenizerLM):
 def _names_in(kwargs: Any) -> set[str]:
     """Names of keyword arguments by their type."""
     return set(getattr(kwargs, "__annotations__", {}))
+
+
+def read_processor(folder: str, name: str) -> Any:
+    """The processor of a folder. Raises UnsupportedBackbone, with what of it is missing."""
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        processor = AutoProcessor.from_pretrained(folder, **safe)
+    except (OSError, ValueError) as error:
+        readers = {
+            "tokenizer": AutoTokenizer,
+            "part for pictures": AutoImageProcessor,
+            "part for video": AutoVideoProcessor,
+        }
+        missing = [part for part, reader in readers.items() if not _reads(reader, folder, safe)]
+        if not missing:
+            raise
+        raise UnsupportedBackbone(
+            f"the processor of {name!r} has no {' and no '.join(missing)}",
+            ("Complete its folder" if Path(name).is_dir() else "Choose another, or complete a copy")
+            + " with the tokenizer's files, processor_config.json, preprocessor_config.json and"
+            " video_preprocessor_config.json, as far as it has them",
+        ) from error
+    pictures = getattr(processor, "image_processor", None)
+    if getattr(pictures, "backend", "torchvision") != "torchvision":
+        # PIL would round pictures, and has no gradient; before 5.18 the whole processor hands the
+        # choice to its part for videos, too, which has none
+        fast = AutoImageProcessor.from_pretrained(folder, backend="torchvision", **safe)
+        processor.image_processor = fast
+    media_part(processor, name)
+    check_template(processor)
+    return processor
+
+
+def _reads(reader: Any, folder: str, safe: dict[str, Any]) -> bool:
+    try:
+        reader.from_pretrained(folder, **safe)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from transformers.video_utils import VideoMetadata
 
-from macd_studio.core.backbones.generation import end_tokens
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.backbones.foreign import out_of_memory
+from macd_studio.core.backbones.generation import end_tokens, repetition_penalty
 from macd_studio.core.backbones.local import LocalLM
+from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.text.question import UNKNOWN_WORDS, control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
@@ -61,14 +65,18 @@ def refuse_controls(processor: Any, text: str) -> None:
 
 
 class TokenizerLM(LocalLM):
-    """A model whose words are those of a processor's tokenizer."""
+    """A transformers model whose words are those of its processor's tokenizer."""
 
     contract: Any = None
     """What was found of it at load, a `contract.Contract`; None where it was not checked."""
 
-    def __init__(self, processor: Any, generation_config: Any) -> None:
+    def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
+        penalty = repetition_penalty(model.generation_config, info.name)
+        self.info = replace(info, repetition_penalty=penalty)
+        self.model = model.eval().requires_grad_(False)
+        self.device, self.dtype = device_of_model(model), model.dtype
         self.processor, self.tokenizer = processor, processor.tokenizer
-        self._ends = end_tokens(generation_config, self.tokenizer.eos_token_id)
+        self._ends = end_tokens(model.generation_config, self.tokenizer.eos_token_id)
         self._controls, self._control_ids = controls_of(processor)
         added = self.tokenizer.get_added_vocab()
         known = added | {text: i for i, text in self._control_ids.items()}
@@ -91,6 +99,12 @@ class TokenizerLM(LocalLM):
     def refuse_control_tokens(self, text: str) -> None:
         """Raises QuestionError for text that is, or becomes, anything but plain text."""
         refuse_special(text, self._controls, self.tokens(text), self._control_ids)
+
+    def text_inputs(self, question: str) -> dict[str, Any]:
+        """What the processor makes of the question alone, in the chat template, without a video."""
+        self.refuse_control_tokens(question)
+        prompt = render_prompt(self.processor, [{"type": "text", "text": question}])
+        return dict(self.processor(text=[prompt], return_tensors="pt"))
 
     def text(self, tokens: Sequence[int]) -> str:
         """See `LocalLM.text`."""
@@ -187,10 +201,8 @@ def template_errors() -> Iterator[None]:
     """What fails here does so because of the chat template: raises UnsupportedBackbone for it."""
     try:
         yield
-    except (MacdError, MemoryError):
-        raise
     except Exception as error:  # a template is a program: it can raise whatever it likes
-        if isinstance(error, RuntimeError) and "out of memory" in str(error):
+        if isinstance(error, MacdError) or out_of_memory(error):
             raise
         reason = shown(f"{type(error).__name__}: {error}", 200)
         raise UnsupportedBackbone(
@@ -235,19 +247,28 @@ def query_at(
         if head[i] in "<\n >|[":
             befores.append(head[i:])
     for words in befores:
-        tail = words + rest
-        encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
-        tail_ids: list[int] = encoded["input_ids"]
-        offset = len(ids) - len(tail_ids)
-        if offset < 0 or ids[offset:] != tail_ids:
-            continue
         start = len(words) + len(before)
-        end = start + len(question)
-        spans: list[tuple[int, int]] = encoded["offset_mapping"]
-        return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]
-    raise UnsupportedBackbone(
-        "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
-    )
+        found = _tokens_at(tokenizer, words + rest, ids, start, start + len(question))
+        if found is not None:
+            return found
+    raise UnsupportedBackbone(*_OTHER_END)
+
+
+def _tokens_at(tokenizer: Any, tail: str, ids: list[int], start: int, end: int) -> list[int] | None:
+    """Positions in `ids` of what stands from `start` to `end` in the text that ends the prompt.
+
+    None where that text, tokenized by itself, does not equal the end of `ids`.
+    """
+    encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
+    tail_ids: list[int] = encoded["input_ids"]
+    offset = len(ids) - len(tail_ids)
+    if offset < 0 or ids[offset:] != tail_ids:
+        return None
+    spans: list[tuple[int, int]] = encoded["offset_mapping"]
+    return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]
+
+
+_OTHER_END = "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
 
 
 MOST_BEFORE = 200
@@ -274,21 +295,12 @@ def query_positions(
     _, found_marker, tail = prompt.partition(marker)
     start, tail = tail.find(before + question) + len(query_prefix), query_prefix + tail
     if not found_marker or start < len(query_prefix):
-        raise UnsupportedBackbone(
-            TEXT_FIRST,
-            "Use a template with the video first",
-        )
-    encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
-    tail_ids: list[int] = encoded["input_ids"]
-    offset = len(ids) - len(tail_ids)
-    if ids[offset:] != tail_ids:
-        raise UnsupportedBackbone(
-            "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
-        )
+        raise UnsupportedBackbone(TEXT_FIRST, "Use a template with the video first")
     start += len(before)
-    end = start + len(question)
-    spans: list[tuple[int, int]] = encoded["offset_mapping"]
-    return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]
+    found = _tokens_at(tokenizer, tail, ids, start, start + len(question))
+    if found is None:
+        raise UnsupportedBackbone(*_OTHER_END)
+    return found
 
 
 def placeholders(processor: Any) -> list[str]:

@@ -19,7 +19,7 @@ from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.dimensions import Dimensions
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import FAMILIES, adapter_of
-from macd_studio.core.backbones.packages import check_tower
+from macd_studio.core.backbones.refused import check_tower
 from macd_studio.core.backbones.universal import UniversalVLM
 
 _QWEN = {
@@ -187,75 +187,49 @@ def _processor(dimensions: Dimensions, words: tf.PreTrainedTokenizerFast) -> Any
     """Takes frames as they come in, rounded to the patch grid, where the family allows that."""
     family, vision = dimensions["family"], dimensions["vision"]
     place = _PLACES.get(family, "<|vision_start|><|video_pad|><|vision_end|>")
-    both = {"tokenizer": words, "chat_template": _TEMPLATE.replace("VIDEO", place)}
+    more: dict[str, Any] = {"chat_template": _TEMPLATE.replace("VIDEO", place)}
+    size: dict[str, int] = {"shortest_edge": 4096, "longest_edge": 1 << 30}
     if family == "internvl":
-        height, width = vision["image_size"]
-        size = {"height": height, "width": width}
-        return tf.InternVLProcessor(
-            image_processor=tf.GotOcr2ImageProcessor(size=size),
-            video_processor=tf.InternVLVideoProcessor(size=size, do_sample_frames=False),
-            image_seq_length=dimensions["top"]["image_seq_length"],
-            **both,
-        )
-    if family == "smolvlm":
+        size = dict(zip(("height", "width"), vision["image_size"], strict=True))
+        kind, image = tf.InternVLProcessor, tf.GotOcr2ImageProcessor(size=size)
+        video = tf.InternVLVideoProcessor(size=size, do_sample_frames=False)
+        more["image_seq_length"] = dimensions["top"]["image_seq_length"]
+    elif family == "smolvlm":
         side = vision["image_size"]
-        image_tokens = (side // vision["patch_size"] // dimensions["top"]["scale_factor"]) ** 2
-        return tf.SmolVLMProcessor(
-            image_processor=tf.SmolVLMImageProcessor(),
-            tokenizer=words,
-            video_processor=tf.SmolVLMVideoProcessor(
-                size={"longest_edge": side}, max_image_size={"longest_edge": side}
-            ),
-            image_seq_len=image_tokens,
-        )
-    if family == "llava_onevision":
-        square = {"height": vision["image_size"], "width": vision["image_size"]}
-        return tf.LlavaOnevisionProcessor(
-            image_processor=tf.LlavaOnevisionImageProcessor(size=square),
-            video_processor=tf.LlavaOnevisionVideoProcessor(size=square),
-            num_image_tokens=(vision["image_size"] // vision["patch_size"]) ** 2,
-            vision_feature_select_strategy="full",
-            **both,
-        )
-    if family == "perception_lm":
+        size = {"longest_edge": side}
+        kind, image = tf.SmolVLMProcessor, tf.SmolVLMImageProcessor()
+        video = tf.SmolVLMVideoProcessor(size=size, max_image_size=size)
+        tokens = (side // vision["patch_size"] // dimensions["top"]["scale_factor"]) ** 2
+        more = {"image_seq_len": tokens}
+    elif family == "llava_onevision":
+        side = vision["image_size"]
+        size = {"height": side, "width": side}
+        kind, image = tf.LlavaOnevisionProcessor, tf.LlavaOnevisionImageProcessor(size=size)
+        video = tf.LlavaOnevisionVideoProcessor(size=size)
+        more["num_image_tokens"] = (side // vision["patch_size"]) ** 2
+        more["vision_feature_select_strategy"] = "full"
+    elif family == "perception_lm":
         height, width = vision["model_args"]["img_size"]
-        return tf.PerceptionLMProcessor(
-            image_processor=tf.PerceptionLMImageProcessor(tile_size=height),
-            video_processor=tf.PerceptionLMVideoProcessor(size={"height": height, "width": width}),
-            patch_size=14,
-            pooling_ratio=dimensions["top"]["projector_pooling_ratio"],
-            **both,
-        )
-    if family == "gemma4":
-        return tf.Gemma4Processor(
-            feature_extractor=tf.Gemma4AudioFeatureExtractor(),
-            image_processor=tf.Gemma4ImageProcessor(),
-            video_processor=tf.Gemma4VideoProcessor(),
-            **both,
-        )
-    size = {"shortest_edge": 4096, "longest_edge": 1 << 30}
-    if family == "video_llama_3":
+        kind, image = tf.PerceptionLMProcessor, tf.PerceptionLMImageProcessor(tile_size=height)
+        video = tf.PerceptionLMVideoProcessor(size={"height": height, "width": width})
+        more |= {"patch_size": 14, "pooling_ratio": dimensions["top"]["projector_pooling_ratio"]}
+    elif family == "gemma4":
+        kind, image = tf.Gemma4Processor, tf.Gemma4ImageProcessor()
+        video = tf.Gemma4VideoProcessor()
+        more["feature_extractor"] = tf.Gemma4AudioFeatureExtractor()
+    elif family == "video_llama_3":
+        kind, image = tf.VideoLlama3Processor, tf.VideoLlama3ImageProcessor(size=size)
         # how many tokens of a still picture are left out depends on the clip: none here
-        return tf.VideoLlama3Processor(
-            image_processor=tf.VideoLlama3ImageProcessor(size=size),
-            video_processor=tf.VideoLlama3VideoProcessor(
-                size=size, do_sample_frames=False, use_token_compression=False
-            ),
-            **both,
-        )
-    third = family in ("qwen3_vl", "qwen3_5")
-    video_class: Any = tf.Qwen3VLVideoProcessor if third else tf.Qwen2VLVideoProcessor
-    processor_class: Any = {
-        "qwen2_vl": tf.Qwen2VLProcessor,
-        "qwen2_5_vl": tf.Qwen2_5_VLProcessor,
-    }.get(family, tf.Qwen3VLProcessor)
-    return processor_class(
-        image_processor=tf.Qwen2VLImageProcessor(size=size),
-        video_processor=video_class(
+        plain = {"do_sample_frames": False, "use_token_compression": False}
+        video = tf.VideoLlama3VideoProcessor(size=size, **plain)
+    else:
+        own = {"qwen2_vl": tf.Qwen2VLProcessor, "qwen2_5_vl": tf.Qwen2_5_VLProcessor}
+        kind, image = own.get(family, tf.Qwen3VLProcessor), tf.Qwen2VLImageProcessor(size=size)
+        third = family in ("qwen3_vl", "qwen3_5")
+        video = (tf.Qwen3VLVideoProcessor if third else tf.Qwen2VLVideoProcessor)(
             size=size,
             patch_size=vision["patch_size"],
             do_sample_frames=False,
             cap_pixels_per_frame=False,
-        ),
-        **both,
-    )
+        )
+    return kind(image_processor=image, video_processor=video, tokenizer=words, **more)

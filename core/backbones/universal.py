@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
@@ -30,32 +31,39 @@ from macd_studio.core.backbones.blocks import (
     lengthened,
     take_rows,
 )
-from macd_studio.core.backbones.caches import detach_cache
 from macd_studio.core.backbones.foreign import foreign_code
-from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, widen
-from macd_studio.core.backbones.pixels import Resizes, floats, named_by_size
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.processor import ProcessorLM, uncropped
-from macd_studio.core.backbones.prompt import (
-    TEXT_FIRST,
-    media_part,
-    query_at,
-    render_prompt,
-    unknown_words,
-)
-from macd_studio.core.backbones.sizes import at_least
-from macd_studio.core.backbones.tolerance import TOLERANCES
+from macd_studio.core.backbones.prompt import TEXT_FIRST, media_part, query_at, unknown_words
+from macd_studio.core.backbones.sizes import Resizes, at_least, floats, named_by_size
 from macd_studio.core.backbones.tower_rows import KeptRows, free_rows, reading, tower_rows
-from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
 
 TIMES_ON_AN_AXIS = ("qwen2_vl", "qwen2_5_vl")
 """Families whose positions transformers gets wrong after a video; see `positions`."""
 VISION_TOKENS = ("video_token_id", "image_token_id", "video_token_index", "image_token_index")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """affine, logits: largest difference, relative to the largest value; gradient: relative."""
+
+    affine: float
+    logits: float
+    gradient: float
+
+
+TOLERANCES = {
+    torch.float64: Tolerance(1e-5, 1e-6, 0.02),
+    torch.float32: Tolerance(1e-4, 1e-3, 0.1),
+    torch.float16: Tolerance(5e-3, 0.05, 0.5),
+    torch.bfloat16: Tolerance(2e-2, 0.1, 0.5),
+}
+"""How far what should be equal may differ, by the precision that a model computes in."""
 
 
 class UniversalVLM(ProcessorLM):
@@ -65,11 +73,7 @@ class UniversalVLM(ProcessorLM):
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         media_part(processor, info.name)  # or refuse it
-        penalty = repetition_penalty(model.generation_config, info.name)
-        self.info = replace(info, repetition_penalty=penalty)
-        self.model = model.eval().requires_grad_(False)
-        super().__init__(uncropped(processor), model.generation_config)
-        self.device, self.dtype = device_of_model(model), model.dtype
+        super().__init__(model, uncropped(processor), info)
         self._batch_tried = False
         self.tower = tower_rows(model)
         """What reads frames once; None where the model is not known to take them one a row."""
@@ -313,9 +317,7 @@ class UniversalVLM(ProcessorLM):
     @torch.no_grad()
     def prefill_question(self, question: str) -> DecodeState:
         """See `LocalLM.prefill_question`: the model's chat template around text alone."""
-        self.refuse_control_tokens(question)
-        prompt = render_prompt(self.processor, [{"type": "text", "text": question}])
-        out = dict(self.processor(text=[prompt], return_tensors="pt"))
+        out = self.text_inputs(question)
         ids = out.pop("input_ids").to(self.device)
         inputs = {k: v.to(self.device) for k, v in out.items() if isinstance(v, Tensor)}
         keep = torch.tensor([ids.shape[1] - 1], device=self.device)
@@ -448,3 +450,12 @@ class UniversalVLM(ProcessorLM):
         """See `LocalLM.continue_prompt`."""
         longer = super().continue_prompt(encoded, tokens)
         return replace(longer, inputs=lengthened(dict(encoded.inputs), len(tokens)))
+
+
+def detach_cache(cache: Any) -> None:
+    """Takes the graph off whatever the layers of a cache hold: keys, values, recurrent states."""
+    for layer in cache.layers:
+        for name, value in vars(layer).items():
+            if isinstance(value, Tensor | list | tuple | dict):
+                plain = tree_map(lambda z: z.detach() if isinstance(z, Tensor) else z, value)
+                setattr(layer, name, plain)

@@ -7,8 +7,8 @@ off the device. Both are extras: nothing here imports them.
 from __future__ import annotations
 
 import importlib.util
-import json
 import logging
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForMultimodalLM,
-    BitsAndBytesConfig,
-    PretrainedConfig,
-)
+from transformers import AutoModelForMultimodalLM, BitsAndBytesConfig, PretrainedConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.quantizers import AutoHfQuantizer
 from transformers.quantizers.base import get_keys_to_not_convert
@@ -30,6 +26,7 @@ from transformers.quantizers.base import get_keys_to_not_convert
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
 from macd_studio.core.backbones.weights_options import Weights, WeightsOptions
+from macd_studio.core.checkpoint.files import header_of
 from macd_studio.core.errors import OutOfMemory, UnsupportedBackbone
 from macd_studio.core.system.fetching import WEIGHTS
 from macd_studio.core.system.machine import free_gb
@@ -100,37 +97,19 @@ def bytes_of_files(folder: str | Path, itemsize: int) -> int | None:
     are read.
     """
     total, files = 0, list(Path(folder).glob(f"*{WEIGHTS}"))
-    for file in files:
-        for kind, shape in _tensors_in(file):
-            count = 1
-            for side in shape:
-                count *= side
-            total += count * (itemsize if kind in _FRACTIONS else _SIZES.get(kind, 1))
+    for about in (about for file in files for about in header_of(file).values()):
+        kind = about["dtype"]
+        size = itemsize if kind in _FRACTIONS else _SIZES.get(kind, 1)
+        total += math.prod(about["shape"]) * size
     return total if files else None
 
 
 _FRACTIONS = {"F64", "F32", "F16", "BF16"}
 _SIZES = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
-_HEADER = 100_000_000
-
-
-def _tensors_in(file: Path) -> Iterator[tuple[str, list[int]]]:
-    """Type and shape of each tensor that the header of a file names; none of a damaged one."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if length > _HEADER:
-            return
-        try:
-            header = json.loads(stream.read(length))
-        except ValueError:
-            return
-    for name, about in header.items():
-        if name != "__metadata__":
-            yield about["dtype"], about["shape"]
 
 
 def bytes_of_config(config: PretrainedConfig, itemsize: int, weights: Weights) -> float:
-    """The same before anything is downloaded: the model is laid out without values."""
+    """What a model takes, before anything is downloaded: it is laid out without values."""
     with torch.device("meta"):
         model = AutoModelForMultimodalLM.from_config(config)
     return held_bytes(model, itemsize, weights).total
@@ -227,8 +206,9 @@ def how_to_read(
 ) -> dict[str, Any]:
     """What `from_pretrained` is told beyond the folder; config: what lies there."""
     if held.offload:
+        _SCRATCH.append(tempfile.TemporaryDirectory(prefix="macd-offload-"))
         places = _places(model_class, config, where, dtype)
-        return {"device_map": places, "offload_folder": _scratch().name}
+        return {"device_map": places, "offload_folder": _SCRATCH[-1].name}
     # at every import, that a package which would fetch code from the hub is missing
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     if held.weights == "as-is":
@@ -244,12 +224,7 @@ def how_to_read(
 
 
 _SCRATCH: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for weights on disk, deleted when the process ends."""
-    _SCRATCH.append(tempfile.TemporaryDirectory(prefix="macd-offload-"))
-    return _SCRATCH[-1]
+"""Folders for weights on disk, deleted when the process ends."""
 
 
 def _places(model_class: Any, config: Any, where: torch.device, dtype: torch.dtype) -> Any:
@@ -345,12 +320,8 @@ def told(info: BackboneInfo, model: Any) -> BackboneInfo:
 
 def count(model: nn.Module) -> int:
     """How many weights a model has, packed ones one by one."""
-    return sum(_count(p) for p in model.parameters())
-
-
-def _count(parameter: Tensor) -> int:
-    state = getattr(parameter, "quant_state", None)
-    return int(state.shape.numel()) if state is not None else parameter.numel()
+    packed = (getattr(p, "quant_state", None) or p for p in model.parameters())
+    return sum(int(z.shape.numel()) for z in packed)
 
 
 def bytes_of(model: nn.Module) -> int:

@@ -204,8 +204,14 @@ def _add_plan(commands: Any) -> None:
 def _plan(args: argparse.Namespace) -> None:
     # raises before torch is imported
     PlanOptions(args.frames, args.frame_size, args.steps, args.open_share)
-    from macd_studio.core.planning.on_cpu import describe_on_cpu, on_cpu, tflops_a_second
-    from macd_studio.core.planning.plan import describe, lazy_cost, plan
+    from macd_studio.core.planning.plan import (
+        describe,
+        describe_on_cpu,
+        lazy_cost,
+        on_cpu,
+        plan,
+        tflops_a_second,
+    )
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
     if args.json:

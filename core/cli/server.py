@@ -23,7 +23,7 @@ def add_probe(commands: Any) -> None:
 def probe(args: argparse.Namespace) -> None:
     """Asks the server about a drawn clip, and prints what was found."""
     read_address(args.backbone)  # raises before torch is imported
-    from macd_studio.core.backbones.remote.open import open_server
+    from macd_studio.core.backbones.remote.reader import open_server
 
     server = open_server(args.backbone).server
     if args.json:

@@ -41,6 +41,7 @@ _UNSET = {
     torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like,
     torch.ops.aten.new_empty, torch.ops.aten.new_empty_strided,
 }  # fmt: skip
+_DECIDED_BY_VALUES = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
 
 
 @contextmanager
@@ -99,7 +100,7 @@ class DryDevice:
         values = self._known_arguments(args, kwargs)
         if func is torch.ops.aten.index.Tensor:
             args = (args[0], [p for i in args[1] for p in self._as_positions(i)])
-        elif values is not None and _is_decided_by_values(func):
+        elif values is not None and not _DECIDED_BY_VALUES.isdisjoint(func.tags):
             return tree_map(self._as_device, func(*values[0], **values[1]))
         out = compute(func, args, kwargs)
         self._follow(func, values, args, out)
@@ -297,14 +298,12 @@ class _MetaDevice(DryDevice, TorchDispatchMode):  # type: ignore[no-untyped-call
         if not all(here) and any(here) and func.overloadpacket not in _MIXED:
             for left in (t for t in tensors if not t.is_meta and t.ndim):
                 raise RuntimeError(f"{func} takes a tensor {tuple(left.shape)} of another device")
-        if func is torch.ops.aten._to_copy.default and not self._stays(kwargs):
+        stays = kwargs.get("device") is None or self.is_target(kwargs)
+        if func is torch.ops.aten._to_copy.default and not stays:
             values = self.known(args[0])
             if values is not None:
                 return func(values, **kwargs)
         return self.run(func, args, kwargs, lambda func, args, kwargs: func(*args, **kwargs))
-
-    def _stays(self, kwargs: dict[str, Any]) -> bool:
-        return kwargs.get("device") is None or self.is_target(kwargs)
 
 
 class _Calls(TorchFunctionMode):
@@ -392,8 +391,3 @@ def tensors_in(*values: Any) -> list[Tensor]:
 
 def _is_kept(tensor: Tensor, most: int = SMALL) -> bool:
     return not tensor.dtype.is_floating_point or tensor.numel() <= most
-
-
-def _is_decided_by_values(func: Any) -> bool:
-    tags = torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output
-    return any(tag in func.tags for tag in tags)

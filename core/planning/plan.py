@@ -8,11 +8,12 @@ are added in `fits` only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
 from macd_studio.core.planning.dry_run import dry_run, tensors_in
 from macd_studio.core.run.order import decoding_views
 from macd_studio.core.system.cost import AliveBytes
+from macd_studio.core.system.machine import free_gb
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.second_view import masked_view
@@ -133,18 +135,13 @@ def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
 
 def _peaks(peaks: dict[str, float]) -> Peaks:
     """Bytes by kind → the fields of a plan that follow."""
-    base, macd, low, vcd = (round(peaks[kind] / 1e9, 3) for kind in KINDS)
+    by_kind: Any = {f"{kind}_peak_gb": round(peaks[kind] / 1e9, 3) for kind in KINDS}
     fits = {
         str(size): {kind: peaks[kind] / 1e9 * WASTE + CONTEXT_GB <= size for kind in KINDS}
         for size in GPUS_GB
     }
-    return Peaks(
-        baseline_peak_gb=base,
-        macd_peak_gb=macd,
-        macd_low_memory_peak_gb=low,
-        vcd_peak_gb=vcd,
-        fits=fits,
-    )
+    made: Peaks = by_kind | {"fits": fits}
+    return made
 
 
 def _held(counts: _Counts, weights: str) -> Held:
@@ -392,3 +389,60 @@ def _of_heads(tensor: Tensor, heads: int) -> tuple[int, ...]:
     """The shape with as many heads as the queries have; keys are shared by several."""
     batch, _, length, width = tensor.shape
     return batch, heads, length, width
+
+
+# what a plan means on this machine's CPU: memory of the process, and the least time
+
+OWN_GB = 0.8
+"""What the process holds besides tensors: Python, torch and transformers, once imported."""
+MATRIX, TRIED_S = 1024, 0.3
+"""Side of the matrices whose products are timed, and for how long."""
+CpuDtype = Literal["float32", "bfloat16"]
+
+
+def on_cpu(estimate: Plan, dtype: CpuDtype = "float32") -> dict[str, float]:
+    """GB that a process of the command line takes at most, by kind of run.
+
+    The bytes of all tensors that live at once, in that dtype, and OWN_GB. `python -m bench memory`
+    holds it against processes with random weights.
+    """
+    planned = 4 if estimate["backbone"] == "toyworld" else 2
+    scale = getattr(torch, dtype).itemsize / planned
+    return {
+        kind: round(estimate[f"{kind}_peak_gb"] * scale + OWN_GB, 3)  # type: ignore[literal-required]
+        for kind in KINDS
+    }
+
+
+def tflops_a_second(dtype: CpuDtype = "float32") -> float:
+    """What this process's threads compute in products of matrices, 10¹² operations a second.
+
+    The best of several within TRIED_S seconds, so that another program's work counts less.
+    """
+    one = torch.ones(MATRIX, MATRIX, dtype=getattr(torch, dtype))
+    best, until = float("inf"), time.perf_counter() + TRIED_S
+    with torch.inference_mode():
+        while best == float("inf") or time.perf_counter() < until:
+            began = time.perf_counter()
+            one @ one
+            best = min(best, time.perf_counter() - began)
+    return 2 * MATRIX**3 / best / 1e12
+
+
+def describe_on_cpu(estimate: Plan, rate: float, dtype: CpuDtype = "float32") -> str:
+    """For people, in lines. rate: see `tflops_a_second`.
+
+    Every operation of a run at the rate of a large product of matrices is the least that it can
+    take; a run spends more.
+    """
+    tflops = {"baseline": estimate["prefill_tflops"], "macd": estimate["macd_tflops"]}
+    free = free_gb(torch.device("cpu"))
+    lines = [
+        f"on this CPU, {dtype}, {torch.get_num_threads()} threads, at most {1e3 * rate:.0f}"
+        f" GFLOPs a second{'' if free is None else f', {free:.1f} GB free'}",
+        f"{'memory of the process':<22}{'GB':>8}   s to the first token, at least",
+    ]
+    for kind, held in on_cpu(estimate, dtype).items():
+        least = f"{tflops[kind] / rate:.3g}" if kind in tflops else ""
+        lines.append(f"{kind.replace('_', ' '):<22}{held:>8.2f}   {least}".rstrip())
+    return "\n".join(lines)

@@ -4,8 +4,13 @@ Such a trace opens in the viewer, is saved and loaded, and its tokens are scored
 and β, as those of this project's own runs. Imports no torch: tensors are handed over as arrays.
 """
 
-from macd_studio.core.recording.answers import AnswerRecord, StepRecord, TokenText
-from macd_studio.core.recording.arrays import MaskRecord, ShownRecord
+from macd_studio.core.recording.answers import (
+    AnswerRecord,
+    MaskRecord,
+    ShownRecord,
+    StepRecord,
+    TokenText,
+)
 from macd_studio.core.recording.build import TrackRecord, record
 
 __all__ = [

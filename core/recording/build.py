@@ -14,8 +14,10 @@ from macd_studio import __version__
 from macd_studio.core.description import REAL, build
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import ContrastOptions, RunOptions, read_options
-from macd_studio.core.recording.answers import AnswerReader, AnswerRecord, TokenText
-from macd_studio.core.recording.arrays import (
+from macd_studio.core.recording.answers import (
+    AnswerReader,
+    AnswerRecord,
+    TokenText,
     describe_shape,
     frames_as_read,
     read_array,
@@ -25,11 +27,20 @@ from macd_studio.core.recording.arrays import (
     read_vector,
     require,
 )
-from macd_studio.core.recording.model_check import difference_note
 from macd_studio.core.records import RECORDED, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.text.words import count
-from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
+from macd_studio.core.types import (
+    LOST,
+    SEEN,
+    Answer,
+    AscentStep,
+    Counterfactual,
+    ModelFrames,
+    TokenStep,
+    Trace,
+    Track,
+)
 from macd_studio.core.validation import Part
 from macd_studio.core.view_records import MaskedView
 
@@ -326,3 +337,56 @@ def _options(
     if chosen.mask.frame_mask == "off":
         return replace(chosen, mask=replace(chosen.mask, frame_mask="outside"))
     return chosen
+
+
+TOLERANCE = 0.05
+"""Difference, in logits, that may come from rounding. Other positions of the text after a video
+changed the embedded model by up to 1.5."""
+NORMALISED = 1e-3
+"""A log partition no further from 0 is that of log-probabilities."""
+
+
+def difference_note(trace: Trace, model: Any) -> str:
+    """A note where a model's prefill differs from the first token of a recorded answer, else "".
+
+    Compares the log partition; where log-probabilities were recorded, which have none, the token's
+    own. model: one that `core.backbones.load_backbone` gave. The frames are read as they are, so
+    they must have the size that it reads. Raises OptionError for another object or size.
+    """
+    if not callable(getattr(model, "encode_frames", None)):
+        raise OptionError(
+            f"model is {type(model).__name__}, which reads no frames here",
+            "Give what core.backbones.load_backbone gives for the same weights",
+        )
+    name, first = next((n, a.tokens[0]) for n, a in trace.answers.items())
+    pixels = trace.frames
+    height, width = pixels.shape[1:3]
+    frames = ModelFrames(pixels, trace.times, float(trace.times[-1]), (0, 0, width, height))
+    encoded = model.encode_frames(frames, trace.question)
+    row = model.next_rows(model.prefill(encoded, encoded.video))[0]
+    logits = np.asarray(row.values, np.float64)
+    if first.candidates.max() >= len(logits):
+        return (
+            f"the model {model.info.name} has {len(logits)} tokens, fewer than were recorded: it is"
+            " another one"
+        )
+    what, recorded, here = _compared(first, logits)
+    if abs(recorded - here) <= TOLERANCE:
+        return ""
+    return (
+        f"the model {model.info.name} differs from the first token of {name!r}: {what} {here:.3f},"
+        f" recorded {recorded:.3f}; check its frames, prompt and positions (position_ids)"
+    )
+
+
+def _compared(step: TokenStep, logits: NDArray[np.float64]) -> tuple[str, float, float]:
+    """What is compared, recorded and here."""
+    log_z = float(np.logaddexp.reduce(logits))
+    if abs(step.base_log_z) > NORMALISED:
+        return "log partition", float(step.base_log_z), log_z
+    at = int(np.flatnonzero(step.candidates == step.token)[0])
+    return (
+        "log-probability",
+        float(step.base[at] - step.base_log_z),
+        float(logits[step.token] - log_z),
+    )

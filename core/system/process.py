@@ -1,17 +1,15 @@
 """What the C libraries do with threads and memory in a program that is this project's own.
 
-Threads of PyTorch that wait for each other spin first, by default for long. Where another process
-wants the cores, as a browser beside the page or a second run does, they hold the cores that the
-others of them need, and a detection takes up to twenty times as long. Threads that sleep at once
-make it a fifth slower on idle cores. Those that spin for a short while first are about as fast as
-the better of both in either case.
+Threads of PyTorch that wait for each other spin first, by default for long. Beside another process
+that wants the cores a detection then takes up to twenty times as long; with threads that sleep at
+once it is a fifth slower on idle cores. Spinning for a short while is about as fast as the better
+of both in either case.
 
-glibc keeps freed blocks for later ones, so that a process grows to the sum of what its stages held
-and never shrinks: SmolVLM2-256M, float32, 8 frames, low memory: 6.3 GB where 3.0 are in use at
-most. With a small threshold each large block is a mapping of its own, which goes back to the system
-when it is freed, for a tenth more time there. So it is set for a large model and for a server. But
-then the system clears each such block anew, with which a detector, whose frames all need the same
-blocks, takes 1.4 times as long: while it looks, freed blocks are kept.
+glibc keeps freed blocks, so that a process grows to the sum of what its stages held: 6.3 GB where
+3.0 are in use at most (SmolVLM2-256M, float32, 8 frames, low memory). With a small threshold each
+large block is a mapping of its own and goes back when it is freed, for a tenth more time: so for a
+large model and a server. A detector, whose frames all need the same blocks, would take 1.4 times as
+long: while it looks, freed blocks are kept.
 
 All of this is the whole process's. So only a program of ours changes it, as the page, the command
 line or a worker, and never a call from somebody else's notebook.

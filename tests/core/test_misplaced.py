@@ -8,7 +8,7 @@ import pytest
 from macd_studio.core import errors
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.generation import beams_told
-from macd_studio.core.backbones.misplaced import TOKENIZERS
+from macd_studio.core.backbones.refused import TOKENIZERS
 from macd_studio.core.backbones.remote.probe import OTHERS, choose_model
 from macd_studio.core.system.shipped import shipped
 

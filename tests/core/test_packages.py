@@ -9,7 +9,8 @@ from transformers import AddedToken, AutoTokenizer
 from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.backbones.packages import check_packages, named_packages
+from macd_studio.core.backbones.foreign import named_packages
+from macd_studio.core.backbones.refused import check_packages
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
 from macd_studio.core.objects.detect import load_detector
 from tests import detectors
@@ -97,9 +98,9 @@ def test_a_tokenizer_of_another_package_is_read_or_refused(kind, folder, tmp_pat
 
 
 def test_flash_attention_is_refused_on_a_processor_even_where_it_is_installed(monkeypatch):
-    from macd_studio.core.backbones import packages
+    from macd_studio.core.backbones import refused
 
-    monkeypatch.setattr(packages, "_here", lambda module: True)
+    monkeypatch.setattr(refused, "_here", lambda module: True)
 
     class Config:
         _attn_implementation = "flash_attention_2"

@@ -302,9 +302,9 @@ def test_second_views_without_room_are_left_out(monkeypatch):
 
 def test_pictures_that_no_file_holds_are_refused(monkeypatch):
     pixels = T * 24 * 32
-    monkeypatch.setattr("macd_studio.core.recording.arrays.ALL_PIXELS", 3 * pixels)
+    monkeypatch.setattr("macd_studio.core.recording.answers.ALL_PIXELS", 3 * pixels)
     macd.record(**with_pictures(PICTURES))
-    monkeypatch.setattr("macd_studio.core.recording.arrays.ALL_PIXELS", 3 * pixels - 1)
+    monkeypatch.setattr("macd_studio.core.recording.answers.ALL_PIXELS", 3 * pixels - 1)
     with pytest.raises(OptionError, match="3 frames of 32 × 24 pixels"):
         macd.record(**with_pictures(PICTURES))
 

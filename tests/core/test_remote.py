@@ -11,7 +11,6 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.backbones import open_backbone
-from macd_studio.core.backbones.remote import open as open_module
 from macd_studio.core.backbones.remote import reader as reader_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.files import normalised_apart
@@ -382,7 +381,7 @@ def test_what_is_certified_is_said_in_summary_json_and_file(exact, tmp_path):
 
 
 def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
-    monkeypatch.setattr(open_module, "open_server", lambda name: exact)
+    monkeypatch.setattr(reader_module, "open_server", lambda name: exact)
     assert main(["probe", NAME]) == 0
     assert "by token ids and unrounded pixels" in capsys.readouterr().out
     assert main(["probe", NAME, "--json"]) == 0
@@ -458,7 +457,7 @@ def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_
     toyworld, common, monkeypatch
 ):
     """vLLM normalises both as it does pictures: it tells no prompt, token or error of that."""
-    load = open_module.load_files
+    load = reader_module.load_files
 
     def other(source, name):
         lm = load(source, name)
@@ -467,7 +466,7 @@ def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_
         assert normalised_apart(lm)
         return lm
 
-    monkeypatch.setattr(open_module, "load_files", other)
+    monkeypatch.setattr(reader_module, "load_files", other)
     with pytest.raises(RemoteError, match="normalises videos as it does pictures") as told:
         opened(FakeVLLM(toyworld))
     assert "--no-mm-device-do-normalize" in str(told.value)

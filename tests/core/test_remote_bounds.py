@@ -12,7 +12,6 @@ import pytest
 
 from bench.hostile_servers import MEMORY_MB, SLACK, markdown, measure
 from bench.hostile_servers import answering as serving
-from macd_studio.core.backbones.remote import bounds
 from macd_studio.core.backbones.remote import client as client_module
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote_address import read_address
@@ -108,16 +107,16 @@ def test_one_coding_is_read_and_two_are_refused():
 
 
 def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(bounds, "MOST_PARSED", 4 * 2**20)
+    monkeypatch.setattr(client_module, "MOST_PARSED", 4 * 2**20)
     content = b"[" + b"[]," * 100_000 + b"[]]"
     tracemalloc.start()
     with pytest.raises(RemoteError, match="more values than 4 MB have room for"):
-        bounds.read_json(content, float)
+        client_module.read_json(content, float)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20
     with pytest.raises(ValueError, match="nested"):
-        bounds.read_json(b"[" * 40_000, float)
+        client_module.read_json(b"[" * 40_000, float)
 
 
 ROWS = [
@@ -133,10 +132,10 @@ ROWS = [
 @pytest.mark.parametrize("content", ROWS)
 def test_the_estimate_of_json_holds(content):
     """What Python really takes is no more than was estimated."""
-    each = {b"{": bounds.OBJECT, b"[": bounds.LIST, b",": bounds.VALUE}
+    each = {b"{": client_module.OBJECT, b"[": client_module.LIST, b",": client_module.VALUE}
     most = sum(size * content.count(mark) for mark, size in each.items())
     tracemalloc.start()
-    kept = bounds.read_json(content, float)
+    kept = client_module.read_json(content, float)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept

@@ -9,13 +9,14 @@ import pytest
 
 from bench.vllm_models import UNBIASED, write_model
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.backbones.remote.moved import HEAD, change
 from macd_studio.core.backbones.remote.probe import (
+    HEAD,
     LARGE,
     LEAST_ERROR,
     LEAST_ROUNDED,
     TIMES_FLAT,
     TIMES_NOISE,
+    change,
     drawn_clip,
 )
 from macd_studio.core.backbones.remote.ways import NORMALISING

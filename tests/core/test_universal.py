@@ -11,7 +11,8 @@ import transformers
 from huggingface_hub import constants
 
 import macd_studio as macd
-from macd_studio.core.backbones import load, load_backbone, processor_files
+from macd_studio.core.backbones import load, load_backbone
+from macd_studio.core.backbones import processor as processor_module
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
@@ -224,7 +225,7 @@ def test_a_processor_for_neither_video_nor_pictures_is_refused(monkeypatch, tmp_
     model, processor = parts("llava_onevision")
     model.save_pretrained(tmp_path)
     words = lambda *_, **__: processor.tokenizer  # noqa: E731
-    monkeypatch.setattr(processor_files.AutoProcessor, "from_pretrained", words)
+    monkeypatch.setattr(processor_module.AutoProcessor, "from_pretrained", words)
     with pytest.raises(UnsupportedBackbone, match="reads neither video nor pictures"):
         load_backbone(str(tmp_path), "cpu")
 

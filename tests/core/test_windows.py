@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from macd_studio.core.backbones import hooks
-from macd_studio.core.backbones.layer_contract import check_layers
+from macd_studio.core.backbones.contract import check_layers
 from macd_studio.core.backbones.local import Watch
 from macd_studio.core.errors import NotApplicable, UnsupportedBackbone
 from tests.fakes import clip

@@ -16,11 +16,10 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForMultimodalLM, GenerationConfig
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.foreign import explained
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import FAMILIES, TOYWORLD_DOMAIN, adapter_of
-from macd_studio.core.backbones.load_errors import explained
-from macd_studio.core.backbones.processor_files import read_processor
-from macd_studio.core.backbones.prompt import render_prompt
+from macd_studio.core.backbones.processor import read_processor
 from macd_studio.core.backbones.remote_address import FILES as VARIABLE
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import BackboneNotFound
@@ -114,16 +113,3 @@ def normalised_apart(lm: FilesLM) -> bool:
     means = {tuple(p.image_mean) for p in known if getattr(p, "image_mean", None)}
     stds = {tuple(p.image_std) for p in known if getattr(p, "image_std", None)}
     return len(means) > 1 or len(stds) > 1
-
-
-def vocabulary_of(lm: FilesLM) -> int:
-    """How many tokens have a logit."""
-    return int(lm.model.config.get_text_config().vocab_size)
-
-
-def text_prompt(lm: FilesLM, question: str) -> list[int]:
-    """The ids of a prompt that holds the question alone."""
-    lm.refuse_control_tokens(question)
-    prompt = render_prompt(lm.processor, [{"type": "text", "text": question}])
-    ids: list[int] = lm.processor(text=[prompt], return_tensors="pt")["input_ids"][0].tolist()
-    return ids

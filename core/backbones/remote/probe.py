@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from macd_studio.core.backbones.remote.client import Client
 from macd_studio.core.backbones.remote.files import FilesLM
-from macd_studio.core.backbones.remote.moved import (
-    REPEATS,
-    change,
-    flat,
-    one_of,
-    padding,
-    rounding,
-)
 from macd_studio.core.backbones.remote.ways import (
     WHOLE,
     CommonWay,
@@ -178,6 +173,90 @@ class Server:
         return [*told, *(f"not here: {one.what} ({one.option})" for one in self.lacking)]
 
 
+# how far log-probabilities move when pixels do: what a server's errors are measured by
+
+REPEATS = 3
+"""How often a view is read again alone, and how often pixels are dithered."""
+HEAD = 12.0
+"""Nats below the likeliest token within which changes count: no cut reaches further down."""
+
+
+def one_of(way: Way, view: View, wanted: Wanted, tokens: Sequence[int] = ()) -> Said:
+    """What follows one view and `tokens`."""
+    asked = way.row(view, tokens, wanted)
+    return way.read_row(view, tokens, way.client.all([asked])[0])
+
+
+def rounding(way: Way, view: View, wanted: Wanted) -> float:
+    """The largest change where every value is dithered by a step of 8 bits, up or down or not."""
+    assert view.encoded is not None
+    assert view.video is not None
+    generator, step = torch.Generator().manual_seed(0), way.step(view.encoded)
+    shape = view.video.shape
+    moves = [step * torch.randint(-1, 2, shape, generator=generator) for _ in range(REPEATS)]
+    return _moved(way, view, wanted, moves)
+
+
+def flat(way: Way, view: View, wanted: Wanted) -> float:
+    """The largest change where pixels of 0 are moved by the way's step, see `_moved_frames`."""
+    assert view.encoded is not None
+    return _moved_frames(way, view, wanted, torch.zeros(3, 1, 1))
+
+
+def padding(way: Way, view: View, wanted: Wanted) -> float:
+    """The same of pixels of the colour that stands around a clip of another shape."""
+    encoded = view.encoded
+    assert encoded is not None
+    if isinstance(way, CommonWay):
+        return 0.0
+    mean, std = (z[:, None, None] for z in (encoded.mean, encoded.std))
+    return _moved_frames(way, view, wanted, ((255 * mean).round() / 255 - mean) / std)
+
+
+def _moved_frames(way: Way, view: View, wanted: Wanted, colour: Tensor) -> float:
+    """The largest change where frames of one colour are moved by the way's step: all, and half.
+
+    colour: (3, 1, 1), normalised. Arithmetic and rounding move all of a channel alike, which
+    filters of a trained model may add up: one copy is moved down, another by colour. In the third
+    each value has a drawn sign.
+    """
+    assert view.encoded is not None
+    assert view.video is not None
+    step = way.step(view.encoded)
+    if not step.any():
+        return 0.0
+    shape, generator = view.video.shape, torch.Generator().manual_seed(0)
+    drawn = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1
+    signs = (-torch.ones(3, 1, 1), torch.tensor([1.0, -1.0, 1.0])[:, None, None], drawn)
+    found = []
+    for groups in (view.encoded.groups, view.encoded.groups[::2]):
+        at = [frame for group in groups for frame in group]
+        moves = [torch.zeros(shape) for _ in signs]
+        for move, sign in zip(moves, signs, strict=True):
+            move[at] = (step * sign).expand(shape)[at]
+        video = view.video.clone()
+        video[at] = colour.expand(shape)[at]
+        found.append(_moved(way, replace(view, video=video), wanted, moves))
+    return max(found)
+
+
+def _moved(way: Way, view: View, wanted: Wanted, moves: Sequence[Tensor]) -> float:
+    """The largest change of log-probabilities near the best when pixels are moved so."""
+    assert view.video is not None
+    views = [view, *(replace(view, video=view.video + move) for move in moves)]
+    answers = way.client.all([way.row(one, (), wanted) for one in views])
+    first, *rest = (way.read_row(v, (), a) for v, a in zip(views, answers, strict=True))
+    return max(change(first, other) for other in rest)
+
+
+def change(first: Said, again: Said) -> float:
+    """The largest change of a log-probability within HEAD of the best, nats."""
+    best = max(first.log_p.values())
+    near = [i for i, value in first.log_p.items() if value > best - HEAD and i in again.log_p]
+    # told of other tokens alone: finite, as a trace holds ε, and more than any cut reaches
+    return max(abs(first.log_p[i] - again.log_p[i]) for i in near) if near else HEAD
+
+
 def choose_model(answer: Any, wanted: str) -> tuple[str, str, int]:
     """Name, origin and length of the model to ask, from /v1/models. Raises RemoteError."""
     rows = answer.get("data") if isinstance(answer, dict) else None
@@ -260,10 +339,13 @@ def probe(
     alone, among = _noise(way, lm, sample)
     rounded = 0.0 if isinstance(way, ExactWay) else rounding(way, view, wanted)
     padded = padding(way, view, wanted)
+    # frames of a family with an adapter of its own have the size that its processor leaves as it
+    # is; in the exact way pixels are compared
+    resizes = isinstance(way, CommonWay) and isinstance(lm, UniversalVLM)
     found = Server(
         client.address.url, version_of(client), model, length, isinstance(way, ExactWay), most,
         vocabulary, chosen, question, alone, among, rounded, flat(way, view, wanted), padded,
-        _resizes(way, lm), tuple(lacking),
+        resizes, tuple(lacking),
     )  # fmt: skip
     return found, way, sample
 
@@ -398,12 +480,3 @@ def _noise(way: Way, lm: FilesLM, sample: Sample) -> tuple[float, float]:
     asked = [way.row(other, (), wanted) for other in [*others[:4], view, *others[4:]]]
     answers = way.client.all(asked)
     return alone, change(sample.said, way.read_row(view, (), answers[4]))
-
-
-def _resizes(way: Way, lm: FilesLM) -> bool:
-    """Whether the server may resize frames in 8 bits otherwise than they would be here.
-
-    Frames of the families that have an adapter of their own have the size that their processor
-    gives them, which leaves them as they are. In the exact way pixels are compared.
-    """
-    return isinstance(way, CommonWay) and isinstance(lm, UniversalVLM)

@@ -1,4 +1,7 @@
-"""A model that a server holds, as a `Reader`: it says what follows, and has no gradients."""
+"""A model that a server holds, as a `Reader`: it says what follows, and has no gradients.
+
+`open_server` opens one by its address.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
-from macd_studio.core.backbones.remote.files import (
-    FilesLM,
-    normalised_apart,
-    text_prompt,
-    vocabulary_of,
+from macd_studio.core.backbones.remote.client import CONCURRENCY, Client
+from macd_studio.core.backbones.remote.files import FilesLM, load_files, normalised_apart
+from macd_studio.core.backbones.remote.probe import (
+    EXACT,
+    MOST_CHOSEN,
+    Sample,
+    Server,
+    choose_model,
+    probe,
 )
-from macd_studio.core.backbones.remote.probe import EXACT, MOST_CHOSEN, Sample, Server
 from macd_studio.core.backbones.remote.ways import WHOLE, RemoteEncoded, View, Wanted, Way
 from macd_studio.core.backbones.remote.wire import Said, unusable
+from macd_studio.core.backbones.remote_address import Address, files, key, read_address
 from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.options import Fit
 from macd_studio.core.rows import Row
@@ -179,7 +186,8 @@ class RemoteReader(Reader):
 
     def prefill_text(self, question: str, thought: Sequence[int] = ()) -> Views:
         """See `Reader.prefill_text`."""
-        prompt = (*text_prompt(self._lm, question), *thought)
+        ids = self._lm.text_inputs(question)["input_ids"][0]
+        prompt = (*ids.tolist(), *thought)
         return Views((View(None, None, prompt, question),))
 
     def reads_plainly(self, views: Views) -> bool:
@@ -268,7 +276,7 @@ class RemoteReader(Reader):
         for one in said:
             found.update(one.log_p)
         ids = np.array(sorted(found), np.int64)
-        if ids[-1] >= vocabulary_of(self._lm):
+        if ids[-1] >= self._lm.model.config.get_text_config().vocab_size:
             raise unusable(f"it tells of a token {ids[-1]}, and the model has none")
         if wanted == Wanted(WHOLE) and len(ids) != self.server.vocabulary:
             raise unusable("it leaves tokens out of a whole row")
@@ -282,3 +290,36 @@ class RemoteReader(Reader):
 
 def _told(row: Row) -> set[int] | range:
     return range(len(row.values)) if row.ids is None else set(row.ids.tolist())
+
+
+Connect = Callable[[Address], Client]
+
+
+def open_server(
+    name: str,
+    progress: Progress | None = None,
+    question: str = "",
+    concurrency: int = CONCURRENCY,
+    connect: Connect | None = None,
+    exact: bool = True,
+) -> RemoteReader:
+    """A reader of the model at `vllm:http://HOST:PORT[/MODEL]`, once it was probed.
+
+    The key is read from MACD_VLLM_KEY. Tokenizer and processor come from MACD_VLLM_FILES, a folder
+    or hub id, or from where the server says that its model is. progress: told what is done.
+    question: refused where the model will refuse it. concurrency: requests under way at once.
+    connect: another way to make the client. exact: False asks by chat, whatever the server can.
+    Raises RemoteError where the server cannot be used, with the reason, BackboneNotFound for a
+    wrong address, and what `load_backbone` raises for files that are missing.
+    """
+    progress, address = progress or Progress(), read_address(name)
+    progress.begin(f"Asking {address.url}")
+    client = connect(address) if connect else Client(address, key(), concurrency)
+    client = client.stopping_when(lambda: progress.stopped, progress)
+    model, origin, length = choose_model(client.get("/v1/models"), address.model)
+    lm = load_files(files() or origin, name)
+    if question:
+        lm.refuse_control_tokens(question)
+    progress.begin(f"Trying what {address.url} can do")
+    server, way, sample = probe(client, lm, model, length, exact)
+    return RemoteReader(lm, way.over(client.stopping_when(lambda: False)), server, sample)

@@ -11,6 +11,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -77,6 +78,11 @@ class View:
     prompt: tuple[int, ...]
     text: str
 
+    @property
+    def thought(self) -> tuple[int, ...]:
+        """The last tokens of the prompt, which the model wrote itself."""
+        return () if self.encoded is None else self.encoded.thought
+
     @cached_property
     def _made(self) -> dict[str, Any]:
         return {}
@@ -103,8 +109,10 @@ class Way(ABC):
         self.client, self.model, self.lm = client, model, lm
 
     def over(self, client: Client) -> Way:
-        """The same through another client of the same server."""
-        raise NotImplementedError
+        """The same through another client of the same server; what is known of it is shared."""
+        other = copy(self)
+        other.client = client
+        return other
 
     @abstractmethod
     def prepare(self, views: Sequence[View]) -> None:
@@ -165,16 +173,8 @@ class ExactWay(Way):
 
     def __init__(self, client: Client, model: str, lm: FilesLM) -> None:
         super().__init__(client, model, lm)
-        self._rendered: weakref.WeakKeyDictionary[ModelFrames, dict[str, Features]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._rendered = weakref.WeakKeyDictionary[ModelFrames, dict[str, Features]]()
         self._rendering = threading.Lock()
-
-    def over(self, client: Client) -> Way:
-        """See `Way.over`; what was rendered is shared."""
-        other = ExactWay(client, self.model, self.lm)
-        other._rendered, other._rendering = self._rendered, self._rendering
-        return other
 
     def prepare(self, views: Sequence[View]) -> None:
         """Renders each prompt of these views once."""
@@ -302,12 +302,11 @@ def with_neutral(encoded: Encoded, rgb: Tensor) -> Tensor:
     return rgb + (near.gather(0, best[None])[0] - middle)[:, None, None].to(rgb)
 
 
+_TOLD_BY_IDS = {"logprobs": True, "return_token_ids": True, "return_tokens_as_token_ids": True}
+
+
 class CommonWay(Way):
     """By a chat with frames in 8 bits."""
-
-    def over(self, client: Client) -> Way:
-        """See `Way.over`."""
-        return CommonWay(client, self.model, self.lm)
 
     def prepare(self, views: Sequence[View]) -> None:
         """Nothing has to be known before."""
@@ -315,32 +314,23 @@ class CommonWay(Way):
     def row(self, view: View, tokens: Sequence[int], wanted: Wanted) -> Asked:
         """See `Way.row`: the answer so far is a message that the model continues."""
         body = dict(view.sent("common", lambda: self.chat(view)))
-        written = [*self._thought(view), *tokens]
+        written = [*view.thought, *tokens]
         if written:
             text = str(self.lm.tokenizer.decode(written, skip_special_tokens=False))
             body["messages"] = [*body["messages"], {"role": "assistant", "content": text}]
             body |= {"add_generation_prompt": False, "continue_final_message": True}
-        body |= {"logprobs": True, "return_token_ids": True, "return_tokens_as_token_ids": True}
+        more: dict[str, Any] = {"top_logprobs": wanted.top}
         if wanted.ids:
-            chosen = {"top_logprobs": len(wanted.ids), "logprob_token_ids": list(wanted.ids)}
-            return Asked("/v1/chat/completions", body | chosen)
-        return Asked("/v1/chat/completions", body | {"top_logprobs": wanted.top})
-
-    @staticmethod
-    def _thought(view: View) -> tuple[int, ...]:
-        return () if view.encoded is None else view.encoded.thought
+            more = {"top_logprobs": len(wanted.ids), "logprob_token_ids": list(wanted.ids)}
+        return Asked("/v1/chat/completions", body | _TOLD_BY_IDS | more)
 
     def read_row(self, view: View, tokens: Sequence[int], answer: Any) -> Said:
         """See `Way.read_row`. Raises NotApplicable where the text so far becomes other tokens."""
         ids, said = read_chat(answer)
         meant = [*view.prompt, *tokens]
-        written = len(self._thought(view)) + len(tokens)
-        if (
-            written
-            and ids != meant
-            and ids[: len(meant) - written] == meant[: len(meant) - written]
-        ):
-            text = self.lm.tokenizer.decode(meant[len(meant) - written :])
+        begun = len(view.prompt) - len(view.thought)
+        if begun < len(meant) and ids != meant and ids[:begun] == meant[:begun]:
+            text = self.lm.tokenizer.decode(meant[begun:])
             raise NotApplicable(
                 f"the answer so far, {shown(text, 60)}, becomes other tokens when it is sent as"
                 " text",
@@ -356,16 +346,15 @@ class CommonWay(Way):
 
     def question(self, view: View, at: Sequence[int], how: Question) -> Asked:
         """See `Way.question`: of the whole prompt."""
-        body = dict(view.sent("common", lambda: self.chat(view)))
-        more = {"prompt_logprobs": 0, "return_token_ids": True, "logprobs": True, "top_logprobs": 1}
-        return Asked("/v1/chat/completions", body | more | {"return_tokens_as_token_ids": True})
+        body = view.sent("common", lambda: self.chat(view)) | _TOLD_BY_IDS
+        return Asked("/v1/chat/completions", body | {"prompt_logprobs": 0, "top_logprobs": 1})
 
     def read_question(
         self, view: View, at: Sequence[int], how: Question, answer: Any
     ) -> NDArray[np.float64]:
         """See `Way.read_question`."""
         ids, _ = read_chat(answer)
-        check_prompt(ids, view.prompt[: len(view.prompt) - len(self._thought(view))])
+        check_prompt(ids, view.prompt[: len(view.prompt) - len(view.thought)])
         return read_prompt_log_p(answer, ids, at)
 
 

@@ -207,32 +207,19 @@ def read_generated(answer: Any) -> Said:
     """One token with its log-probabilities, from /inference/v1/generate."""
     choice = _choice(answer)
     ids = read_ids(choice.get("token_ids"), "its token")
-    content = _object(choice.get("logprobs"), "it holds no log-probabilities").get("content")
-    if len(ids) != 1 or not isinstance(content, list) or len(content) != 1:
+    if len(ids) != 1:
         raise unusable("it holds not one token")
-    one = _object(content[0], "a token is no object")
-    rows = [one, *(_list(one.get("top_logprobs", []), "candidates"))]
-    found = {}
-    for row in rows:
-        row = _object(row, "a candidate is no object")
-        found[_token(row.get("token_id"))] = log_p(row.get("logprob"))
-    return _said(ids[0], found)
+    rows = _candidates(choice)
+    return _said(ids[0], {_token(r.get("token_id")): log_p(r.get("logprob")) for r in rows})
 
 
 def read_chat(answer: Any) -> tuple[list[int], Said]:
     """Prompt ids, and one token with its log-probabilities, from /v1/chat/completions."""
     row, choice = _object(answer, "it is no object"), _choice(answer)
     prompt = read_ids(row.get("prompt_token_ids"), "its prompt")
-    content = _object(choice.get("logprobs"), "it holds no log-probabilities").get("content")
-    if not isinstance(content, list) or len(content) != 1:
-        raise unusable("it holds not one token")
-    one = _object(content[0], "a token is no object")
-    token = _named_token(one.get("token"))
-    found = {token: log_p(one.get("logprob"))}
-    for other in _list(one.get("top_logprobs", []), "candidates"):
-        other = _object(other, "a candidate is no object")
-        found[_named_token(other.get("token"))] = log_p(other.get("logprob"))
-    return prompt, _said(token, found)
+    rows = _candidates(choice)
+    found = {_named_token(r.get("token")): log_p(r.get("logprob")) for r in rows}
+    return prompt, _said(next(iter(found)), found)
 
 
 def read_prompt_log_p(answer: Any, ids: Sequence[int], at: Sequence[int]) -> NDArray[np.float64]:
@@ -294,6 +281,16 @@ def _choice(answer: Any) -> dict[str, Any]:
     if len(choices) != 1:
         raise unusable(f"it holds {len(choices)} answers")
     return _object(choices[0], "its answer is no object")
+
+
+def _candidates(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The one token of an answer, and those that it might have been."""
+    content = _object(choice.get("logprobs"), "it holds no log-probabilities").get("content")
+    if not isinstance(content, list) or len(content) != 1:
+        raise unusable("it holds not one token")
+    one = _object(content[0], "a token is no object")
+    others = _list(one.get("top_logprobs", []), "candidates")
+    return [one, *(_object(other, "a candidate is no object") for other in others)]
 
 
 def _named_token(name: Any) -> int:
