@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from macd_studio.core.cli.class_flags import ClassFlags
-from macd_studio.core.cli.flags import FLAGS, GROUPS, Flag
+from macd_studio.core.cli.flags import FLAGS, GROUPS, ClassFlags, Flag
 from macd_studio.core.cli.measuring import EVIDENCE, SEARCH
 from macd_studio.core.options import PRESETS, VCD_PRESETS, RunOptions
 from macd_studio.core.validation import Choice, Many, Maybe, Number, rule_of

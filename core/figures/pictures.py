@@ -21,10 +21,7 @@ SIDE = 320
 
 
 def choose_frames(trace: Trace, frames: Any = None) -> tuple[int, ...]:
-    """Indices from 0: the named ones, or up to MOST at equal distances.
-
-    Raises OptionError for one that is not there.
-    """
+    """Indices from 0: the named ones, or up to MOST at equal distances; raises OptionError."""
     count = len(trace.frames)
     if frames is None:
         return tuple(np.unique(np.linspace(0, count - 1, min(MOST, count)).round().astype(int)))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.types import Answer, Trace
@@ -62,6 +66,16 @@ def transparent(figure: go.Figure, **layout: Any) -> go.Figure:
         **layout,
     )
     return figure
+
+
+def bars_in_greys(axes: Any, rows: Mapping[str, NDArray[np.float64]], width: float) -> None:
+    """Matplotlib bars in groups, told apart by grey and hatch. rows: by label, a value a group."""
+    for k, (label, row) in enumerate(rows.items()):
+        axes.bar(
+            np.arange(len(row)) + (k - (len(rows) - 1) / 2) * width, row, width, label=label,
+            facecolor=("#bfbfbf", "#ffffff", "#7f7f7f")[k % 3], edgecolor=GREYS[0],
+            hatch=HATCHES[k % len(HATCHES)],
+        )  # fmt: skip
 
 
 def contrast_answer(trace: Trace, name: str | None) -> Answer:

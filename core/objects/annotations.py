@@ -53,10 +53,7 @@ class Shape:
         return self.box is not None or self.runs is not None
 
     def see(self, frame: tuple[int, int]) -> Look | None:
-        """Box, outline in shares of it, and whether that is exact; None: nothing is in sight.
-
-        frame: (h, w) of the clip.
-        """
+        """Box, outline in shares of it, whether exact; None: out of sight. frame: (h, w)."""
         if self.runs is not None:
             return outline_of(self.runs.mask())
         size, rings = self.size, self.rings

@@ -77,10 +77,7 @@ def _curves(curves: Curves) -> dict[str, Any]:
 
 
 def extent(trace: Trace) -> list[float]:
-    """x0 y0 x1 y1 of a map's outer corners in shares of the source frame.
-
-    Beyond 0 and 1 where the model's frames are padded.
-    """
+    """x0 y0 x1 y1 of a map's corners in shares of the source frame; beyond 0 and 1 where padded."""
     read = trace.model_frames
     if read is None:
         return [0.0, 0.0, 1.0, 1.0]
@@ -266,10 +263,7 @@ def region_name(piece: Piece, trace: Trace) -> str:
 
 
 def pieces_in_words(indices: Sequence[int], enough: Enough, trace: Trace) -> str:
-    """A set of pieces, runs that follow each other joined.
-
-    One that is empty is "nothing".
-    """
+    """A set of pieces, runs that follow each other joined; "nothing" for an empty one."""
     runs: dict[str, list[list[int]]] = {}
     for i in indices:
         piece = enough.pieces[i]

@@ -76,10 +76,7 @@ def measure_controls(
 def count_same(
     context: MethodContext, baseline: Answer, macd: Answer, drawn: Sequence[ControlMask]
 ) -> int:
-    """How many of the drawn masks do what MACD does, as `measure_controls` judges its outcomes.
-
-    context: of the trace whose answers these are. Raises nothing of its own.
-    """
+    """How many drawn masks do what MACD does in the context's trace, see `measure_controls`."""
     index = first_divergence(baseline, macd)
     last = len(macd.tokens) - 1 if index is None else index
     tokens = [step.token for step in macd.tokens[: last + 1]]

@@ -9,8 +9,7 @@ from macd_studio.core.measurements import ChoiceMap, Enough, Given, Piece, Small
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.views.measured import measured_changes
-from macd_studio.core.whatif.marks import asked_objects, marks_of
-from macd_studio.core.whatif.verdict import map_as_text
+from macd_studio.core.whatif.verdict import asked_objects, map_as_text, marks_of
 from macd_studio.core.whatif.workbench import Workbench
 from tests.small_trace import small_trace
 

@@ -45,13 +45,11 @@ class Format:
     write: Callable[[Sheet], bytes] | None
 
 
-def _format(module: ModuleType) -> Format:
-    write = getattr(module, "write", None)
-    return Format(module.NAME, module.TITLE, module.ENDING, module.sources, write)
-
-
-_MODULES = (own, coco, youtube_vis, cvat, label_studio, mot, yolo, masks)
-FORMATS = {module.NAME: _format(module) for module in _MODULES}
+_MODULES: tuple[ModuleType, ...] = (own, coco, youtube_vis, cvat, label_studio, mot, yolo, masks)
+FORMATS = {
+    m.NAME: Format(m.NAME, m.TITLE, m.ENDING, m.sources, getattr(m, "write", None))
+    for m in _MODULES
+}
 """By name, in the order in which a file is held against them: documents before texts, and texts
 before pictures, which may be those of the frames."""
 WRITERS = {name: one for name, one in FORMATS.items() if one.write is not None}
