@@ -11,6 +11,7 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normalise
 from macd_studio.core.backbones.local import DecodeState, LocalLM
+from macd_studio.core.objects.segment import follow
 from macd_studio.core.options import DetectOptions, Fit
 from macd_studio.core.text.question import refuse_special
 from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
@@ -194,3 +195,13 @@ def clip(frames: int = 4, size: int = 16, seed: int = 0, dense: int = 8) -> Clip
         duration=2.0,
         size=(size, size),
     )
+
+
+def segment(frames, times, at, points, segmenter, label="object", cuts=()):
+    """The track of the object under points of a frame, at once; see `objects.segment.follow`."""
+    following = follow(segmenter, frames, times, at, points, cuts)
+    while True:
+        try:
+            next(following)
+        except StopIteration as end:
+            return replace(end.value, label=label)

@@ -15,7 +15,7 @@ from torch import Tensor
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.errors import HALF_OR_DAMAGED, Cancelled, NumericalError
-from macd_studio.core.evidence.maps import grid_of, mean_to
+from macd_studio.core.evidence.kinds import grid_of, mean_to
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.macd import MaskCompositor
 from macd_studio.core.masking.masks import soft_boxes

@@ -18,8 +18,7 @@ from torch import Tensor
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS, batch_size
-from macd_studio.core.evidence.maps import mean_to
+from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS, batch_size, mean_to
 from macd_studio.core.measurements import RANDOM_ORDER, Curve, Curves
 
 Cells = NDArray[np.int64]

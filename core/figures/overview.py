@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.contrast import score as contrast_score
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
 from macd_studio.core.figures.style import (
     COLOURS,
     GREYS,
+    as_image,
+    bare_axes,
     bars_in_greys,
+    choose_frames,
     no_maths,
+    of_content,
     plain,
     short,
+    small,
     token_index,
     token_name,
 )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.description import as_row
 from macd_studio.core.measurements import (
     BACKGROUND,
     RANDOM_ORDER,
@@ -44,12 +45,7 @@ def as_json(evidence: Evidence, trace: Trace) -> dict[str, Any]:
             for a in evidence.agreement
         ],
         "knock_out": [_knock_out(k) for k in evidence.knock_outs],
-        "lens": None
-        if evidence.lens is None
-        else {
-            "video": list(evidence.lens.video),
-            "counterfactual": list(evidence.lens.counterfactual),
-        },
+        "lens": evidence.lens and as_row(evidence.lens),
         "curves": None if evidence.curves is None else _curves(evidence.curves),
     }
 
@@ -215,25 +211,18 @@ def enough_as_json(enough: Enough, trace: Trace) -> dict[str, Any]:
 
 
 def _piece(piece: Piece, trace: Trace) -> dict[str, Any]:
-    first, last = piece_frames(piece, trace)
     return {
         "name": region_name(piece, trace),
         "track": piece.track,
         "box": None if piece.box is None else list(piece.box),
-        "frames": [first, last],
+        "frames": list(piece_frames(piece, trace)),
     }
 
 
 def _given(given: Given | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:
     if given is None:
         return None
-    return {
-        "shown": [_piece(enough.pieces[i], trace) for i in given.shown],
-        "answer": given.answer,
-        "same": given.same,
-        "probability": given.probability,
-        "margin": given.margin,
-    }
+    return as_row(given) | {"shown": [_piece(enough.pieces[i], trace) for i in given.shown]}
 
 
 def _smallest(found: Smallest | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:

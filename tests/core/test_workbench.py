@@ -11,7 +11,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.methods import METHODS
-from macd_studio.core.objects.segment import Sighting, segment
+from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
@@ -20,7 +20,7 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif import workbench
 from macd_studio.core.whatif.workbench import Edit, Workbench
-from tests.fakes import BoxDetector, ByteLM, clip
+from tests.fakes import BoxDetector, ByteLM, clip, segment
 
 QUESTION = "is there a dog?"
 OPTIONS = RunOptions(
