@@ -25,7 +25,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Clip, Trace
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.whatif.choices import BATCH
+from macd_studio.core.whatif.controls import BATCH
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import sample

@@ -272,7 +272,7 @@ def add_edit_flags(parser: argparse.ArgumentParser) -> None:
 
     segmenter: what sees and follows the objects of --point.
     """
-    for flag, (form, text) in FORMS.items():
+    for flag, (form, text, _) in FORMS.items():
         parser.add_argument(
             flag,
             dest="edits",

@@ -86,8 +86,7 @@ class Redecoder:
         for name in trace.answers:
             try:
                 method = find_method(name)
-                fixed = method.fixed
-                rules[name] = fixed or method.rule_for(self.context)
+                rules[name] = method.fixed or method.rule_for(self.context)
             except (OptionError, NotApplicable):
                 rules[name] = None
         return rules

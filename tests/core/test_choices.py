@@ -12,7 +12,7 @@ from macd_studio.core.errors import Cancelled, OptionError, TraceError
 from macd_studio.core.measurements import ChoiceMap, Subset, rank
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, save, unpack
-from macd_studio.core.whatif.choices import measure_choices
+from macd_studio.core.whatif.controls import measure_choices
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of, views_of_map
 from macd_studio.core.whatif.workbench import Workbench

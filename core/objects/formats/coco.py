@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import (
     AGAIN,
     MAX_FRAME,
@@ -243,7 +243,7 @@ def coco_shape(note: Mapping[str, Any], at: float, size: tuple[int, int], what: 
         x, y, w, h = (number(v, f"the box of {what}") for v in values)
         box = box_of((x, y, x + w, y + h), width, height, f"the box of {what}")
     mask = note.get("segmentation")
-    if isinstance(mask, Runs):
+    if isinstance(mask, partial):
         return Shape(at, box, size=size, runs=mask, place=what)
     if isinstance(mask, dict):
         return _of_runs(mask, at, size, box, what)
@@ -289,7 +289,7 @@ def _of_runs(
     if box is None:
         box = np.array([0, 0, 1, 1], np.float32)
     kept = np.array(runs, np.int32)
-    return Shape(at, box, size=size, runs=Runs(mask_of_runs, (kept, size)), place=what)
+    return Shape(at, box, size=size, runs=partial(mask_of_runs, kept, size), place=what)
 
 
 def write(sheet: Sheet) -> bytes:
@@ -377,10 +377,9 @@ def flattened(files: Files, name: str, data: dict[str, Any]) -> dict[str, Any]:
                 refuse(name, f"has a segment of {what} without a box", AGAIN)
             seen[value] += 1
             colour = (value & 255) << 16 | value & 0xFF00 | value >> 16
-            runs = Runs(
-                read_mask, (partial(read_values, pictures[file], clean_label(file)), colour)
-            )
-            rows.append({**one, "image_id": note.get("image_id"), "segmentation": runs})
+            read = partial(read_values, pictures[file], clean_label(file))
+            mask = partial(read_mask, read, colour)
+            rows.append({**one, "image_id": note.get("image_id"), "segmentation": mask})
     if any(n > 1 for n in seen.values()):
         rows = [{**row, "track_id": row["id"]} for row in rows]
     return {**data, "annotations": rows, LEFT_OUT: left_out}

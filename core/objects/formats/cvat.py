@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import (
     AGAIN,
     MAX_POINTS,
@@ -196,8 +197,9 @@ class _Document:
         if sum(runs) != w * h:
             mask_of_runs(runs, (h, w), by_columns=False)  # says so
         box = box_of((left, top, left + w, top + h), width, height, what)
-        args = np.array(runs, np.int32), (h, w), (left, top), (height, width)
-        return Shape(at, box, size=(height, width), runs=Runs(_placed_mask, args), place=what)
+        kept, frame = np.array(runs, np.int32), (height, width)
+        mask = partial(_placed_mask, kept, (h, w), (left, top), frame)
+        return Shape(at, box, size=frame, runs=mask, place=what)
 
 
 def _placed_mask(
@@ -274,7 +276,7 @@ def _of_pictures(task: _Task, numbers: Mapping[int, int], sha256: str) -> TrackF
         sizes.add(size)
         found.frames.add(float(frame))
         for label, shape in shapes:
-            found.add(None, label, 1.0, shape.moved_to(float(frame)))
+            found.add(None, label, 1.0, replace(shape, at=float(frame)))
     return TrackFile(
         task.name, sha256, TITLE_OF_IMAGES, found.described(), found.objects(),
         size=one_size(task.name, sizes), notes=_notes(task), counted="open",

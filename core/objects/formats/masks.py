@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.objects.annotations import Annotated, Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Annotated, Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import Files, one_size, refuse
 from macd_studio.core.objects.formats.gather import MAX_OBJECTS
 from macd_studio.core.objects.formats.names import numbered
@@ -262,12 +262,8 @@ class _Look:
                 key = (place, value)
                 if key not in found:
                     found[key] = self._label(place, value, picture, read, is_mots, int(at)), []
-                shape = Shape(
-                    at,
-                    size=picture.size,
-                    runs=Runs(read_mask, (read, value)),
-                    place=f"frame {at:g}",
-                )
+                mask = partial(read_mask, read, value)
+                shape = Shape(at, size=picture.size, runs=mask, place=f"frame {at:g}")
                 found[key][1].append(shape)
             if len(found) > MAX_OBJECTS:
                 refuse(self.name, f"holds more than {MAX_OBJECTS} objects", "Give fewer of them")
