@@ -96,9 +96,8 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
         pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
         for k, answer in enumerate(trace.answers.values()):
             for j, second in enumerate(answer.second_views):
-                for i, f in enumerate(() if second.shown is None else second.shown):
-                    if not np.array_equal(f, read[i]):
-                        pictures[f"shown{k}_{j}/{i:04d}.webp"] = f, False
+                if second.shown is not None:
+                    pictures |= _differing(f"shown{k}_{j}", second.shown, read)
     with ThreadPoolExecutor() as pool:
         encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
         return dict(zip(pictures, encoded, strict=True))
@@ -111,6 +110,15 @@ def stored_frames(trace: Trace) -> Pixels:
     shown = _within(trace.frames, SOURCE_PIXELS)
     with ThreadPoolExecutor() as pool:
         return decode_pictures(list(pool.map(encode_picture, shown)))
+
+
+def _differing(folder: str, shown: Pixels, read: Pixels) -> dict[str, tuple[Pixels, bool]]:
+    """The frames of a second view that the model did not read as they are in the first."""
+    return {
+        f"{folder}/{i:04d}.webp": (f, False)
+        for i, f in enumerate(shown)
+        if not np.array_equal(f, read[i])
+    }
 
 
 def _within(frames: Pixels, most: int) -> list[Pixels]:

@@ -32,7 +32,7 @@ from macd_studio.core.run.order import (
 from macd_studio.core.run.state import Event
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.traces.write import stored_frames
-from macd_studio.core.types import AscentStep, Counterfactual, Trace, Track
+from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif.controls import measure_choices, measure_controls
@@ -204,8 +204,7 @@ class Workbench:
                     trace = replace(trace, counterfactual=current)
                     yield Event("views", 1.0, "Both views read", trace)
                 case AnswerUpdate(answer=answered, views=views, finished=finished):
-                    spent = round(1000 * (time.monotonic() - began), 1)
-                    made = replace(answered, method=name, ms=spent, total_ms=spent)
+                    made = replace(_timed(answered, began), method=name)
                     trace = replace(trace, answers=kept | {name: made})
                     if not finished:
                         done = len(answered.tokens) / options.decode.max_tokens
@@ -269,6 +268,12 @@ class Workbench:
         )
         self.trace = replace(self.trace, occlusion=made)
         return self.trace
+
+
+def _timed(answer: Answer, began: float) -> Answer:
+    """The answer with the time since the change was asked for."""
+    spent = round(1000 * (time.monotonic() - began), 1)
+    return replace(answer, ms=spent, total_ms=spent)
 
 
 def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
