@@ -27,7 +27,7 @@ from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Clip, Trace
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.whatif.choices import BATCH
+from macd_studio.core.whatif.controls import BATCH
 from macd_studio.core.whatif.workbench import Workbench
 
 OBJECTS = PIECES = 8

@@ -337,10 +337,7 @@ class Smallest(Stored):
     )
 
     def certified(self, pieces: int) -> bool:
-        """Whether no smaller set does it; without a set, whether none of all does.
-
-        pieces: how many there are.
-        """
+        """Whether no smaller set of `pieces` does it; without a set, whether none at all does."""
         return self.lower > pieces if self.pieces is None else self.lower == len(self.pieces)
 
 

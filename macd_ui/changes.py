@@ -10,7 +10,7 @@ from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.objects.registry import COLOURS
 from macd_studio.core.records import Edit
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.core.whatif.edits import redecodable
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.actions import (
     MEASUREMENTS,

@@ -30,7 +30,8 @@ def layers(contract: str) -> tuple[str, list[list[str]]]:
 def purpose(module: str) -> str:
     """What a module or package says of itself: its docstring, up to a colon."""
     place = ROOT.joinpath(*module.removeprefix("macd_studio.").split("."))
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    inner = place / "__init__.py"
+    file = inner if inner.is_file() else place.with_suffix(".py")
     text = " ".join((ast.get_docstring(ast.parse(file.read_text())) or "").split())
     return re.split(r"[:;.] ", text)[0].rstrip(".")
 

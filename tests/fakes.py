@@ -13,6 +13,7 @@ from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, normal
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.objects.segment import follow
 from macd_studio.core.options import DetectOptions, Fit, MaskOptions
 from macd_studio.core.text.question import refuse_special
 from macd_studio.core.types import SEEN, Clip, Detections, ModelFrames, Pixels, Track
@@ -215,3 +216,13 @@ def a_view(lm, found, **options):
     chosen = MaskOptions(**options)
     masks = draw_masks(found, 4, (16, 16), chosen)
     return mask_compositor(lm.encode(clip(), "is it?"), masks, found, chosen, torch.float64)
+
+
+def segment(frames, times, at, points, segmenter, label="object", cuts=()):
+    """The track of the object under points of a frame, at once; see `objects.segment.follow`."""
+    following = follow(segmenter, frames, times, at, points, cuts)
+    while True:
+        try:
+            next(following)
+        except StopIteration as end:
+            return replace(end.value, label=label)

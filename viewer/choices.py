@@ -7,8 +7,7 @@ from typing import Any
 from macd_studio.core.measurements import ChoiceMap, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.marks import marks_of
-from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence, views_of_map
+from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence, marks_of, views_of_map
 
 
 def choices_payload(trace: Trace) -> dict[str, Any] | None:

@@ -33,8 +33,7 @@ from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import stated_constant
-from macd_studio.core.whatif.edits import levels_by_hand
-from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.core.whatif.edits import levels_by_hand, why_not_redecode
 from macd_studio.viewer.choices import choices_payload, views_to_map
 from macd_studio.viewer.constants import constants
 from macd_studio.viewer.evidence import evidence_payload

@@ -12,11 +12,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from macd_studio import __version__
 from macd_studio.core.backbones.weights_options import Dtype, Weights, WeightsOptions
@@ -30,7 +30,7 @@ from macd_studio.core.options import (
     options_from,
 )
 from macd_studio.core.text.words import visible_json
-from macd_studio.core.validation import Part, help_of, rule_of
+from macd_studio.core.validation import Checked, Part, help_of, rule_of
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,7 @@ def add_some_flags(parser: argparse.ArgumentParser, names: Sequence[str]) -> Non
 
 
 def some_options(args: argparse.Namespace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What was given of these flags, by the part of `RunOptions` that it belongs to.
-
-    Raises OptionError where one is out of its range.
-    """
+    """What was given of these flags, by part of `RunOptions`; raises OptionError."""
     found: dict[str, dict[str, Any]] = {}
     for flag in FLAGS:
         if flag.name in names and (value := getattr(args, flag.dest)) is not None:
@@ -170,11 +167,12 @@ def some_options(args: argparse.Namespace, names: Sequence[str]) -> dict[str, di
 def _how(flag: Flag) -> dict[str, Any]:
     """How argparse reads a flag."""
     kind = _kind(flag)
-    default = None if _left_open(flag) else flag.value(RunOptions())
+    decided_by = _decided_by(flag)
+    default = None if decided_by else flag.value(RunOptions())
     if kind is bool:
         return {"action": "store_true", "help": flag.help}
     default_text = _text(default) if default not in (None, (), "") else ""
-    default_text = _decided_by(flag) or default_text
+    default_text = decided_by or default_text
     keywords: dict[str, Any] = {
         "default": default,
         "help": f"{flag.help} (default: {default_text})" if default_text else flag.help,
@@ -196,11 +194,8 @@ def _kind(flag: Flag) -> Any:
     return some[0] if NoneType in get_args(kind) else kind
 
 
-def _left_open(flag: Flag) -> bool:
-    return flag.part in SET_BY_PRESET or flag.name == "--search-seed"
-
-
 def _decided_by(flag: Flag) -> str:
+    """What gives the value of a flag that was not given; "" where it has a default."""
     if flag.name == "--search-seed":
         return "that of --seed"
     return f"that of {SET_BY_PRESET[flag.part]}" if flag.part in SET_BY_PRESET else ""
@@ -277,12 +272,12 @@ def add_edit_flags(parser: argparse.ArgumentParser) -> None:
 
     segmenter: what sees and follows the objects of --point.
     """
-    for flag, (form, text) in FORMS.items():
+    for flag, (form, text, _) in FORMS.items():
         parser.add_argument(
             flag,
             dest="edits",
             action="append",
-            type=partial(_flag_and_text, flag),
+            type=partial(lambda name, text: (name, text), flag),
             metavar=form,
             default=[],
             help=text,
@@ -294,10 +289,6 @@ def add_edit_flags(parser: argparse.ArgumentParser) -> None:
         help=f"sees and follows the objects of --point: {listed(segmenters=True)}, a folder or a"
         " hub id (default: %(default)s, which needs no weights)",
     )
-
-
-def _flag_and_text(flag: str, text: str) -> tuple[str, str]:
-    return flag, text
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
@@ -362,3 +353,59 @@ def print_json(value: Any) -> None:
     """One JSON object, in ASCII where the output knows nothing else."""
     wide = (sys.stdout.encoding or "").lower().startswith("utf")
     print(visible_json(json.dumps(value, ensure_ascii=not wide, allow_nan=False)))
+
+
+Options = TypeVar("Options", bound=Checked)
+
+
+@dataclass(frozen=True)
+class ClassFlags(Generic[Options]):
+    """A flag for each field of an option class of its own, such as `EvidenceOptions`.
+
+    names: field → its flag, where that is not its name. metavars: field → how its value is written.
+    lists: fields whose values are written in one word, separated by commas; other fields of several
+    values are flags that may be given again. off: switch that is on → what its flag does, which
+    turns it off.
+    """
+
+    kind: type[Options]
+    names: dict[str, str] = field(default_factory=dict)
+    metavars: dict[str, str] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
+    off: dict[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[str, str, Any, str]]:
+        """Field, flag, default and help of each."""
+        for one in fields(cast(Any, self.kind)):
+            default: Any = one.default
+            off = "no-" if default is True else ""
+            name = "--" + off + one.name.replace("_", "-")
+            words = self.off[one.name] if off else help_of(one)
+            yield one.name, self.names.get(one.name, name), default, words
+
+    def add(self, parser: argparse.ArgumentParser) -> None:
+        """Adds them to a command."""
+        for name, flag, default, words in self:
+            parser.add_argument(flag, dest=name, **self._how(name, default, words))
+
+    def options(self, args: argparse.Namespace) -> Options:
+        """The options of a parsed command. Raises OptionError."""
+        values = {name: getattr(args, name) for name, *_ in self}
+        return self.kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+    def _how(self, name: str, default: Any, words: str) -> dict[str, Any]:
+        kind = get_type_hints(self.kind)[name]
+        if kind is bool:
+            action = "store_false" if default else "store_true"
+            return {"action": action, "default": default, "help": words}
+        if get_origin(kind) is tuple:
+            metavar = self.metavars.get(name, "NAME")
+            if name in self.lists:
+                metavar = f"{metavar},…"
+                return {"type": names_in, "default": (), "metavar": metavar, "help": words}
+            again = f"{words}; may be given again"
+            return {"action": "append", "default": [], "metavar": metavar, "help": again}
+        how = {"default": default, "help": f"{words} (default: {default})" if default else words}
+        if get_origin(kind) is Literal:
+            return how | {"choices": get_args(kind)}
+        return how | {"type": kind, "metavar": self.metavars.get(name, name.upper())}

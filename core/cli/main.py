@@ -9,20 +9,18 @@ from __future__ import annotations
 import argparse
 import gc
 import io
-import json
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
 from macd_studio.commands import parser as command_line
 from macd_studio.commands import pipe_closed
 from macd_studio.core.api import COMPARED, check_run, run_video
-from macd_studio.core.cli import measuring, render, server, tracks
-from macd_studio.core.cli.edit import EDIT, add_edit, edited
+from macd_studio.core.cli import commands, measuring
 from macd_studio.core.cli.flags import (
     add_device,
     add_flags,
@@ -32,14 +30,11 @@ from macd_studio.core.cli.flags import (
     tell,
     weights_of,
 )
-from macd_studio.core.cli.measuring import check_out
-from macd_studio.core.embedded import AUTO, EMBEDDED
+from macd_studio.core.embedded import AUTO
 from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import METHODS
-from macd_studio.core.objects.formats import FORMATS, WRITERS
+from macd_studio.core.objects.formats import FORMATS
 from macd_studio.core.objects.registry import listed
-from macd_studio.core.options import PlanOptions
-from macd_studio.core.report.export import What, export_tracks
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import own_process
 from macd_studio.core.text.words import visible
@@ -57,24 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     own_process()
     args = _parser().parse_args(argv)
     try:
-        if args.command == "plan":
-            _plan(args)
-        elif args.command == "probe":
-            server.probe(args)
-        elif args.command == "tracks":
-            tracks.tracks(args)
-        elif args.command == "export":
-            _export(args)
-        elif args.command == "render":
-            render.check_film(args.out)
-            render.render(_show(args), args)
+        if args.command in _WITHOUT_TRACE:
+            _WITHOUT_TRACE[args.command](args)
         else:
-            commands = {"show": _show, "edit": edited} | dict.fromkeys(
-                measuring.COMMANDS, measuring.measured
-            )
-            trace = commands.get(args.command, _trace)(args)
+            readers = {"show": lambda args: load(args.file), "edit": measuring.edited}
+            readers |= dict.fromkeys(measuring.COMMANDS, measuring.measured)
+            trace = readers.get(args.command, _trace)(args)
             if args.command != "show" and args.out:  # the reader of the pipe may stop early
-                _save(trace, args.out)
+                save(trace, args.out)
+                commands.tell_saved(args.out)
             if args.command in measuring.COMMANDS:
                 measuring.print_measured(trace, args)
             else:
@@ -91,15 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return pipe_closed()
     except OSError as error:
-        tell(f"error: {_describe(error)}")
+        why = f"the summary cannot be written ({error.strerror})"
+        tell(f"error: {why}. Free space, or write it elsewhere.")
         # what is left in the buffer cannot be written at the end of the process either
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
     return 0
-
-
-def _describe(error: OSError) -> str:
-    return f"the summary cannot be written ({error.strerror}). Free space, or write it elsewhere."
 
 
 def _write_what_can_be_written() -> None:
@@ -117,10 +100,10 @@ def _write_what_can_be_written() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = command_line("core", __doc__)
     add_version(parser)
-    commands = parser.add_subparsers(dest="command", required=True)
+    added = parser.add_subparsers(dest="command", required=True)
     usage = "%(prog)s [option …] VIDEO QUESTION"
-    trace = commands.add_parser("trace", usage=usage, help="run MACD on one clip and one question")
-    compare = commands.add_parser("compare", usage=usage, help="run several methods on them")
+    trace = added.add_parser("trace", usage=usage, help="run MACD on one clip and one question")
+    compare = added.add_parser("compare", usage=usage, help="run several methods on them")
     compare.add_argument(
         "--methods",
         type=lambda names: names.split(","),
@@ -133,98 +116,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (trace, compare):
         _add_run(command)
-    tracks.add_tracks(commands)
-    show = commands.add_parser("show", help="print the summary of a saved trace")
+    commands.add_tracks(added)
+    show = added.add_parser("show", help="print the summary of a saved trace")
     show.add_argument("file", metavar="FILE.macd")
-    edit = commands.add_parser(
-        "edit", description=EDIT, help="change a saved trace by hand, and answer again"
-    )
-    add_edit(edit)
-    for command in (trace, compare, show, edit):
+    for command in (trace, compare, show):
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    measuring.add_measuring(commands)
-    render.add_render(commands)
-    _add_export(commands)
-    _add_plan(commands)
-    server.add_probe(commands)
-    for command in commands.choices.values():
+    measuring.add_edit(added)
+    measuring.add_measuring(added)
+    commands.add_render(added)
+    commands.add_export(added)
+    commands.add_plan(added)
+    commands.add_probe(added)
+    for command in added.choices.values():
         command.add_argument(
             "--verbose", action="store_true", help="show where an error rose, as Python prints it"
         )
     return parser
 
 
-def _add_export(commands: Any) -> None:
-    export = commands.add_parser(
-        "export", help="write a trace's objects or masked areas for annotation tools",
-        description="Writes the objects of a trace, or what its levels mask, for other programs;"
-        " --tracks reads each of these formats.",
-    )  # fmt: skip
-    export.add_argument("file", metavar="FILE.macd")
-    export.add_argument("--format", choices=tuple(WRITERS), default="json",
-                        help="png and yolo are zip archives (default: json, our own)")  # fmt: skip
-    export.add_argument("--what", choices=get_args(What), default="tracks",
-                        help="each object, or the areas that are masked and partly masked"
-                        " (default: tracks)")  # fmt: skip
-    export.add_argument("--out", type=Path, required=True, metavar="FILE")
-
-
-def _export(args: argparse.Namespace) -> None:
-    check_out(args.out)
-    trace = load(args.file)
-    export_tracks(trace, args.out, args.format, args.what)
-    _tell_saved(args.out)
-
-
-def _add_plan(commands: Any) -> None:
-    plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
-    plan.add_argument(
-        "--backbone",
-        default=EMBEDDED,
-        help="toyworld, a listed hub id, or a folder with the model's config.json",
-    )
-    plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
-    plan.add_argument(
-        "--frame-size", type=int, default=280, metavar="PIXELS",
-        help="side of the square frames, where the family lets it vary (default: 280)",
-    )  # fmt: skip
-    plan.add_argument("--steps", type=int, default=1, help="ascent steps (default: 1)")
-    plan.add_argument(
-        "--open-share", type=float, metavar="SHARE",
-        help="share of questions with a token that a contrast could change, 0 to 1: what a lazy run"
-        " takes on average",
-    )  # fmt: skip
-    plan.add_argument(
-        "--dtype", choices=("float32", "bfloat16"), default="float32",
-        help="how a run on the CPU holds its numbers (default: float32)",
-    )  # fmt: skip
-    plan.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _plan(args: argparse.Namespace) -> None:
-    # raises before torch is imported
-    PlanOptions(args.frames, args.frame_size, args.steps, args.open_share)
-    from macd_studio.core.planning.plan import (
-        describe,
-        describe_on_cpu,
-        lazy_cost,
-        on_cpu,
-        plan,
-        tflops_a_second,
-    )
-
-    estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
-    if args.json:
-        more = {
-            "lazy_tflops": lazy_cost(estimate, args.open_share),
-            "cpu_gb": on_cpu(estimate, args.dtype),
-        }
-        print(json.dumps({**estimate, **more}))
-    else:
-        print(describe(estimate, args.open_share))
-        print(f"\n{describe_on_cpu(estimate, tflops_a_second(args.dtype), args.dtype)}")
-
-
+_WITHOUT_TRACE = {
+    "plan": commands.plan, "probe": commands.probe, "tracks": commands.tracks,
+    "export": commands.export, "render": commands.render,
+}  # fmt: skip
 _READ = [one.title for one in FORMATS.values()]
 
 
@@ -261,7 +174,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
 def _trace(args: argparse.Namespace) -> Trace:
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
-    check_out(args.out)
+    measuring.check_out(args.out)
     held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
@@ -303,19 +216,6 @@ class _EventPrinter:
         if event.stage != "video" and line != self.last:
             tell(line)
         self.last = line
-
-
-def _save(trace: Trace, out: Path) -> None:
-    save(trace, out)
-    _tell_saved(out)
-
-
-def _tell_saved(out: Path) -> None:
-    tell(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)")
-
-
-def _show(args: argparse.Namespace) -> Trace:
-    return load(args.file)
 
 
 def _print(trace: Trace, args: argparse.Namespace) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from macd_studio.core.cli.class_flags import ClassFlags
-from macd_studio.core.cli.flags import FLAGS, GROUPS, Flag
+from macd_studio.core.cli.flags import FLAGS, GROUPS, ClassFlags, Flag
 from macd_studio.core.cli.measuring import EVIDENCE, SEARCH
 from macd_studio.core.options import PRESETS, VCD_PRESETS, RunOptions
 from macd_studio.core.validation import Choice, Many, Maybe, Number, rule_of
@@ -28,8 +26,12 @@ def table() -> str:
         rows = [_row(flag) for flag in FLAGS if flag.part.split(".")[0] == part]
         lines += [f"## {title.capitalize() if title.islower() else title}", ""]
         lines += [*TABLE, *rows, ""]
-    for title, flags in (("Evidence", EVIDENCE), ("What is enough", SEARCH)):
-        lines += [f"## {title}", "", *TABLE, *_class_rows(flags), ""]
+    kinds: tuple[tuple[str, ClassFlags[Any]], ...] = (
+        ("Evidence", EVIDENCE), ("What is enough", SEARCH)
+    )  # fmt: skip
+    for title, flags in kinds:
+        rows = [_line(n, flag, default, _values(flags.kind, n), z) for n, flag, default, z in flags]
+        lines += [f"## {title}", "", *TABLE, *rows, ""]
     lines += ["## Presets", ""]
     lines += [f"- `--preset {n}`: α {c.alpha:g}, β {c.beta:g}" for n, c in PRESETS.items()]
     for name, options in VCD_PRESETS.items():
@@ -41,20 +43,13 @@ def table() -> str:
 
 def _row(flag: Flag) -> str:
     key = f"{flag.part}.{flag.field}" if flag.part else flag.field
-    default = _default(flag.value(RunOptions()))
-    return (
-        f"| `{key}` | `{flag.name}` | {default} | {_values(flag.owner, flag.field)} | {flag.help} |"
-    )
+    values = _values(flag.owner, flag.field)
+    return _line(key, flag.name, flag.value(RunOptions()), values, flag.help)
 
 
-def _class_rows(flags: ClassFlags[Any]) -> Iterator[str]:
-    for name, flag, default, words in flags:
-        values = _values(flags.kind, name)
-        yield f"| `{name}` | `{flag}` | {_default(default)} | {values} | {words} |"
-
-
-def _default(value: Any) -> str:
-    return "–" if value in (None, (), "") else f"`{_plain(value)}`"
+def _line(key: str, flag: str, default: Any, values: str, words: str) -> str:
+    usual = "–" if default in (None, (), "") else f"`{_plain(default)}`"
+    return f"| `{key}` | `{flag}` | {usual} | {values} | {words} |"
 
 
 def _values(owner: type, name: str) -> str:

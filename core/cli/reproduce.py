@@ -57,8 +57,7 @@ def command(trace: Trace) -> str:
 
 
 def _model(flag: str, model: BackboneRecord | DetectorRecord, usual: str) -> list[str]:
-    name = model.name
-    return [] if name == usual else [flag, name]
+    return [] if model.name == usual else [flag, model.name]
 
 
 def _partner(trace: Trace) -> str:
@@ -124,21 +123,21 @@ def snippet(trace: Trace) -> str:
     edits = [edit.as_dict() for edit in trace.edits]
     measured = {"occlusion": trace.occlusion, "controls": trace.controls}
     calls = [f"bench.measure_{n}()" for n, report in measured.items() if report is not None]
-    if edits or calls:
+    if edits:
+        calls = [
+            f"for edit in {pformat(edits, width=90, sort_dicts=False)}:",
+            "    *_, last = bench.change(read_edit(edit, bench.trace))",
+            *calls,
+        ]
+    if calls:
         lines += [
             "",
             "from macd_studio.core.whatif.workbench import Workbench, read_edit",
             "",
             "bench = Workbench(trace, lm)",
+            *calls,
+            "trace = bench.trace",
         ]
-    if edits:
-        lines += [
-            f"for edit in {pformat(edits, width=90, sort_dicts=False)}:",
-            "    *_, last = bench.change(read_edit(edit, bench.trace))",
-        ]
-    lines += calls
-    if edits or calls:
-        lines.append("trace = bench.trace")
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
 
 

@@ -15,15 +15,26 @@ from torch import Tensor
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.errors import HALF_OR_DAMAGED, Cancelled, NumericalError
-from macd_studio.core.evidence.maps import grid_of, mean_to
+from macd_studio.core.evidence.kinds import grid_of, mean_to
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.macd import MaskCompositor
 from macd_studio.core.masking.masks import soft_boxes
 from macd_studio.core.measurements import Target
+from macd_studio.core.types import ModelFrames
 from macd_studio.core.views.context import MethodContext
 
 TRACE_OF_MASK, ENOUGH = 0.02, 0.25
 """Share of a cell that a mask must cover to count, and of a vision token's area to hold it."""
+
+
+def inside_of(box: Sequence[float], frames: ModelFrames) -> NDArray[np.float32]:
+    """(h, w) how much of each pixel of the model's frames a box covers, given in shares of those of
+    the source."""
+    x0, y0, x1, y1 = frames.content
+    inside = np.zeros(frames.size, np.float32)
+    one = np.asarray([box], np.float32)
+    inside[y0:y1, x0:x1] = soft_boxes(one, (y1 - y0, x1 - x0), 0.0, 0.0)[0]
+    return inside
 
 
 class EvidenceCase:
@@ -144,11 +155,7 @@ class EvidenceCase:
     def region(self, box: Sequence[float]) -> NDArray[np.float64]:
         """(T, R, C) how much of each cell a box in shares of the source frame covers."""
         frames = self.encoded.frames
-        x0, y0, x1, y1 = frames.content
-        inside = np.zeros((1, *frames.size), np.float32)
-        boxes = np.asarray([box], np.float32)
-        inside[:, y0:y1, x0:x1] = soft_boxes(boxes, (y1 - y0, x1 - x0), 0.0, 0.0)
-        return mean_to(inside, self.grid).repeat(len(frames.pixels), 0)
+        return mean_to(inside_of(box, frames)[None], self.grid).repeat(len(frames.pixels), 0)
 
     def tokens_in(self, coverage: NDArray[np.float64]) -> tuple[int, ...]:
         """Vision tokens of a region (T, R, C): those it covers to a quarter.

@@ -18,8 +18,7 @@ from torch import Tensor
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.errors import HALF_OR_DAMAGED, NumericalError
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS, batch_size
-from macd_studio.core.evidence.maps import mean_to
+from macd_studio.core.evidence.kinds import CURVE_STEPS, RANDOM_ORDERS, batch_size, mean_to
 from macd_studio.core.measurements import RANDOM_ORDER, Curve, Curves
 
 Cells = NDArray[np.int64]
@@ -38,8 +37,8 @@ def measure_curves(case: EvidenceCase, maps: Mapping[str, NDArray[np.float32]]) 
     counts = [round(cells * i / CURVE_STEPS) for i in range(CURVE_STEPS + 1)]
     sets: list[NDArray[np.bool_]] = []
     for _, order in orders:
-        for hide in (True, False):
-            sets += [_hidden(order, n, hide) for n in counts]
+        first = [np.isin(np.arange(cells), order[:n]) for n in counts]
+        sets += [*first, *(~chosen for chosen in first)]
     by_set = _probabilities(case, sets)
     each = len(counts)
     curves = []
@@ -58,13 +57,6 @@ def order_of(
     groups = [by_frame[list(frames)].mean(0).ravel() for frames in case.encoded.groups]
     strength = np.concatenate(groups)
     return np.lexsort((generator.permutation(len(strength)), -strength))
-
-
-def _hidden(order: Cells, count: int, hide: bool) -> NDArray[np.bool_]:
-    """Which cells are hidden: the first `count` of the order, or all others."""
-    chosen = np.zeros(len(order), bool)
-    chosen[order[:count]] = True
-    return chosen if hide else ~chosen
 
 
 def _probabilities(case: EvidenceCase, sets: Sequence[NDArray[np.bool_]]) -> list[float]:

@@ -23,10 +23,10 @@ from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.case import inside_of
 from macd_studio.core.evidence.kinds import batch_size
 from macd_studio.core.evidence.options import Box, EnoughOptions
 from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
-from macd_studio.core.masking.masks import soft_boxes
 from macd_studio.core.measurements import (
     BACKGROUND,
     MAX_ASKED,
@@ -42,7 +42,7 @@ from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
 from macd_studio.core.run.state import Event
-from macd_studio.core.types import Trace, Track
+from macd_studio.core.types import Trace
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
 
@@ -164,7 +164,9 @@ class PieceReader:
         self.context, self.options, self._stopped = context, options, stopped
         self.target, self.tokens = target, list(tokens)
         self.masks = context.masks(context.options.mask)
-        self.pieces, self._weights = cut_in_pieces(context, options.spans, options.regions())
+        self.pieces, weights = cut_in_pieces(context, options.spans, options.regions())
+        regions = list(dict.fromkeys((p.track, p.box) for p in self.pieces))
+        self._weights = [weights[regions.index((p.track, p.box))] for p in self.pieces]
         self._scored: dict[int, Scored] = {}
         self._given: dict[int, Given] = {}
 
@@ -173,17 +175,13 @@ class PieceReader:
         """The video (T, 3, H, W) with all pieces hidden but those of the set."""
         groups = self.context.encoded.groups
         hidden = torch.zeros_like(self._weights[0])
-        for i, (piece, weight) in enumerate(zip(self.pieces, self._of_piece(), strict=True)):
+        for i, (piece, weight) in enumerate(zip(self.pieces, self._weights, strict=True)):
             if not shown >> i & 1:  # one after the other, so that equal frames are equal bits
                 frames = frames_of(piece, groups)
                 hidden[frames] += weight[frames]
         if not hidden.any():
             return self.context.encoded.video
         return self.masks.composite(hidden.clamp(0, 1))
-
-    def _of_piece(self) -> list[Tensor]:
-        regions = list(dict.fromkeys(_region(p) for p in self.pieces))
-        return [self._weights[regions.index(_region(p))] for p in self.pieces]
 
     @torch.no_grad()
     def read(self, sets: Sequence[int]) -> list[Scored]:
@@ -256,26 +254,21 @@ class PieceReader:
         """Indices of the pieces that were named. Raises OptionError for one that is not there."""
         groups, chosen = self.context.encoded.groups, set[int]()
         for name, frames in kept:
-            matching = [
-                i
-                for i, piece in enumerate(self.pieces)
-                if self._name(piece) == name
-                and (frames is None or _within(frames_of(piece, groups), frames))
-            ]
-            covered = {t for i in matching for t in frames_of(self.pieces[i], groups)}
-            if not matching or (frames and not covered >= self._frames(name, frames)):
+            of_name = {
+                i: set(frames_of(p, groups))
+                for i, p in enumerate(self.pieces)
+                if self._name(p) == name
+            }
+            every = set[int]().union(*of_name.values())
+            wanted = every & set(range(frames[0], frames[1] + 1)) if frames else every
+            matching = [i for i, those in of_name.items() if those <= wanted]
+            if not matching or wanted != set[int]().union(*(of_name[i] for i in matching)):
                 raise OptionError(
                     f"there is no piece {name} of these frames",
                     f"Choose among {', '.join(map(self._full_name, self.pieces))}",
                 )
             chosen |= set(matching)
         return sorted(chosen)
-
-    def _frames(self, name: str, frames: tuple[int, int]) -> set[int]:
-        """The frames among those named that any piece of the name has."""
-        groups = self.context.encoded.groups
-        of_name = {t for p in self.pieces if self._name(p) == name for t in frames_of(p, groups)}
-        return of_name & set(range(frames[0], frames[1] + 1))
 
     def _name(self, piece: Piece) -> str:
         if piece.track is not None:
@@ -298,7 +291,7 @@ def cut_in_pieces(
     never visible in a run is no piece. spans: how many runs of about equal length; 0 for as many as
     leave no more than `EXHAUSTED` pieces. Raises OptionError for more pieces than a trace holds.
     """
-    groups, tracks = context.encoded.groups, context.tracks
+    groups = context.encoded.groups
     weights = region_weights(context, boxes)
     seen = np.stack([(to_host(weights[:, list(g)].amax((1, 2, 3))) >= VISIBLE) for g in groups], 1)
     tries = [spans] if spans else range(len(groups), 0, -1)
@@ -317,7 +310,7 @@ def cut_in_pieces(
             f"{len(pieces)} pieces are more than {MAX_PIECES}",
             "Cut the frames into fewer runs, or drop objects",
         )
-    names = _regions(tracks, boxes)
+    names = [*((t.id, None) for t in context.tracks), *((None, b) for b in boxes), (None, None)]
     made = tuple(Piece(*names[region], run) for region, run in pieces)
     used = sorted({region for region, _ in pieces})
     return made, weights[used]
@@ -334,34 +327,18 @@ def region_weights(context: MethodContext, boxes: Sequence[Box]) -> Tensor:
     objects = masks.objects / masks.objects.sum(0).clamp_min(1)
     objects = torch.where(objects.amax((2, 3), keepdim=True) < VISIBLE, 0.0, objects)
     left = (1 - objects.sum(0)).clamp(0, 1) if len(objects) else objects.new_ones(shape)
-    x0, y0, x1, y1 = frames.content
     parts = [objects]
     for box in boxes:
-        inside = np.zeros(frames.size, np.float32)
-        one = np.asarray([box], np.float32)
-        inside[y0:y1, x0:x1] = soft_boxes(one, (y1 - y0, x1 - x0), 0.0, 0.0)[0]
-        part = left * torch.as_tensor(inside, device=left.device)
+        part = left * torch.as_tensor(inside_of(box, frames), device=left.device)
         parts.append(part[None])
         left = left - part
     return torch.cat([*parts, left[None]])
-
-
-def _regions(tracks: Sequence[Track], boxes: Sequence[Box]) -> list[tuple[int | None, Box | None]]:
-    return [*((t.id, None) for t in tracks), *((None, b) for b in boxes), (None, None)]
-
-
-def _region(piece: Piece) -> tuple[int | None, Box | None]:
-    return piece.track, piece.box
 
 
 def frames_of(piece: Piece, groups: Sequence[Sequence[int]]) -> list[int]:
     """The sampled frames of a piece, from 0."""
     first, last = piece.groups
     return [t for group in groups[first : last + 1] for t in group]
-
-
-def _within(frames: Sequence[int], named: tuple[int, int]) -> bool:
-    return named[0] <= frames[0] and frames[-1] <= named[1]
 
 
 def _indices(chosen: int, pieces: int) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ def knock_out(case: EvidenceCase, blocked: Blocked, before: Answered | None = No
     if not blocked.tokens:
         raise OptionError("the region holds no vision token", "Choose one that is seen")
     before = before or answered(case)
-    after = answered(case, _watch(blocked))
+    after = answered(case, Watch(blocked=blocked.tokens, blocked_layers=blocked.layers))
     return KnockOut(
         track=blocked.track,
         box=blocked.box,
@@ -65,10 +65,6 @@ def knock_out(case: EvidenceCase, blocked: Blocked, before: Answered | None = No
         score=(before.score, after.score),
         probability=(before.probability, after.probability),
     )
-
-
-def _watch(blocked: Blocked) -> Watch:
-    return Watch(blocked=blocked.tokens, blocked_layers=blocked.layers)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import find_kind
@@ -28,6 +28,7 @@ MAX_PATCHES = 16
 SMALLEST_SIDE = 0.01
 """Of a box, in shares of the frame."""
 
+Options = TypeVar("Options", bound=Checked)
 Box = tuple[float, float, float, float]
 _LAYERS = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,63}")
 _PATCHES = re.compile(r"([0-9]{1,2})x([0-9]{1,2})")
@@ -169,12 +170,7 @@ def read_enough_options(values: Mapping[str, Any]) -> EnoughOptions:
     >>> read_enough_options({"keep": "2:3-6"}).kept()
     (('2', (2, 5)),)
     """
-    values = dict(values)
-    for name in ("boxes", "keep"):
-        if name in values:
-            values[name] = _texts(values[name])
-    options: EnoughOptions = Part(EnoughOptions()).read(values, "enough")
-    return options
+    return _read(EnoughOptions(), "enough", values, ("boxes", "keep"))
 
 
 def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:
@@ -183,11 +179,14 @@ def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:
     >>> read_evidence_options({"knock_out": [2], "kinds": "gradient"}).track_ids()
     (2,)
     """
-    values = dict(values)
-    for name in ("knock_out", "boxes", "kinds"):
-        if name in values:
-            values[name] = _texts(values[name])
-    options: EvidenceOptions = Part(EvidenceOptions()).read(values, "evidence")
+    return _read(EvidenceOptions(), "evidence", values, ("knock_out", "boxes", "kinds"))
+
+
+def _read(
+    default: Options, path: str, values: Mapping[str, Any], several: Sequence[str]
+) -> Options:
+    values = {name: _texts(v) if name in several else v for name, v in values.items()}
+    options: Options = Part(default).read(values, path)
     return options
 
 

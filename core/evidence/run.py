@@ -17,9 +17,14 @@ from macd_studio.core.errors import (
 )
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.curves import measure_curves
-from macd_studio.core.evidence.kinds import Measured, find_kind
+from macd_studio.core.evidence.kinds import (
+    Measured,
+    find_kind,
+    group_shares,
+    rank_correlation,
+    shares,
+)
 from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
-from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
 from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
 from macd_studio.core.measurements import (
     MAX_CURVES,

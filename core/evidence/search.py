@@ -103,7 +103,8 @@ class _Searching:
                 yield from self._thin_out(what)
         for size in range(2, self.pieces + 1):
             for what in self._open(size):
-                sets = self._by_promise(size)
+                # those of the pieces that do most first
+                sets = (sum(1 << i for i in among) for among in combinations(self.order, size))
                 for bounds in self._read(self._shown(what, chosen) for chosen in sets):
                     yield bounds
                     if what not in self._open(size):
@@ -190,8 +191,3 @@ class _Searching:
             yield from self._read(self._shown(what, best.chosen ^ 1 << i) for i in inside)
             if self.best[what].size == best.size or len(self.scored) == before:
                 return
-
-    def _by_promise(self, size: int) -> Iterator[int]:
-        """Sets of that size, those of the pieces that do most first."""
-        for among in combinations(self.order, size):
-            yield sum(1 << i for i in among)

@@ -60,7 +60,9 @@ def drawn_frames(trace: Trace, shots: Shots, evidence: EvidenceMap | None) -> It
         position=sv.Position.CENTER, thickness=width, trace_length=len(shots.times), **by_index
     )
     labels = sv.LabelAnnotator(text_scale=max(size) / 1400, text_padding=4, **by_index)
-    strongest = 0.0 if evidence is None else _strongest(evidence.values)
+    strongest = 0.0
+    if evidence is not None:
+        strongest = float(np.percentile(np.abs(evidence.values), STRONGEST))
     for frame, time in zip(shots.frames, shots.times, strict=True):
         picture = cv2.resize(frame, size[::-1], interpolation=cv2.INTER_CUBIC)
         if evidence is not None:
@@ -121,10 +123,6 @@ def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | 
         f"the trace holds no {requested} under the view {view!r}",
         f"Choose one of {kinds}, or measure it",
     )
-
-
-def _strongest(values: Floats) -> float:
-    return float(np.percentile(np.abs(values), STRONGEST))
 
 
 def _size(size: tuple[int, int]) -> tuple[int, int]:

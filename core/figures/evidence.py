@@ -9,8 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, small
-from macd_studio.core.figures.style import no_maths, plain, short, token_name, transparent
+from macd_studio.core.figures.style import (
+    as_image,
+    bare_axes,
+    choose_frames,
+    no_maths,
+    plain,
+    short,
+    small,
+    token_name,
+    transparent,
+)
 from macd_studio.core.report.evidence import extent
 from macd_studio.core.types import Pixels, Trace
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from macd_studio.core.figures.style import (
     COLOURS,
     GREYS,
-    HATCHES,
+    bars_in_greys,
     contrast_answer,
     no_maths,
     plain,
@@ -89,18 +89,9 @@ def matplotlib(numbers: Contrast) -> Figure:
 
     figure = Figure(figsize=(max(3.3, 0.55 * len(numbers.tokens)), 2.6), layout="constrained")
     axes = figure.add_subplot()
-    places = np.arange(len(numbers.tokens))
-    width = 0.8 / len(numbers.views)
-    for k, (view, row) in enumerate(zip(numbers.views, numbers.difference, strict=True)):
-        axes.bar(
-            places + (k - (len(numbers.views) - 1) / 2) * width,
-            row,
-            width,
-            label=view,
-            facecolor=("#bfbfbf", "#ffffff", "#7f7f7f")[k % 3],
-            edgecolor=GREYS[0],
-            hatch=HATCHES[k % len(HATCHES)],
-        )
+    places = range(len(numbers.tokens))
+    rows = dict(zip(numbers.views, numbers.difference, strict=True))
+    bars_in_greys(axes, rows, 0.8 / len(rows))
     axes.axhline(0, color=GREYS[0], linewidth=0.8)
     axes.set_xticks(places, [no_maths(label) for label in numbers.labels], rotation=30, ha="right")
     axes.tick_params(axis="x", labelsize="small")

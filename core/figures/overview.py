@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.contrast import score as contrast_score
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
 from macd_studio.core.figures.style import (
     COLOURS,
     GREYS,
-    HATCHES,
+    as_image,
+    bare_axes,
+    bars_in_greys,
+    choose_frames,
     no_maths,
+    of_content,
     plain,
     short,
+    small,
     token_index,
     token_name,
 )
@@ -221,13 +225,10 @@ def matplotlib(numbers: Overview) -> Figure:
     strengths.axvline(0, color=GREYS[0], linewidth=0.8)
     strengths.set_xlabel("strength − r0")
     strengths.locator_params(axis="x", nbins=3)
-    across = np.arange(len(numbers.tokens))
-    for k, (name, values) in enumerate(zip(NUMBERS, numbers.logits, strict=True)):
-        logits.bar(
-            across + (k - 1) * 0.27, values, 0.27, label=no_maths(name), edgecolor="black",
-            facecolor=("#bfbfbf", "#ffffff", "#7f7f7f")[k], hatch=HATCHES[k],
-        )  # fmt: skip
-    logits.set_xticks(across, [no_maths(t) for t in numbers.tokens], fontsize="small")
+    bars_in_greys(logits, dict(zip(map(no_maths, NUMBERS), numbers.logits, strict=True)), 0.27)
+    logits.set_xticks(
+        range(len(numbers.tokens)), [no_maths(t) for t in numbers.tokens], fontsize="small"
+    )
     logits.set_xlabel(f"token {numbers.index + 1}")
     logits.legend(
         frameon=False, fontsize="x-small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3,

@@ -108,6 +108,7 @@ def plotly(numbers: Strengths) -> go.Figure:
 
     The first traces of the figure are the objects, in the order of the tracks.
     """
+    import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
     steps, one, groups = numbers.steps, len(numbers.loss) == 1, len(numbers.groups)
@@ -125,7 +126,14 @@ def plotly(numbers: Strengths) -> go.Figure:
     for k, track_name in enumerate(numbers.names):
         name, last = plain(track_name), float(numbers.moved[-1, k])
         colour = COLOURS[k % len(COLOURS)]
-        _line(figure, steps, numbers.moved[:, k], name, colour, DASHES[k // 7 % 4])
+        figure.add_trace(
+            go.Scatter(
+                x=steps, y=numbers.moved[:, k].tolist(), mode="lines+markers", name=name,
+                line={"color": colour, "dash": DASHES[k // 7 % 4]}, showlegend=False,
+                hovertemplate="step %{x}: %{y:+.3g}<extra>" + name + "</extra>",
+            ),
+            row=1, col=1,
+        )  # fmt: skip
         label = short(name, LABEL_CHARACTERS)
         end = f"{label} {last:+.2g}" if numbers.acts[k] else f"{label} cannot act"
         ends.append((last, f"{end} → {numbers.level[k]:.3g}", colour))
@@ -139,7 +147,14 @@ def plotly(numbers: Strengths) -> go.Figure:
         _heat_strip(figure, numbers, rows["frames"])
     figure.update_xaxes(dtick=1 if len(steps) < 13 else None, range=[-0.5, steps[-1] + 0.5])
     if not one:
-        _loss_row(figure, numbers, rows["loss"])
+        figure.add_trace(
+            go.Scatter(
+                x=steps[:-1], y=numbers.loss.tolist(), mode="lines+markers", line={"color": GREY},
+                showlegend=False, name="query loss",
+            ),
+            row=rows["loss"], col=1,
+        )  # fmt: skip
+        figure.update_yaxes(title_text="query loss", row=rows["loss"], col=1)
     caption = "<br>".join(filter(None, numbers.caption))
     figure.update_xaxes(title_text=caption, row=len(rows), col=1)
     transparent(
@@ -240,49 +255,6 @@ def _heat_strip(figure: go.Figure, numbers: Strengths, row: int) -> None:
             col=1,
         )
     figure.update_yaxes(autorange="reversed", row=row, col=1)
-
-
-def _line(
-    figure: go.Figure,
-    steps: list[int],
-    values: NDArray[np.float64],
-    name: str,
-    colour: str,
-    dash: str,
-) -> None:
-    import plotly.graph_objects as go
-
-    figure.add_trace(
-        go.Scatter(
-            x=steps,
-            y=values.tolist(),
-            mode="lines+markers",
-            name=name,
-            line={"color": colour, "dash": dash},
-            showlegend=False,
-            hovertemplate="step %{x}: %{y:+.3g}<extra>" + name + "</extra>",
-        ),
-        row=1,
-        col=1,
-    )
-
-
-def _loss_row(figure: go.Figure, numbers: Strengths, row: int) -> None:
-    import plotly.graph_objects as go
-
-    figure.add_trace(
-        go.Scatter(
-            x=numbers.steps[:-1],
-            y=numbers.loss.tolist(),
-            mode="lines+markers",
-            line={"color": GREY},
-            showlegend=False,
-            name="query loss",
-        ),
-        row=row,
-        col=1,
-    )
-    figure.update_yaxes(title_text="query loss", row=row, col=1)
 
 
 def _label_ends(

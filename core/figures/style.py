@@ -1,15 +1,20 @@
-"""What the figures share: colours, line styles, safe texts; the answer and token they are about."""
+"""What the figures share: colours, line styles, safe texts, frames; the answer and token shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
 from macd_studio.core.errors import OptionError
-from macd_studio.core.types import Answer, Trace
+from macd_studio.core.media.webp import picture_uri
+from macd_studio.core.types import Answer, Pixels, Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
 
 Backend = Literal["plotly", "matplotlib"]
 
@@ -64,6 +69,16 @@ def transparent(figure: go.Figure, **layout: Any) -> go.Figure:
     return figure
 
 
+def bars_in_greys(axes: Any, rows: Mapping[str, NDArray[np.float64]], width: float) -> None:
+    """Matplotlib bars in groups, told apart by grey and hatch. rows: by label, a value a group."""
+    for k, (label, row) in enumerate(rows.items()):
+        axes.bar(
+            np.arange(len(row)) + (k - (len(rows) - 1) / 2) * width, row, width, label=label,
+            facecolor=("#bfbfbf", "#ffffff", "#7f7f7f")[k % 3], edgecolor=GREYS[0],
+            hatch=HATCHES[k % len(HATCHES)],
+        )  # fmt: skip
+
+
 def contrast_answer(trace: Trace, name: str | None) -> Answer:
     """The answer of that name, which must have a second view; MACD's or else the first by default.
 
@@ -98,3 +113,70 @@ def token_index(trace: Trace, answer: Answer, index: int | None) -> int:
     other = trace.answers.get("baseline") or next(iter(plain), None)
     pairs = zip(answer.tokens, other.tokens if other else (), strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), 0)
+
+
+MOST = 4
+"""Frames of a figure where none are named."""
+SIDE = 320
+"""Long side of a frame in a figure, pixels."""
+
+
+def choose_frames(trace: Trace, frames: Any = None) -> tuple[int, ...]:
+    """Indices from 0: the named ones, or up to MOST at equal distances; raises OptionError."""
+    count = len(trace.frames)
+    if frames is None:
+        return tuple(np.unique(np.linspace(0, count - 1, min(MOST, count)).round().astype(int)))
+    chosen = tuple(frames) if isinstance(frames, list | tuple | range) else (frames,)
+    for index in chosen:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            raise OptionError(f"there is no frame {index!r}", f"Choose from 0 to {count - 1}")
+    if not chosen:
+        raise OptionError("no frame was named", f"Choose from 0 to {count - 1}")
+    return chosen
+
+
+def small(frame: Pixels) -> Pixels:
+    """The picture (H, W, 3), its long side at most SIDE pixels."""
+    scale = SIDE / max(frame.shape[:2])
+    if scale >= 1:
+        return frame
+    height, width = (max(1, round(scale * n)) for n in frame.shape[:2])
+    return np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS))
+
+
+def of_content(trace: Trace, frames: Pixels) -> Pixels:
+    """Model frames (T, h, w, 3) without their padding."""
+    assert trace.model_frames is not None
+    x0, y0, x1, y1 = trace.model_frames.content
+    return frames[:, y0:y1, x0:x1]
+
+
+def as_image(frame: Pixels, row: int, column: int, figure: go.Figure) -> None:
+    """Puts a picture into a subplot whose axes run from 0 to 1, y downwards."""
+    import plotly.graph_objects as go
+
+    height, width = frame.shape[:2]
+    figure.add_trace(
+        go.Image(source=picture_uri(frame), x0=0.5 / width, y0=0.5 / height, dx=1 / width,
+                 dy=1 / height, hoverinfo="skip"),
+        row=row, col=column,
+    )  # fmt: skip
+    axis: dict[str, Any] = {
+        "showticklabels": False,
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+    }
+    figure.update_xaxes(**axis, range=[0, 1], constrain="domain", row=row, col=column)
+    shape = {
+        "scaleanchor": figure.get_subplot(row, column).yaxis.anchor,
+        "scaleratio": height / width,
+    }
+    figure.update_yaxes(**axis, range=[1, 0], **shape, row=row, col=column)
+
+
+def bare_axes(axes: Any, frame: Pixels) -> None:
+    """Matplotlib axes with a picture over 0 … 1, y downwards, without ticks."""
+    height, width = frame.shape[:2]
+    axes.imshow(frame, extent=(0, 1, 1, 0), aspect=height / width, interpolation="antialiased")
+    axes.set(xticks=[], yticks=[])

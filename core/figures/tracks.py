@@ -47,10 +47,10 @@ def lines_of(found: FoundTracks, clip: Clip) -> list[str]:
     return [*lines, *found.notes]
 
 
-def frames_to_show(found: FoundTracks, most: int = SHOWN) -> list[int]:
-    """Sampled frames with objects, the first, the last and what lies between."""
+def frames_to_show(found: FoundTracks) -> list[int]:
+    """Up to SHOWN sampled frames with objects, the first, the last and what lies between."""
     seen = np.flatnonzero(np.any([track.state != LOST for track in found.tracks], 0))
-    places = np.linspace(0, len(seen) - 1, min(most, len(seen)))
+    places = np.linspace(0, len(seen) - 1, min(SHOWN, len(seen)))
     return [int(seen[round(p)]) for p in places]
 
 

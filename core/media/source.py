@@ -7,17 +7,16 @@ Used by `core.media.worker` only, inside its bounded process. Times are presenta
 from __future__ import annotations
 
 import math
+import os
 from array import array
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, BinaryIO
 
 import av
 import numpy as np
 from av.stream import Disposition
-
-from macd_studio.core.media.whole import is_cut
 
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
@@ -29,8 +28,6 @@ BACK_S = 0.2
 """A clock that goes back by more, in seconds, was set anew: recordings were joined."""
 WITH_LENGTHS = {"mov", "gif"}
 """Containers that hold how long each picture is shown; elsewhere it is mostly FFmpeg's estimate."""
-
-
 BESIDE = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.dependent
 """Streams of pictures that are no video of their own: covers, thumbnails, parts of another one."""
 
@@ -248,19 +245,10 @@ class Source:
         """Seconds from the first picture to the end of the last one, which is shown as long as the
         file says, or else as long as a picture usually is.
         """
-        return max(self._known_duration, self._told_duration)
-
-    @property
-    def _known_duration(self) -> float:
-        return self.seconds(self._end)
-
-    @property
-    def _told_duration(self) -> float:
-        """What the header says where nothing else tells how long the last picture is shown."""
-        alone = len(self.container.streams) == 1
+        alone, known = len(self.container.streams) == 1, self.seconds(self._end)
         if not alone or self.is_cut or self.cut_short or WITH_LENGTHS & {*self.kinds}:
-            return 0.0
-        return self.claimed_duration
+            return known
+        return max(known, self.claimed_duration)
 
     @property
     def begins(self) -> float:
@@ -445,3 +433,113 @@ def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
         except (StopIteration, av.error.FFmpegError):
             return
         yield packet
+
+
+MOST_PARTS = 100_000
+"""Of a file that is a sequence of parts, those that are looked at."""
+TAIL = 4096
+"""Bytes at a file's end in which its last mark is looked for."""
+SEGMENT = 0x18538067
+"""What a Matroska file consists of, after its header."""
+FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+"""The object of an ASF file that holds its size."""
+
+
+def is_cut(path: str, container: str) -> bool:
+    """Whether the file ends before the end that its structure announces, by sizes alone.
+
+    container: FFmpeg's names of the format. False where it cannot be told, as of live streams.
+    """
+    look = next((_LOOKS[name] for name in container.split(",") if name in _LOOKS), None)
+    if look is None:
+        return False
+    try:
+        with open(path, "rb") as file:
+            return look(file, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return False
+
+
+def _boxes(file: BinaryIO, size: int) -> bool:
+    """mp4 and mov: a box that continues after the end of the file."""
+    at = 0
+    for _ in range(MOST_PARTS):
+        file.seek(at)
+        head = file.read(16)
+        if len(head) < 8 or not head[4:8].isascii() or not head[4:8].decode().isprintable():
+            return False  # what was appended to a file by a camera is no box
+        length = int.from_bytes(head[:4], "big")
+        if length == 1 and len(head) == 16:
+            length = int.from_bytes(head[8:], "big")
+        if length < 8:  # 0: to the end of the file
+            return False
+        at += length
+        if at >= size:
+            return at > size
+    return False
+
+
+def _segment(file: BinaryIO, size: int) -> bool:
+    """Matroska and WebM: a segment of a known size."""
+    at = 0
+    for _ in range(16):  # header and padding come before it
+        file.seek(at)
+        name, length, here = _element(file.read(12))
+        if not here or length is None:
+            return False
+        if name == SEGMENT:
+            return at + here + length > size
+        at += here + length
+    return False
+
+
+def _element(head: bytes) -> tuple[int, int | None, int]:
+    """Name, length, and length of the two: of an EBML element; 0 for the last where it is none."""
+    if not head or not head[0]:
+        return 0, None, 0
+    named = 9 - head[0].bit_length()
+    if named > 4 or len(head) <= named or not head[named]:
+        return 0, None, 0
+    long = 9 - head[named].bit_length()
+    if len(head) < named + long:
+        return 0, None, 0
+    value = int.from_bytes(head[named : named + long], "big") & ((1 << 7 * long) - 1)
+    unknown = value == (1 << 7 * long) - 1
+    return int.from_bytes(head[:named], "big"), None if unknown else value, named + long
+
+
+def _chunks(file: BinaryIO, size: int) -> bool:
+    """avi: one or more RIFF chunks; a recorder that was killed leaves a length of 0 or all ones."""
+    at = 0
+    for _ in range(MOST_PARTS):
+        file.seek(at)
+        head = file.read(8)
+        length = int.from_bytes(head[4:], "little")
+        if len(head) < 8 or head[:4] != b"RIFF" or length in (0, 2**32 - 1):
+            return False
+        at += 8 + length + length % 2
+        if at >= size:
+            return at - length % 2 > size
+    return False
+
+
+def _trailer(file: BinaryIO, size: int) -> bool:
+    """gif: its last byte is a semicolon, which padding may follow."""
+    file.seek(max(0, size - TAIL))
+    return not file.read(TAIL).rstrip(b"\0\r\n\t ").endswith(b";")
+
+
+def _properties(file: BinaryIO, size: int) -> bool:
+    """asf and wmv: the size in its header, unless it was broadcast."""
+    head = file.read(2**16)
+    at = head.find(FILE_PROPERTIES)
+    if at < 0 or len(head) < at + 92:
+        return False
+    announced = int.from_bytes(head[at + 40 : at + 48], "little")
+    return not head[at + 88] & 1 and announced > size
+
+
+_LOOKS: dict[str, Callable[[BinaryIO, int], bool]] = {
+    "mov": _boxes, "mp4": _boxes, "matroska": _segment, "webm": _segment, "avi": _chunks,
+    "gif": _trailer, "asf": _properties,
+}  # fmt: skip

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core import errors
-from macd_studio.core.media.frames import frames_of, joined
-from macd_studio.core.media.kinds import check_file
+from macd_studio.core.media.frames import check_file, frames_of, joined
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.system.bounded import Watch, end_process, start_process
 from macd_studio.core.text import words
@@ -61,6 +60,8 @@ LEAST_SHARE = 0.5
 THREADS = 4
 """Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
 MAX_LINE, MAX_SIDE = 2**20, 1280
+ASKED = ("frames", "at", "start", "end", "dense_fps", "dense_limit", "max_seconds")
+"""Fields of `VideoOptions` that a decoder is told."""
 SMALLER = "Cut or re-encode it, or allow larger files with --max-megabytes"
 
 
@@ -218,16 +219,8 @@ class _Reader:
 
     def _run(self, soft_s: float, hard_s: float, threads: int, key_frames: bool) -> _Result:
         """One process. It ends its work after soft_s by itself, and is ended after hard_s."""
-        options = self._options
-        job = {
+        job = {name: getattr(self._options, name) for name in ASKED} | {
             "path": str(self._file),
-            "frames": options.frames,
-            "at": options.at,
-            "start": options.start,
-            "end": options.end,
-            "dense_fps": options.dense_fps,
-            "dense_limit": options.dense_limit,
-            "max_seconds": options.max_seconds,
             "memory_bytes": self._limits.memory_bytes,
             "seconds": soft_s,
             "hurry_seconds": self._limits.hurry_seconds,
@@ -238,7 +231,7 @@ class _Reader:
             "picture": self._is_picture,
             "pipe": self._pipe,
         }
-        worker = _take_worker()
+        worker = _start_worker() if _ready is None else _ready.take()
         watch = Watch(worker, self._cancelled, hard_s)
         result = _Result()
         try:
@@ -303,10 +296,7 @@ class _Result:
         return False
 
     def keep_the_beginning(self, options: VideoOptions) -> None:
-        """Samples what was decoded before time was up.
-
-        The sampled pictures are then those of the tracker, which are smaller but more.
-        """
+        """Samples what was decoded in time: the tracker's pictures, which are smaller but more."""
         dense = self.pictures["dense_frames"].whole()
         if len(dense.times):
             start, last = float(self.facts["start"]), float(dense.times[-1])
@@ -403,10 +393,6 @@ class _Ready:
 
 
 _ready: _Ready | None = None
-
-
-def _take_worker() -> subprocess.Popen[bytes]:
-    return _start_worker() if _ready is None else _ready.take()
 
 
 def _start_worker() -> subprocess.Popen[bytes]:

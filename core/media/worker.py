@@ -23,17 +23,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import IO, Any
 
 import av
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.media.picture import facts_of, open_picture, scaled
+from macd_studio.core.media.picture import Turns, facts_of, on_white, open_picture, scaled, to_rgb
 from macd_studio.core.media.reports import BACK, DAMAGED, redirect, reports
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp
-from macd_studio.core.media.upright import Turns, on_white, to_rgb
 from macd_studio.core.system.bounded import limit_process
 
 SIDES = {"frames": 1280, "dense_frames": 640}
@@ -63,7 +63,6 @@ class Reading:
         self.job, self.now = job, now
         self._send = send
         self._end = now() + job["seconds"]
-        self._index_end = now() + INDEX_SHARE * job["seconds"]
         self._has_key_frames: bool | None = None
         self.reached: float | None = None
         self.notes: list[str] = []
@@ -71,18 +70,16 @@ class Reading:
         self.stored_size: tuple[int, int] | None = None
         self.hdr = self.deep = self.damaged = self.clear = self.woven = False
         self.turns = Turns()
+        index_end = now() + INDEX_SHARE * job["seconds"]
         self.source = Source(
-            job["path"], job["threads"], self._check, self._check_index, job["pipe"]
-        )
+            job["path"], job["threads"], partial(self._check_until, self._end),
+            partial(self._check_until, index_end), job["pipe"],
+        )  # fmt: skip
         self._listed = now()
         self._choose_range()
 
-    def _check(self) -> None:
-        if self.now() > self._end:
-            raise TimeIsUp
-
-    def _check_index(self) -> None:
-        if self.now() > self._index_end:
+    def _check_until(self, end: float) -> None:
+        if self.now() > end:
             raise TimeIsUp
 
     def _choose_range(self) -> None:
@@ -148,9 +145,10 @@ class Reading:
                 " all times count from the first picture"
             )
         if source.clocks > 1:
+            again = "once" if source.clocks == 2 else f"{source.clocks - 1} times"
             self.notes.append(
-                f"the times of the file begin anew {_times(source.clocks - 1)}, as in recordings"
-                " that were joined or whose clock was set: the parts follow each other here"
+                f"the times of the file begin anew {again}, as in recordings that were joined or"
+                " whose clock was set: the parts follow each other here"
             )
         if source.streams > 1:
             self.notes.append(
@@ -356,19 +354,12 @@ def _rate_notes(source: Source) -> list[str]:
     return notes
 
 
-def _times(n: int) -> str:
-    return "once" if n == 1 else f"{n} times"
-
-
 def _spoken(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
 def read_picture(job: dict[str, Any], send: Send) -> None:
-    """Sends the one picture of a file, for the backbone and for the detector.
-
-    Raises Reject for a file that cannot be used, and MemoryError.
-    """
+    """Sends the one picture of a file, for backbone and detector; raises Reject, MemoryError."""
     if job["start"] or job["end"] is not None or job["at"]:
         raise Reject("NotAVideo", "a picture has no range of time", "Leave the range out")
     picture, notes = open_picture(job["path"])

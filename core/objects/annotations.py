@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -36,16 +36,12 @@ class Shape:
     """Polygons in pixels of `size` = (h, w), or in shares of the frame where that is 0 0; the
     object is all of them."""
     size: tuple[int, int] = (0, 0)
-    runs: Runs | None = None
-    """Its mask, run by run."""
+    runs: Callable[[], Mask] | None = None
+    """Gives its mask, which is made when it is needed."""
     kept: Outline = ()
     """Its outline in shares of the box."""
     place: str = ""
     """Where in the file it stands, in words."""
-
-    def moved_to(self, at: float) -> Shape:
-        """The same on another frame."""
-        return replace(self, at=at)
 
     @property
     def in_sight(self) -> bool:
@@ -53,12 +49,9 @@ class Shape:
         return self.box is not None or self.runs is not None
 
     def see(self, frame: tuple[int, int]) -> Look | None:
-        """Box, outline in shares of it, and whether that is exact; None: nothing is in sight.
-
-        frame: (h, w) of the clip.
-        """
+        """Box, outline in shares of it, whether exact; None: out of sight. frame: (h, w)."""
         if self.runs is not None:
-            return outline_of(self.runs.mask())
+            return outline_of(self.runs())
         size, rings = self.size, self.rings
         if rings and not size[0]:
             size, rings = frame, tuple(ring * (frame[1], frame[0]) for ring in rings)
@@ -73,18 +66,6 @@ class Shape:
             return None
         box = self.box.clip(0, 1)
         return (box, self.kept or None, True) if (box[2:] > box[:2]).all() else None
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """A mask as a file has it: made when it is needed. read: gives the mask (h, w)."""
-
-    read: Callable[..., Mask]
-    args: tuple[object, ...]
-
-    def mask(self) -> Mask:
-        """The mask."""
-        return self.read(*self.args)
 
 
 def ring_seen(ring: NDArray[np.float64], size: tuple[int, int]) -> Look | None:

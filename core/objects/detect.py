@@ -85,7 +85,10 @@ class Yolo:
         self.notes, self.weights_hash = tuple(reports), weights_hash([path])
         self._words: tuple[str, ...] = ()
         self.unnamed = path.suffix == ".onnx" and not _onnx_facts(path).get("names")
-        self.open_vocabulary = type(self._model).__name__ == "YOLOE" and _takes_words(self._model)
+        self.open_vocabulary = type(self._model).__name__ == "YOLOE" and not hasattr(
+            self._model.model.model[-1],
+            "lrpc",  # of those with a fixed vocabulary of their own
+        )
 
     def _look_for(self, words: tuple[str, ...]) -> None:
         """Makes words the classes. The head is fused with them, so others need the file again."""
@@ -168,11 +171,6 @@ class Yolo:
                 f"{self.name} failed on frame {at}: {error}", "Try another detector"
             ) from error
         return results
-
-
-def _takes_words(model: Any) -> bool:
-    """A YOLOE model without a fixed vocabulary of its own."""
-    return not hasattr(model.model.model[-1], "lrpc")
 
 
 TEXT_ENCODERS = {"mobileclip": ("mobileclip_blt.ts", 600), "mobileclip2": ("mobileclip2_b.ts", 254)}

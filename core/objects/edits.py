@@ -122,25 +122,22 @@ def _shares(value: Any, n: int, low: float, high: float) -> tuple[float, ...]:
 
 
 FORMS = {
-    "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
-    "--frames": ("GROUP=LEVEL", "the same for a frame group, counted from 0 as in `groups`"),
-    "--drop": ("ID", "takes an object out"),
+    "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it", "2=0.5"),
+    "--frames": ("GROUP=LEVEL", "the same for a frame group, counted from 0 as in `groups`", "0=1"),
+    "--drop": ("ID", "takes an object out", "2"),
     "--point": (
         "FRAME,X,Y[,NAME]",
         "adds the object at a point, followed through the clip: frames are counted from 0, X and Y"
         " are shares of the picture",
+        "3,0.5,0.4,kite",
     ),
-    "--edit": ("JSON", "one change as the trace stores it: brush, add, merge, label, point"),
+    "--edit": (
+        "JSON",
+        "one change as the trace stores it: brush, add, merge, label, point",
+        '\'{"kind": "label", "track": 1, "label": "dog"}\'',
+    ),
 }
-"""How each change is written, and what it does."""
-
-_EXAMPLES = {
-    "--level": "2=0.5",
-    "--frames": "0=1",
-    "--drop": "2",
-    "--point": "3,0.5,0.4,kite",
-    "--edit": '\'{"kind": "label", "track": 1, "label": "dog"}\'',
-}
+"""How each change is written, what it does, and an example."""
 
 
 def read_edit_flag(flag: str, text: str) -> Any:
@@ -163,7 +160,7 @@ def read_edit_flag(flag: str, text: str) -> Any:
     except (ValueError, RecursionError):
         raise OptionError(
             f"{flag} {shown(text)} is not of the form {FORMS[flag][0]}",
-            f"Write, say, {flag} {_EXAMPLES[flag]}",
+            f"Write, say, {flag} {FORMS[flag][2]}",
         ) from None
 
 

@@ -216,7 +216,9 @@ def runs_of(mask: Mask) -> list[int]:
     return [0, *lengths] if flat.size and flat[0] else lengths
 
 
-def mask_of_runs(counts: Sequence[int], size: tuple[int, int], by_columns: bool = True) -> Mask:
+def mask_of_runs(
+    counts: Sequence[int] | NDArray[np.integer], size: tuple[int, int], by_columns: bool = True
+) -> Mask:
     """The mask (h, w) = size of run lengths. Raises TracksError where they do not fill it."""
     lengths = np.asarray(counts, np.int64)
     if (lengths < 0).any() or int(lengths.sum()) != size[0] * size[1]:

@@ -15,17 +15,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import Annotated, Look, Shape, TrackFile, ring_seen
+from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.records import DetectorRecord
 from macd_studio.core.text.words import count
-from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Ints, Outline, Track
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Clip, Outline, Track
 
 CLOSE = 0.02
 """A position this near to a described frame is on it; rates are rarely exact."""
@@ -36,23 +36,8 @@ SHAPE_OFF = 0.02
 """By how much the shape of a file's pictures may differ from the clip's."""
 
 
-class SampledClip(Protocol):
-    """What of a clip decides where tracks are placed: a `Clip`, or a `ClipFacts`."""
-
-    @property
-    def times(self) -> NDArray[np.float64]: ...  # noqa: D102
-    @property
-    def numbers(self) -> Ints | None: ...  # noqa: D102
-    @property
-    def size(self) -> tuple[int, int]: ...  # noqa: D102
-    @property
-    def stored_size(self) -> tuple[int, int] | None: ...  # noqa: D102
-    @property
-    def fps(self) -> float | None: ...  # noqa: D102
-    @property
-    def count(self) -> int | None: ...  # noqa: D102
-    @property
-    def is_picture(self) -> bool: ...  # noqa: D102
+SampledClip = Clip | ClipFacts
+"""What says of a clip where tracks are placed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,16 +323,10 @@ def _between(
     if shape is None or following is None:  # it stays until it is out of sight
         return None if shape is None else (shape, INTERPOLATED)
     part = (position - before.at) / (after.at - before.at)
-    if (corner := _moved(before, after, part)) is not None:
-        return corner, INTERPOLATED
+    if len(before.rings) == len(after.rings) == 1:  # each point moves evenly to the same one
+        a, b = before.rings[0], after.rings[0]
+        if a.shape == b.shape and (ring := ring_seen(a + part * (b - a), before.size)) is not None:
+            return ring, INTERPOLATED
     box = (shape[0] + part * (following[0] - shape[0])).astype(np.float32)
     outline = shape[1] if part < 0.5 or following[1] is None else following[1]
     return (box, outline, shape[2] and following[2]), INTERPOLATED
-
-
-def _moved(before: Shape, after: Shape, part: float) -> Look | None:
-    """A polygon each of whose points moves evenly to the same point of another."""
-    if len(before.rings) != 1 or len(after.rings) != 1:
-        return None
-    a, b = before.rings[0], after.rings[0]
-    return ring_seen(a + part * (b - a), before.size) if a.shape == b.shape else None

@@ -1,26 +1,29 @@
 """A file of tracks or masks → tracks on a clip's frames, in a process that is bounded and ended.
 
-What such a file holds can take many times its size: it is read, counted, drawn and placed by
-`core.objects.worker`, whose memory and time are limited, and which is ended as soon as nobody waits
-for it. What comes back is checked, and is no larger than a clip's tracks can be.
+What such a file holds can take many times its size: it is read, counted, drawn and placed by this
+module as a process (`python -m core.objects.reading`), whose memory and time are limited, and which
+is ended as soon as nobody waits for it. What comes back is checked, and is no larger than a clip's
+tracks can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from macd_studio.core.errors import Cancelled, SeveralVideos, TracksError
+from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.objects.formats.border import MAX_BYTES, file_name
 from macd_studio.core.objects.formats.source import ClipFacts
-from macd_studio.core.objects.placing import FoundTracks
+from macd_studio.core.objects.placing import FoundTracks, place_tracks
 from macd_studio.core.options import TrackOptions
 from macd_studio.core.records import DetectorRecord
-from macd_studio.core.system.bounded_job import run_job
+from macd_studio.core.system.bounded_job import Answer, run_job, serve_job
 from macd_studio.core.types import Clip, Outline, Track
 from macd_studio.core.validation import shown
 
@@ -69,7 +72,7 @@ def read_tracks(
     check_there(path)
     try:
         found = run_job(
-            "macd_studio.core.objects.worker", job, memory_bytes=limits.memory_bytes,
+            "macd_studio.core.objects.reading", job, memory_bytes=limits.memory_bytes,
             seconds=limits.seconds, most_bytes=MAX_ARRAYS, most_header=MAX_HEADER,
             cancelled=cancelled,
         )  # fmt: skip
@@ -153,3 +156,18 @@ def unpacked(header: dict[str, Any], content: bytes) -> FoundTracks:
         ))  # fmt: skip
     record = DetectorRecord.from_dict(header["record"])
     return FoundTracks(tuple(tracks), record, tuple(header["notes"]))
+
+
+def answer(job: dict[str, Any], content: bytes) -> Answer:
+    """The tracks of the file that a job names, packed."""
+    clip, options = ClipFacts.from_dict(job["clip"]), TrackOptions(**job["options"])
+    file = read_track_file(job["path"], clip, options, job["file_bytes"])
+    return packed(place_tracks(file, clip, options))
+
+
+def _import_pictures() -> None:
+    import_module("PIL.PngImagePlugin")  # formats import it when they need it
+
+
+if __name__ == "__main__":
+    serve_job(answer, _import_pictures)

@@ -129,10 +129,7 @@ def moving_regions(
 
 
 def _stays(size: tuple[int, ...], camera: NDArray[Any]) -> NDArray[np.bool_]:
-    """(h, w) the pixels that the camera's motion leaves well within the frame.
-
-    Others have no flow, or a poor one.
-    """
+    """(h, w) pixels that the camera's motion leaves in the frame; others have poor flow."""
     height, width = size
     x, y = np.arange(width) + camera[0], np.arange(height) + camera[1]
     margin = WINDOW if np.abs(camera).max() > 0.5 else 0

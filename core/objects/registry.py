@@ -155,10 +155,7 @@ def hub_source(name: str) -> tuple[str, str | None]:
 
 
 def reads_words(name: str) -> bool:
-    """Whether a detector looks for words instead of fixed classes, as far as is known unloaded.
-
-    By its name, or by the config.json of a folder.
-    """
+    """Whether a detector looks for words instead of classes: by its name, or by a config.json."""
     if name in DETECTORS:
         return DETECTORS[name].reads == "words"
     if name.endswith(".pt"):

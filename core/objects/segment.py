@@ -8,7 +8,7 @@ Nothing is followed across a hard cut.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -89,25 +89,6 @@ def follow(
     state = np.where(np.isfinite(boxes[:, 0]), SEEN, LOST).astype(np.int8)
     confidence = float(np.clip(np.mean(scores), 0, 1))
     return Track(0, "object", confidence, boxes, state, len(scores), outlines=tuple(outlines))
-
-
-def segment(
-    frames: Pixels,
-    times: NDArray[np.float64],
-    at: int,
-    points: Sequence[Point],
-    segmenter: Segmenter,
-    label: str = "object",
-    cuts: Sequence[float] = (),
-) -> Track:
-    """The track of the object under `points` of frame `at`, at once; see `follow`."""
-    following = follow(segmenter, frames, times, at, points, cuts)
-    while True:
-        try:
-            next(following)
-        except StopIteration as end:
-            track: Track = end.value
-            return replace(track, label=label)
 
 
 def _boxed(mask: Mask) -> tuple[Floats, Outline | None] | None:

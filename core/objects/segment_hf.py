@@ -1,7 +1,4 @@
-"""Points on an object → its mask through the clip, by transformers' trackers.
-
-SAM 2, EdgeTAM, and the tracker of SAM 3.
-"""
+"""Points on an object → its mask through the clip, by transformers' SAM 2, EdgeTAM or SAM 3."""
 
 from __future__ import annotations
 

@@ -74,16 +74,14 @@ class Table(str):
 
     def __new__(cls, heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
         """See the class. A cell that is no text is written as `str` does."""
-        first, *rest = (tuple(map(_cell, row)) for row in (heads, *rows))
+        first, *rest = (
+            tuple(z if isinstance(z, str) else str(z) for z in row) for row in (heads, *rows)
+        )
         lines = ("".join(f" {_marked(z)} |" if z else " |" for z in row) for row in (first, *rest))
         top, *below = (f"|{line}" for line in lines)
         made = super().__new__(cls, "\n".join([top, "|" + "---|" * len(first), *below]))
         made.heads, made.rows = first, tuple(rest)
         return made
-
-
-def _cell(value: object) -> str:
-    return value if isinstance(value, str) else str(value)
 
 
 def as_markdown(blocks: Iterable[str]) -> str:

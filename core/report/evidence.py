@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.description import as_row
 from macd_studio.core.measurements import (
     BACKGROUND,
     RANDOM_ORDER,
@@ -44,12 +45,7 @@ def as_json(evidence: Evidence, trace: Trace) -> dict[str, Any]:
             for a in evidence.agreement
         ],
         "knock_out": [_knock_out(k) for k in evidence.knock_outs],
-        "lens": None
-        if evidence.lens is None
-        else {
-            "video": list(evidence.lens.video),
-            "counterfactual": list(evidence.lens.counterfactual),
-        },
+        "lens": evidence.lens and as_row(evidence.lens),
         "curves": None if evidence.curves is None else _curves(evidence.curves),
     }
 
@@ -77,10 +73,7 @@ def _curves(curves: Curves) -> dict[str, Any]:
 
 
 def extent(trace: Trace) -> list[float]:
-    """x0 y0 x1 y1 of a map's outer corners in shares of the source frame.
-
-    Beyond 0 and 1 where the model's frames are padded.
-    """
+    """x0 y0 x1 y1 of a map's corners in shares of the source frame; beyond 0 and 1 where padded."""
     read = trace.model_frames
     if read is None:
         return [0.0, 0.0, 1.0, 1.0]
@@ -218,25 +211,18 @@ def enough_as_json(enough: Enough, trace: Trace) -> dict[str, Any]:
 
 
 def _piece(piece: Piece, trace: Trace) -> dict[str, Any]:
-    first, last = piece_frames(piece, trace)
     return {
         "name": region_name(piece, trace),
         "track": piece.track,
         "box": None if piece.box is None else list(piece.box),
-        "frames": [first, last],
+        "frames": list(piece_frames(piece, trace)),
     }
 
 
 def _given(given: Given | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:
     if given is None:
         return None
-    return {
-        "shown": [_piece(enough.pieces[i], trace) for i in given.shown],
-        "answer": given.answer,
-        "same": given.same,
-        "probability": given.probability,
-        "margin": given.margin,
-    }
+    return as_row(given) | {"shown": [_piece(enough.pieces[i], trace) for i in given.shown]}
 
 
 def _smallest(found: Smallest | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:
@@ -266,10 +252,7 @@ def region_name(piece: Piece, trace: Trace) -> str:
 
 
 def pieces_in_words(indices: Sequence[int], enough: Enough, trace: Trace) -> str:
-    """A set of pieces, runs that follow each other joined.
-
-    One that is empty is "nothing".
-    """
+    """A set of pieces, runs that follow each other joined; "nothing" for an empty one."""
     runs: dict[str, list[list[int]]] = {}
     for i in indices:
         piece = enough.pieces[i]

@@ -17,9 +17,10 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.masks import brushed, combine_masks, draw_masks, soft_boxes
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.formats.sheet import Drawn, Exported, Sheet
-from macd_studio.core.objects.outlines import Mask, filled, outline_of, placed
-from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside
+from macd_studio.core.objects.outlines import filled, outline_of, placed
+from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside, make_one
 from macd_studio.core.text.words import writable
+from macd_studio.core.traces.bundle import unpack
 from macd_studio.core.types import LOST, SEEN, Trace, Track
 
 What = Literal["tracks", "levels"]
@@ -117,17 +118,13 @@ def _level_objects(trace: Trace, size: tuple[int, int]) -> tuple[Exported, ...]:
     for i, (label, value, area) in enumerate(
         (("masked", 1.0, full), ("partly masked", r0, partly))
     ):
-        frames = tuple(_area(mask, size) for mask in area)
+        found = [(outline_of(mask), mask) for mask in area]
+        frames = tuple(None if z is None else Drawn(z[0], mask, size) for z, mask in found)
         if any(frames):
             objects.append(Exported(i + 1, label, 1.0, value, frames))
     if not objects:
         raise OptionError("the levels mask nothing", "Choose a trace with a masked object")
     return tuple(objects)
-
-
-def _area(mask: Mask, size: tuple[int, int]) -> Drawn | None:
-    found = outline_of(mask)
-    return None if found is None else Drawn(found[0], mask, size)
 
 
 REMEDY = "Save the trace, and write them by `python -m core export` on a machine of your own"
@@ -145,5 +142,9 @@ def export_beside(
     Masks of every object on every frame take far more than the trace that describes them, so a
     server writes an untrusted trace this way. cancelled, limits, errors: as `beside.made_beside`.
     """
-    module = "macd_studio.core.report.export_worker"
+    module = "macd_studio.core.report.export"  # run as a process
     return made_beside(module, {"format": format, "what": what}, content, REMEDY, cancelled, limits)
+
+
+if __name__ == "__main__":
+    make_one(lambda job, content: exported(unpack(content), job["format"], job["what"]))

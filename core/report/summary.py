@@ -78,7 +78,8 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "enough": [evidence.enough_as_json(one, trace) for one in trace.enough],
         "answers": {
-            name: _answer(a, certificates(trace, a)) | {"constant": _constant(trace, a)}
+            name: _answer(a, certificates(trace, a))
+            | {"constant": (same := stated_constant(trace, a)) and same.as_dict()}
             for name, a in trace.answers.items()
         },
         "options": options_as_dict(trace),
@@ -174,11 +175,6 @@ def _answer(answer: Answer, found: Sequence[Certificate]) -> dict[str, Any]:
         "second_views": [second.view.as_dict() for second in answer.second_views],
         "tokens": tokens,
     }
-
-
-def _constant(trace: Trace, answer: Answer) -> dict[str, Any] | None:
-    same = stated_constant(trace, answer)
-    return same.as_dict() if same else None
 
 
 def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:

@@ -31,10 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def options_as_dict(trace: Trace) -> dict[str, Any]:
-    """The options as plain values, with the changes by hand as `edits` where there are any.
-
-    Those of a newer version are among them.
-    """
+    """The options as plain values, those of newer versions too; changes by hand are `edits`."""
     options = trace.options.as_dict()
     for name, unknown in trace.unknown_options.items():
         known = options.get(name)

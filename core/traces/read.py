@@ -159,7 +159,9 @@ def _with_pictures(trace: Trace, pictures: Pictures) -> Trace:
         for j, view in enumerate(answer.second_views):
             shown = None
             if view.shown is not None and read is not None and room >= read.pixels.size // 3:
-                shown = _restore_shown(read, pictures.get(f"shown{i}_{j}", {}))
+                shown = read.pixels.copy()  # where none was stored it is the model's
+                for at, picture in pictures.get(f"shown{i}_{j}", {}).items():
+                    shown[at] = decode_picture(picture)
                 room -= read.pixels.size // 3
             views.append(replace(view, shown=shown))
         answers[name] = replace(answer, second_views=tuple(views))
@@ -168,14 +170,6 @@ def _with_pictures(trace: Trace, pictures: Pictures) -> Trace:
         for t in trace.tracks
     )
     return replace(trace, frames=frames, model_frames=read, answers=answers, tracks=tracks)
-
-
-def _restore_shown(read: ModelFrames, pictures: dict[int, bytes]) -> Pixels:
-    """A second view's frames: those of the model where none was stored."""
-    frames = read.pixels.copy()
-    for at, picture in pictures.items():
-        frames[at] = decode_picture(picture)
-    return frames
 
 
 def _restore_options(

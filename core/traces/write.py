@@ -6,7 +6,8 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from macd_studio.core.decoding.contrast import all_winners
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import PICTURE_PIXELS, decode_pictures, encode_picture
 from macd_studio.core.traces.codec import Made, Writer
-from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.traces.format import (
     FORMAT,
     MAX_BYTES,
@@ -62,10 +63,7 @@ def pack(trace: Trace) -> bytes:
 
 
 def _fitting(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and manifest of as many candidates per token as a file can hold.
-
-    Raises TraceError where even the fewest are too many.
-    """
+    """Arrays and manifest, of as many candidates per token as fit; TraceError where none do."""
     arrays, manifest = _flatten(trace)
     for keep in KEPT:
         if sum(a.size for a in arrays.values()) <= MAX_ITEMS:
@@ -206,3 +204,51 @@ def _npy(array: NDArray[Any]) -> bytes:
     out = io.BytesIO()
     np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
     return out.getvalue()
+
+
+def with_fewer_candidates(trace: Trace, keep: int) -> Trace:
+    """The trace with the `keep` best candidates of each view at every token, keep ≥ 1.
+
+    The choice at every α and β stays exact; probabilities become upper bounds where the cut lets a
+    token through that is left out, and the floor of the step says where.
+
+    What else is kept: every token that wins for some α in [0, 20] and β in [0, 1], the tokens that
+    an answer has at the same index, and those that evidence was measured for.
+    """
+    needed: dict[int, set[int]] = defaultdict(set)
+    for answer in trace.answers.values():
+        for step in answer.tokens:
+            needed[step.index].add(step.token)
+    for found in trace.evidence:
+        target = found.target
+        needed[target.index].add(target.token)
+        if target.against is not None:
+            needed[target.index].add(target.against)
+    answers = {
+        name: replace(
+            answer, tokens=tuple(_fewer(step, keep, needed[step.index]) for step in answer.tokens)
+        )
+        for name, answer in trace.answers.items()
+    }
+    return replace(trace, answers=answers)
+
+
+def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
+    kept = np.isin(step.candidates, list(needed))
+    for view in (step.base, *step.others):
+        kept[np.argsort(-view, kind="stable")[:keep]] = True
+    if step.others:
+        kept[all_winners(step.base, step.others[0], step.repeats)] = True
+    if kept.all():
+        return step
+    highest = np.asarray(step.base[~kept].max())
+    above = float(np.nextafter(highest, np.inf, dtype=highest.dtype))
+    return replace(
+        step,
+        candidates=step.candidates[kept],
+        texts=tuple(text for text, stays in zip(step.texts, kept, strict=True) if stays),
+        base=step.base[kept],
+        others=tuple(row[kept] for row in step.others),
+        repeats=step.repeats and step.repeats.among(kept),
+        floor=max(step.floor, above),
+    )

@@ -27,7 +27,7 @@ from macd_studio.core.types import Answer, TokenStep, Trace
 from macd_studio.core.view_records import View
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.second_view import masked_view
-from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.core.whatif.edits import redecodable
 
 CLOSE = 1e-3
 """Levels and shares of a view that is built again are equal up to this."""
@@ -86,8 +86,7 @@ class Redecoder:
         for name in trace.answers:
             try:
                 method = find_method(name)
-                fixed = method.fixed
-                rules[name] = fixed or method.rule_for(self.context)
+                rules[name] = method.fixed or method.rule_for(self.context)
             except (OptionError, NotApplicable):
                 rules[name] = None
         return rules

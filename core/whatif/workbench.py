@@ -35,8 +35,7 @@ from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
-from macd_studio.core.whatif.choices import measure_choices
-from macd_studio.core.whatif.controls import measure_controls
+from macd_studio.core.whatif.controls import measure_choices, measure_controls
 from macd_studio.core.whatif.edits import (
     check_changeable,
     check_frame_mask,

@@ -23,8 +23,7 @@ from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.kinds import Measured, find_kind
-from macd_studio.core.evidence.maps import rank_correlation, shares
+from macd_studio.core.evidence.kinds import Measured, find_kind, rank_correlation, shares
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.measurements import VIEWS, Target
 from macd_studio.core.options import RunOptions

@@ -26,7 +26,7 @@ from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.system.shipped import look
 from macd_studio.core.text.words import count, visible
-from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.traces.write import with_fewer_candidates
 from macd_studio.core.types import LOST, Trace
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file

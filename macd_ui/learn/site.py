@@ -26,7 +26,7 @@ from macd_studio.core.objects.truth import is_right
 from macd_studio.core.pages.frame import page, template
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.marks import asked_objects
+from macd_studio.core.whatif.verdict import asked_objects
 from macd_studio.macd_ui.engine import Engine, built, run_file
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import (

@@ -97,7 +97,7 @@ COMPUTED: tuple[Computed, ...] = (
         "drawing a random or a typical clip", "the first, with what it imports", 822, 4.5, DRAWN,
     ),
     Computed(
-        ("core.whatif.workbench.read_edit", "core.whatif.redecodable.redecodable"),
+        ("core.whatif.workbench.read_edit", "core.whatif.edits.redecodable"),
         "reading a change by hand", "a stroke of 400 points", 1, 0.01, BY_SIZE,
     ),
     Computed(

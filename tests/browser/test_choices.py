@@ -7,8 +7,7 @@ import pytest
 
 from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import load
-from macd_studio.core.whatif.marks import marks_of
-from macd_studio.core.whatif.verdict import as_text, map_sentence
+from macd_studio.core.whatif.verdict import as_text, map_sentence, marks_of
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import payload, status
 from tests.browser.states import show

@@ -22,10 +22,17 @@ from macd_studio.core.measurements import (
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.views.measured import measured_changes
-from macd_studio.core.whatif.choices import measure_choices
+from macd_studio.core.whatif.controls import measure_choices
 from macd_studio.core.whatif.edits import read_edit
-from macd_studio.core.whatif.marks import asked_objects, marks_of
-from macd_studio.core.whatif.verdict import RULES, as_text, map_as_text, verdict_of, views_of_map
+from macd_studio.core.whatif.verdict import (
+    RULES,
+    as_text,
+    asked_objects,
+    map_as_text,
+    marks_of,
+    verdict_of,
+    views_of_map,
+)
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, clip
 from tests.families import tiny

@@ -143,7 +143,7 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     def closed(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("macd_studio.core.cli.edit.edited", lambda args: load(source))
+    monkeypatch.setattr("macd_studio.core.cli.measuring.edited", lambda args: load(source))
     monkeypatch.setattr("macd_studio.core.cli.main._print", closed)
     monkeypatch.setattr("macd_studio.core.cli.main.pipe_closed", lambda: 0)
     assert main(["edit", str(source), "--out", str(out)]) == 0

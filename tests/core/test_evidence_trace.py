@@ -11,7 +11,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import MacdError, OptionError, TraceError
-from macd_studio.core.evidence.maps import group_shares, mean_to, rank_correlation, shares, sum_to
+from macd_studio.core.evidence.kinds import group_shares, mean_to, rank_correlation, shares, sum_to
 from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options, read_layers
 from macd_studio.core.report.evidence import as_json, as_text
 from macd_studio.core.traces.bundle import pack, unpack

@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.decoding.contrast import floor_of, kept_candidates, score
 from macd_studio.core.measurements import Evidence, Target
-from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.traces.write import with_fewer_candidates
 from macd_studio.core.types import Answer, TokenStep
 from tests.small_trace import small_trace
 

@@ -14,7 +14,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.figures import draw
 from macd_studio.core.figures.evidence import measure as measure_evidence
 from macd_studio.core.figures.overview import measure as measure_overview
-from macd_studio.core.figures.pictures import choose_frames, small
+from macd_studio.core.figures.style import choose_frames, small
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.report.evidence import extent

@@ -23,8 +23,7 @@ from macd_studio.core.rules import RULES, Linear, Setting, find_rule
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.whatif.edits import check_changeable
-from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.core.whatif.edits import check_changeable, why_not_redecode
 from macd_studio.viewer.payload import payload, status
 from tests.core.test_loop_reference import END, VIEWS, TableLM, rows_of
 from tests.core.test_macd_events import tracks

@@ -16,7 +16,7 @@ from macd_studio.core.run.order import run_method
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ShownView, StepWeights
 from macd_studio.core.view_records import BlankView
-from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.core.whatif.edits import why_not_redecode
 from macd_studio.core.whatif.workbench import Workbench
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "small.macd"

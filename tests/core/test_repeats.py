@@ -24,7 +24,7 @@ from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.report.summary import as_json
 from macd_studio.core.rules import Linear, Olm, Plain, score_token
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.traces.write import with_fewer_candidates
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.constant import same_by_constant
 from macd_studio.core.whatif.controls import _choose

@@ -12,12 +12,13 @@ from macd_studio.core.errors import DetectorError, OptionError
 from macd_studio.core.objects import segment_hf
 from macd_studio.core.objects.outlines import filled, placed
 from macd_studio.core.objects.registry import check_segmenter, listed, named
-from macd_studio.core.objects.segment import ColourRegion, load_segmenter, segment
+from macd_studio.core.objects.segment import ColourRegion, load_segmenter
 from macd_studio.core.report.export import export_tracks
 from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.types import LOST, SEEN
 from macd_studio.core.whatif.workbench import Edit, Workbench, read_edit
 from tests.detectors import built, sam2
+from tests.fakes import segment
 from tests.opening import EXAMPLE
 
 SIZE = 72, 128

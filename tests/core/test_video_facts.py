@@ -8,9 +8,9 @@ import pytest
 from av.stream import Disposition
 
 from macd_studio.core import errors
-from macd_studio.core.media.upright import Turn
+from macd_studio.core.media.picture import Turn
+from macd_studio.core.media.source import is_cut
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.media.whole import is_cut
 from macd_studio.core.options import VideoOptions
 from tests.core.test_video_exactness import number_of, write_numbered, x264
 

@@ -12,7 +12,7 @@ from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.methods import METHODS
-from macd_studio.core.objects.segment import Sighting, segment
+from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
 from macd_studio.core.rows import Row
@@ -25,7 +25,7 @@ from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif import workbench
 from macd_studio.core.whatif.occlusion import measure
 from macd_studio.core.whatif.workbench import Edit, TraceContext, Workbench, check_same_weights
-from tests.fakes import BoxDetector, ByteLM, clip
+from tests.fakes import BoxDetector, ByteLM, clip, segment
 
 QUESTION = "is there a dog?"
 OPTIONS = RunOptions(

@@ -140,7 +140,7 @@ def references(canary):
 @pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
 def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, name):
     """Not even one that the check of a file's first bytes lets pass."""
-    monkeypatch.setattr("macd_studio.core.media.kinds._NOT_VIDEO", {})
+    monkeypatch.setattr("macd_studio.core.media.frames._NOT_VIDEO", {})
     for content in references(canary):
         (tmp_path / name).write_text(content)
         with pytest.raises(errors.NotAVideo):

@@ -1,15 +1,17 @@
 """Files of tracks and masks: one module a format, with its reader, its writer and its names.
 
 A module has NAME, TITLE, ENDING and `sources`; `write` where the format is written too. A new
-format is such a module and a line in `_MODULES`.
+format is such a module and a line in `_MODULES`. Files that are known and not read are told apart
+by their structure, each with the way to one that is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NoReturn
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import TrackFile
@@ -23,11 +25,12 @@ from macd_studio.core.objects.formats import (
     yolo,
     youtube_vis,
 )
-from macd_studio.core.objects.formats.border import MAX_BYTES, Files, file_name
+from macd_studio.core.objects.formats.border import MAX_BYTES, OTHER, Files, file_name, refuse
+from macd_studio.core.objects.formats.coco import is_results
 from macd_studio.core.objects.formats.sheet import Sheet
 from macd_studio.core.objects.formats.source import Asked, ClipFacts, Source, choose
-from macd_studio.core.objects.formats.unread import refuse_unknown, refuse_unread
 from macd_studio.core.options import TrackOptions
+from macd_studio.core.validation import shown
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,11 @@ class Format:
     write: Callable[[Sheet], bytes] | None
 
 
-def _format(module: ModuleType) -> Format:
-    write = getattr(module, "write", None)
-    return Format(module.NAME, module.TITLE, module.ENDING, module.sources, write)
-
-
-_MODULES = (own, coco, youtube_vis, cvat, label_studio, mot, yolo, masks)
-FORMATS = {module.NAME: _format(module) for module in _MODULES}
+_MODULES: tuple[ModuleType, ...] = (own, coco, youtube_vis, cvat, label_studio, mot, yolo, masks)
+FORMATS = {
+    m.NAME: Format(m.NAME, m.TITLE, m.ENDING, m.sources, getattr(m, "write", None))
+    for m in _MODULES
+}
 """By name, in the order in which a file is held against them: documents before texts, and texts
 before pictures, which may be those of the frames."""
 WRITERS = {name: one for name, one in FORMATS.items() if one.write is not None}
@@ -89,10 +90,141 @@ def read_track_file(
 
 
 def _read(files: Files, asked: Asked) -> TrackFile:
-    refuse_unread(files)
+    _refuse_unread(files)
     for one in FORMATS.values():
         if found := one.sources(files, asked):
             source, how = choose(files.name, found, asked)
             file = source.read()
             return replace(file, notes=(*file.notes, f"{files.name}: {how}")) if how else file
-    refuse_unknown(files)
+    _refuse_unknown(files)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """One kind of file. title: behind "is"; cure: how to come to a file that is read."""
+
+    title: str
+    cure: str
+    fits: Callable[[Files], bool]
+
+
+def _document(fits: Callable[[Any], bool]) -> Callable[[Files], bool]:
+    return lambda files: any(map(fits, files.documents.values()))
+
+
+def _text(fits: Callable[[list[str]], bool]) -> Callable[[Files], bool]:
+    def fits_any(files: Files) -> bool:
+        firsts = (_first_line(content).split() for content in files.ending(".txt").values())
+        return any(fits(words) for words in firsts if words)
+
+    return fits_any
+
+
+def _first_line(content: bytes) -> str:
+    text = content[:2000].decode("utf-8-sig", "replace")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _are_results_alone(files: Files) -> bool:
+    documents = files.documents.values()
+    return any(map(is_results, documents)) and not any(isinstance(d, dict) for d in documents)
+
+
+def _is_sam(data: Any) -> bool:
+    rows = data.get("annotations") if isinstance(data, dict) else data
+    return isinstance(rows, list) and any(
+        isinstance(r, dict) and "predicted_iou" in r for r in rows
+    )
+
+
+def _is_fiftyone(data: Any) -> bool:
+    rows = data.get("samples") if isinstance(data, dict) else None
+    return isinstance(rows, list) and any(isinstance(r, dict) and "filepath" in r for r in rows)
+
+
+def _is_kitti_detection(words: list[str]) -> bool:
+    return len(words) >= 15 and words[0].replace("_", "").isalpha()  # as Person_sitting
+
+
+def _is_mots(words: list[str]) -> bool:
+    numbers, last = words[:5], words[-1]
+    return len(words) == 6 and all(w.isdecimal() for w in numbers) and not last[0].isdecimal()
+
+
+UNREAD = (
+    Unread(
+        "a list of COCO results, which states neither names nor sizes of its pictures",
+        "Put it and the annotation file of its pictures in one folder or zip",
+        _are_results_alone,
+    ),
+    Unread(
+        "of SAM's automatic masks, which are of one picture and have no object over time",
+        "Track with SAM 2's video predictor, and write a PNG of object numbers for each frame",
+        _document(_is_sam),
+    ),
+    Unread(
+        "a data set of FiftyOne",
+        "Export it with dataset.export(dataset_type=fo.types.COCODetectionDataset)",
+        _document(_is_fiftyone),
+    ),
+    Unread(
+        "a text of KITTI's object detection, a picture a file",
+        "Convert it with Datumaro: datum convert -if kitti -f coco",
+        _text(_is_kitti_detection),
+    ),
+    Unread(
+        "a text of MOTS, whose masks are not read",
+        "Write its masks as PNG pictures, one a frame, of class · 1000 + number",
+        _text(_is_mots),
+    ),
+)
+"""In the order in which a file is held against them."""
+_NEEDS = {
+    "documents": {
+        "COCO": "images, annotations", "YouTube-VIS": "videos, annotations",
+        "Label Studio": "result", "labelme": "shapes, imagePath", "VIA": "filename, regions",
+        "BDD100K": "name, labels", "Datumaro": "categories, items",
+        "Supervisely": "objects, frames", "OpenLABEL": "openlabel", "SA-V": "masklet",
+    },
+    "texts": {
+        "MOT": "6 to 10 numbers a line, frame and id first",
+        "YOLO": "a class and 4 or more numbers", "KITTI tracking": "15 or more columns",
+    },
+}  # fmt: skip
+"""What each format that is read has: keys of a document, columns of a text."""
+
+
+def _refuse_unread(files: Files) -> None:
+    """Raises TracksError for a file of a known kind that is not read: before any reader sees it."""
+    for kind in UNREAD:
+        if kind.fits(files):
+            raise TracksError(f"{files.name} is {kind.title}", kind.cure)
+
+
+def _refuse_unknown(files: Files) -> NoReturn:
+    """Raises TracksError for a file of no kind: what it has, and what those that are read have."""
+    if not files.contents:
+        refuse(files.name, "holds no tracks or masks of a format that is read", OTHER)
+    told = next(_found(files), "")
+    refuse(files.name, f"is none of the formats that are read{told}", OTHER)
+
+
+def _found(files: Files) -> Iterator[str]:
+    for data in files.documents.values():
+        what = "JSON"
+        if isinstance(data, dict) and data:
+            what += f" with {_keys(data)}"
+        elif isinstance(data, list) and data and isinstance(data[0], dict):
+            what += f", a list of objects with {_keys(data[0])}"
+        yield f": it is {what}. {_listed('documents')}"
+    for content in files.ending(".txt", ".csv", ".tsv").values():
+        if line := _first_line(content):
+            yield f": it begins with {shown(line, 60)}. {_listed('texts')}"
+
+
+def _keys(data: dict[str, Any]) -> str:
+    return ", ".join(shown(key, 40) for key in list(data)[:6])
+
+
+def _listed(kind: str) -> str:
+    return "; ".join(f"{title} has {needs}" for title, needs in _NEEDS[kind].items())

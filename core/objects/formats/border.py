@@ -282,6 +282,13 @@ def whole(value: Any, what: str, low: int = 0, high: int = MAX_FRAME) -> int:
     return int(read)
 
 
+def sides(width: Any, height: Any, what: str) -> tuple[int, int]:
+    """A width and a height in pixels. what: names one of them; {} stands for which."""
+    both = (width, what.format("width")), (height, what.format("height"))
+    (w, h) = (whole(value, named, 1, MAX_SIDE) for value, named in both)
+    return w, h
+
+
 def box_of(corners: Sequence[float], width: float, height: float, what: str) -> Floats:
     """x0 y0 x1 y1 in shares of a frame, cut at its edge."""
     x0, y0, x1, y1 = corners
@@ -331,6 +338,13 @@ def as_list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise TracksError(f"{what} is {shown(value)}, not a list", OTHER)
     return value
+
+
+def is_list_of(value: Any, *keys: str) -> bool:
+    """Whether a value is a list of one or more objects that all have these keys."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(row, dict) and set(keys) <= row.keys() for row in value)
 
 
 def one_size(name: str, sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | None:

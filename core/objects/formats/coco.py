@@ -1,7 +1,7 @@
 """COCO's instances: pictures of one clip, or with CocoVID's `videos` of several; boxes and masks.
 
-A list of results is read with the document whose pictures it is of; a panoptic document with its
-pictures, see `panoptic`.
+A list of results is read with the document whose pictures it is of. A panoptic document, whose
+segments are colours of a PNG, becomes one of instances, read from the pictures when they are drawn.
 
 A region with `iscrowd` 1 is one to ignore. But Datumaro, and CVAT with it, marks every mask so that
 is written as run lengths: what has a track, or a file that marks everything, is of objects. What is
@@ -14,12 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import (
     AGAIN,
     MAX_FRAME,
@@ -28,16 +29,18 @@ from macd_studio.core.objects.formats.border import (
     as_list,
     as_object,
     box_of,
+    is_list_of,
     number,
     one_size,
     points_of,
     refuse,
+    sides,
     whole,
 )
 from macd_studio.core.objects.formats.dialects import converted
 from macd_studio.core.objects.formats.gather import PictureShapes, ShapeCounter
 from macd_studio.core.objects.formats.names import numbered
-from macd_studio.core.objects.formats.panoptic import LEFT_OUT, flattened, is_panoptic
+from macd_studio.core.objects.formats.pixels import read_mask, read_values
 from macd_studio.core.objects.formats.sheet import Sheet, json_bytes
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
 from macd_studio.core.objects.outlines import mask_of_runs, read_packed_runs, runs_of
@@ -79,11 +82,7 @@ def sources(files: Files, asked: Asked) -> list[Source]:
 
 def is_results(data: Any) -> bool:
     """Whether a document is a list of results, as evaluators of COCO take them."""
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(row, dict) and {"image_id", "category_id"} <= row.keys() for row in data)
-    )
+    return is_list_of(data, "image_id", "category_id")
 
 
 def document_name(inner: str, among: Sequence[str]) -> str:
@@ -147,10 +146,7 @@ def _pictures(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[in
         key = whole(row.get("id"), "an image's id", 0, 2**53)
         if key in sizes:
             refuse(name, f"has two images with the id {key}", AGAIN)
-        sizes[key] = (
-            whole(row.get("height"), "an image's height", 1, MAX_SIDE),
-            whole(row.get("width"), "an image's width", 1, MAX_SIDE),
-        )
+        sizes[key] = sides(row.get("width"), row.get("height"), "an image's {}")[::-1]
     ids = list(sizes)
     if rows and all(value is not None for value in stated):
         frames = [whole(value, "an image's frame_id") for value in stated]
@@ -240,14 +236,14 @@ def coco_shape(note: Mapping[str, Any], at: float, size: tuple[int, int], what: 
     """The shape of an annotation: `bbox` or `segmentation`, in pixels of (h, w) = size."""
     height, width = size
     box = None
-    if (sides := note.get("bbox")) not in (None, []):
-        values = as_list(sides, f"the box of {what}")
+    if (stated := note.get("bbox")) not in (None, []):
+        values = as_list(stated, f"the box of {what}")
         if len(values) != 4:
             raise TracksError(f"the box of {what} has {len(values)} numbers", AGAIN)
         x, y, w, h = (number(v, f"the box of {what}") for v in values)
         box = box_of((x, y, x + w, y + h), width, height, f"the box of {what}")
     mask = note.get("segmentation")
-    if isinstance(mask, Runs):
+    if isinstance(mask, partial):
         return Shape(at, box, size=size, runs=mask, place=what)
     if isinstance(mask, dict):
         return _of_runs(mask, at, size, box, what)
@@ -293,7 +289,7 @@ def _of_runs(
     if box is None:
         box = np.array([0, 0, 1, 1], np.float32)
     kept = np.array(runs, np.int32)
-    return Shape(at, box, size=size, runs=Runs(mask_of_runs, (kept, size)), place=what)
+    return Shape(at, box, size=size, runs=partial(mask_of_runs, kept, size), place=what)
 
 
 def write(sheet: Sheet) -> bytes:
@@ -332,3 +328,58 @@ def write(sheet: Sheet) -> bytes:
         "images": images,
         "annotations": notes,
     })  # fmt: skip
+
+
+LEFT_OUT = "regions of stuff"
+"""The entry of a flattened document that counts what was left out."""
+
+
+def is_panoptic(data: dict[str, Any]) -> bool:
+    """Whether a document's annotations list segments."""
+    rows = data["annotations"]
+    return isinstance(rows, list) and any(
+        isinstance(row, dict) and "segments_info" in row for row in rows
+    )
+
+
+def flattened(files: Files, name: str, data: dict[str, Any]) -> dict[str, Any]:
+    """The panoptic document with an annotation for each segment of a thing; stuff is no object.
+
+    A number that several pictures have is an object's, as in videos; else numbers are of one
+    picture each, and objects are linked by overlap. Raises TracksError where a picture is missing.
+    """
+    pictures = {PurePosixPath(inner).name: c for inner, c in files.ending(".png").items()}
+    kinds = [r for r in as_list(data.get("categories", []), "categories") if isinstance(r, dict)]
+    stuff = {str(row.get("id")) for row in kinds if row.get("isthing") == 0}
+    if len(stuff) == len(kinds):  # Datumaro calls all of it so
+        stuff = set()
+    rows: list[dict[str, Any]] = []
+    seen: dict[int, int] = defaultdict(int)
+    left_out = 0
+    for i, row in enumerate(as_list(data["annotations"], "annotations")):
+        what = f"annotation {i + 1}"
+        note = as_object(row, what)
+        file = PurePosixPath(str(note.get("file_name", ""))[:1000]).name
+        if file not in pictures:
+            refuse(
+                name,
+                f"is a panoptic document and has {what} in a picture {shown(file, 100)} that is"
+                " not there",
+                "Put it and the folder of its PNG pictures in one folder or zip",
+            )
+        for segment in as_list(note.get("segments_info"), f"the segments of {what}"):
+            one = as_object(segment, f"a segment of {what}")
+            value = whole(one.get("id"), f"the id of a segment of {what}", 0, 2**24 - 1)
+            if str(one.get("category_id")) in stuff:
+                left_out += 1
+                continue
+            if one.get("bbox") in (None, []):
+                refuse(name, f"has a segment of {what} without a box", AGAIN)
+            seen[value] += 1
+            colour = (value & 255) << 16 | value & 0xFF00 | value >> 16
+            read = partial(read_values, pictures[file], clean_label(file))
+            mask = partial(read_mask, read, colour)
+            rows.append({**one, "image_id": note.get("image_id"), "segmentation": mask})
+    if any(n > 1 for n in seen.values()):
+        rows = [{**row, "track_id": row["id"]} for row in rows]
+    return {**data, "annotations": rows, LEFT_OUT: left_out}

@@ -75,7 +75,7 @@ class Layout:
         """Whether it needs no note: the layouts that ultralytics trains on."""
         return self.shape in ("box", "polygon") and not self.order
 
-    def _beside(self, n: int) -> tuple[str, ...] | None:
+    def beside(self, n: int) -> tuple[str, ...] | None:
         """What stands beside the shape in a row of n numbers; None: the row has another layout.
 
         A tracker that lost an object writes its row without a track.
@@ -95,13 +95,9 @@ class Layout:
                 return order
         return None
 
-    def takes(self, n: int) -> bool:
-        """Whether a row of n numbers may be one of it."""
-        return self._beside(n) is not None
-
     def split(self, row: Row) -> Cells:
         """A row, parsed. Raises TracksError for a row of another layout."""
-        order = self._beside(len(row.numbers))
+        order = self.beside(len(row.numbers))
         if order is None:
             raise TracksError(
                 f"{row.what} has {len(row.numbers)} numbers behind its class, which is not"
@@ -161,7 +157,9 @@ def choose_layout(
     """
     lengths = sorted({len(row.numbers) for row in rows})
     possible = [
-        one for one in _candidates(lengths, keypoints, stated) if all(map(one.takes, lengths))
+        one
+        for one in _candidates(lengths, keypoints, stated)
+        if all(one.beside(n) is not None for n in lengths)
     ]
     if wanted != "auto":
         return _wanted(name, possible, lengths, wanted)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.annotations import Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import (
     AGAIN,
     MAX_POINTS,
@@ -27,6 +28,7 @@ from macd_studio.core.objects.formats.border import (
     points_of,
     polygon,
     refuse,
+    sides,
     turned,
     whole,
 )
@@ -61,11 +63,7 @@ class _Task:
         """(w, h) of its frames, as original_size states it."""
         if "width" not in self.stated or "height" not in self.stated:
             return None
-        width, height = (
-            whole(self.stated[side], f"the {side} in original_size", 1, MAX_SIDE)
-            for side in ("width", "height")
-        )
-        return width, height
+        return sides(self.stated["width"], self.stated["height"], "the {} in original_size")
 
 
 class _Document:
@@ -98,12 +96,9 @@ class _Document:
 
     def _start_image(self, attributes: Mapping[str, str]) -> None:
         self.task = self._of(attributes)
-        width, height = (
-            whole(attributes.get(side), f"the {side} of an image", 1, MAX_SIDE)
-            for side in ("width", "height")
-        )
+        size = sides(attributes.get("width"), attributes.get("height"), "the {} of an image")
         stated = whole(attributes.get("id"), "the id of an image")
-        self.task.pictures.append((attributes.get("name", "")[:1000], stated, (width, height), []))
+        self.task.pictures.append((attributes.get("name", "")[:1000], stated, size, []))
 
     def _shape_begins(self, tag: str, attributes: Mapping[str, str]) -> None:
         task = self.task
@@ -202,8 +197,9 @@ class _Document:
         if sum(runs) != w * h:
             mask_of_runs(runs, (h, w), by_columns=False)  # says so
         box = box_of((left, top, left + w, top + h), width, height, what)
-        args = np.array(runs, np.int32), (h, w), (left, top), (height, width)
-        return Shape(at, box, size=(height, width), runs=Runs(_placed_mask, args), place=what)
+        kept, frame = np.array(runs, np.int32), (height, width)
+        mask = partial(_placed_mask, kept, (h, w), (left, top), frame)
+        return Shape(at, box, size=frame, runs=mask, place=what)
 
 
 def _placed_mask(
@@ -280,7 +276,7 @@ def _of_pictures(task: _Task, numbers: Mapping[int, int], sha256: str) -> TrackF
         sizes.add(size)
         found.frames.add(float(frame))
         for label, shape in shapes:
-            found.add(None, label, 1.0, shape.moved_to(float(frame)))
+            found.add(None, label, 1.0, replace(shape, at=float(frame)))
     return TrackFile(
         task.name, sha256, TITLE_OF_IMAGES, found.described(), found.objects(),
         size=one_size(task.name, sizes), notes=_notes(task), counted="open",
@@ -325,24 +321,21 @@ def _written(drawn: Drawn, frame: int, outside: bool, level: float | None) -> li
     )
     if drawn.mask is None:
         x0, y0, x1, y1 = drawn.pixels
-        tag, sides = "box", f'xtl="{x0}" ytl="{y0}" xbr="{x1}" ybr="{y1}"'
+        tag, place = "box", f'xtl="{x0}" ytl="{y0}" xbr="{x1}" ybr="{y1}"'
     else:
         rows, columns = (np.flatnonzero(drawn.mask.any(axis=k)) for k in (1, 0))
         top, left, bottom, right = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
         runs = runs_of(drawn.mask[top:bottom, left:right].T)  # row by row
         tag = "mask"
-        sides = (
+        place = (
             f'rle="{", ".join(map(str, runs))}" left="{left}" top="{top}" width="{right - left}"'
             f' height="{bottom - top}"'
         )
     value = "" if level is None else f"{level:g}"
-    return [f'    <{tag} {common} {sides}><attribute name="level">{value}</attribute></{tag}>']
-
-
-def _plain(text: str) -> str:
-    """A text as XML can hold it: without control characters."""
-    return "".join(c if c >= " " and c not in "\ufffe\uffff" else "\ufffd" for c in writable(text))
+    return [f'    <{tag} {common} {place}><attribute name="level">{value}</attribute></{tag}>']
 
 
 def _xml(text: str) -> str:
-    return escape(_plain(text))
+    """A text as XML can hold it: without control characters, escaped."""
+    plain = (c if c >= " " and c not in "\ufffe\uffff" else "\ufffd" for c in writable(text))
+    return escape("".join(plain))

@@ -18,14 +18,13 @@ from macd_studio.core.objects.formats.border import (
     Files,
     as_list,
     as_object,
+    is_list_of,
     number,
     parse_xml,
     whole,
 )
 from macd_studio.core.objects.formats.source import Asked, clip_size
 
-Documents = Mapping[str, Any]
-"""Documents of one dialect by their path."""
 SAV_EVERY = 4
 """SA-V describes every fourth frame of its videos."""
 
@@ -85,11 +84,13 @@ class Book:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One program's documents. lists_all: whether it lists pictures without an object too."""
+    """One program's documents. write: puts one into a book, by its path and values. lists_all:
+    whether it lists pictures without an object too.
+    """
 
     title: str
     fits: Callable[[Any], bool]
-    write: Callable[[Book, Documents], None]
+    write: Callable[[Book, str, Any], None]
     lists_all: bool = False
 
 
@@ -98,7 +99,8 @@ def converted(files: Files, asked: Asked) -> tuple[Dialect, dict[str, Any]] | No
     book = Book(lambda: clip_size(files.name, asked, "Export it as COCO"))
     for dialect in DIALECTS:
         if found := {k: v for k, v in files.documents.items() if dialect.fits(v)}:
-            dialect.write(book, found)
+            for inner, data in found.items():
+                dialect.write(book, inner, data)
             return dialect, book.document()
     for inner, content in files.markup.items():
         _voc(book, files.name_of(inner), inner, content)
@@ -122,160 +124,132 @@ def _flat(points: Any) -> list[Any]:
     return [v for point in as_list(points, "points") for v in as_list(point, "a point")[:2]]
 
 
-def _labelme(book: Book, documents: Documents) -> None:
-    for inner, data in documents.items():
-        name = PurePosixPath(inner).stem
-        picture = book.picture(name, (data.get("imageWidth"), data.get("imageHeight")))
-        together: dict[Any, list[Any]] = {}
-        for shape in _rows(data["shapes"], "shapes"):
-            label, group = str(shape.get("label")), shape.get("group_id")
-            group = None if group is None else str(group)
-            flat = _flat(shape.get("points"))
-            kind = shape.get("shape_type", "polygon")
-            if kind == "rectangle" and len(flat) == 4:
-                book.corners(picture, label, group, *flat)
-            elif kind == "polygon":
-                if group is None:
-                    book.add(picture, label, None, None, [flat])
-                else:
-                    together.setdefault((label, group), []).append(flat)
-        for (label, group), rings in together.items():
-            book.add(picture, label, group, None, rings)
+def _labelme(book: Book, inner: str, data: Any) -> None:
+    name = PurePosixPath(inner).stem
+    picture = book.picture(name, (data.get("imageWidth"), data.get("imageHeight")))
+    together: dict[Any, list[Any]] = {}
+    for shape in _rows(data["shapes"], "shapes"):
+        label, group = str(shape.get("label")), shape.get("group_id")
+        group = None if group is None else str(group)
+        flat = _flat(shape.get("points"))
+        kind = shape.get("shape_type", "polygon")
+        if kind == "rectangle" and len(flat) == 4:
+            book.corners(picture, label, group, *flat)
+        elif kind == "polygon":
+            if group is None:
+                book.add(picture, label, None, None, [flat])
+            else:
+                together.setdefault((label, group), []).append(flat)
+    for (label, group), rings in together.items():
+        book.add(picture, label, group, None, rings)
 
 
 def _is_via(data: Any) -> bool:
     rows = data.get("_via_img_metadata", data) if isinstance(data, dict) else None
-    return (
-        isinstance(rows, dict)
-        and bool(rows)
-        and all(isinstance(r, dict) and {"filename", "regions"} <= r.keys() for r in rows.values())
-    )
+    return isinstance(rows, dict) and is_list_of([*rows.values()], "filename", "regions")
 
 
-def _via(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        for row in _rows(data.get("_via_img_metadata", data), "pictures"):
-            picture = book.picture(PurePosixPath(str(row["filename"])[:1000]).stem)
-            for region in _rows(row["regions"], "regions"):
-                shape = as_object(region.get("shape_attributes"), "a region's shape")
-                said = as_object(region.get("region_attributes") or {}, "a region's attributes")
-                names = [said[k] for k in ("name", "label", "class", "type", "object") if k in said]
-                label = (names or [v for v in said.values() if isinstance(v, str)] or [""])[0]
-                tracks = [said[k] for k in ("track_id", "track", "id") if said.get(k)]
-                track = tracks[0] if tracks else None
-                if shape.get("name") == "rect":
-                    box = [shape.get(k) for k in ("x", "y", "width", "height")]
-                    book.add(picture, label, track, box)
-                elif shape.get("name") in ("polygon", "polyline"):
-                    xs, ys = (as_list(shape.get(f"all_points_{a}"), "points") for a in "xy")
-                    ring = [v for pair in zip(xs, ys, strict=False) for v in pair]
-                    book.add(picture, label, track, None, [ring])
+def _via(book: Book, inner: str, data: Any) -> None:
+    for row in _rows(data.get("_via_img_metadata", data), "pictures"):
+        picture = book.picture(PurePosixPath(str(row["filename"])[:1000]).stem)
+        for region in _rows(row["regions"], "regions"):
+            shape = as_object(region.get("shape_attributes"), "a region's shape")
+            said = as_object(region.get("region_attributes") or {}, "a region's attributes")
+            names = [said[k] for k in ("name", "label", "class", "type", "object") if k in said]
+            label = (names or [v for v in said.values() if isinstance(v, str)] or [""])[0]
+            tracks = [said[k] for k in ("track_id", "track", "id") if said.get(k)]
+            track = tracks[0] if tracks else None
+            if shape.get("name") == "rect":
+                box = [shape.get(k) for k in ("x", "y", "width", "height")]
+                book.add(picture, label, track, box)
+            elif shape.get("name") in ("polygon", "polyline"):
+                xs, ys = (as_list(shape.get(f"all_points_{a}"), "points") for a in "xy")
+                ring = [v for pair in zip(xs, ys, strict=False) for v in pair]
+                book.add(picture, label, track, None, [ring])
 
 
-def _is_bdd(data: Any) -> bool:
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(row, dict) and {"name", "labels"} <= row.keys() for row in data)
-    )
+def _bdd(book: Book, inner: str, data: Any) -> None:
+    for row in data:
+        name, frame = str(row["name"])[:1000], row.get("frameIndex", row.get("index"))
+        picture = book.picture(name, frame=frame)
+        for label in _rows(row["labels"], "labels"):
+            track = label.get("id")
+            if isinstance(box := label.get("box2d"), dict):
+                ends = [box.get(k) for k in ("x1", "y1", "x2", "y2")]
+                book.corners(picture, label.get("category"), track, *ends)
 
 
-def _is_supervision(data: Any) -> bool:
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(row, dict) and {"x_min", "frame_number"} <= row.keys() for row in data)
-    )
+def _datumaro(book: Book, inner: str, data: Any) -> None:
+    said = _part(as_object(data["categories"], "categories"), "label")
+    names = [row.get("name") for row in _rows(said.get("labels"), "labels")]
+    for item in _rows(data["items"], "items"):
+        size = as_list(_part(item, "image").get("size") or [], "a size")
+        picture = book.picture(
+            str(item.get("id"))[:1000],
+            (size[1], size[0]) if len(size) == 2 else None,
+            _part(item, "attr").get("frame"),
+        )
+        for note in _rows(item.get("annotations"), "annotations"):
+            i = note.get("label_id")
+            label = names[i] if isinstance(i, int) and 0 <= i < len(names) else None
+            track = _part(note, "attributes").get("track_id")
+            if note.get("type") == "bbox":
+                book.add(picture, label, track, note.get("bbox"))
+            elif note.get("type") == "polygon":
+                book.add(picture, label, track, None, [note.get("points")])
+            elif note.get("type") == "mask":
+                book.add(picture, label, track, None, note.get("rle"))
 
 
-def _bdd(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        for row in data:
-            name, frame = str(row["name"])[:1000], row.get("frameIndex", row.get("index"))
-            picture = book.picture(name, frame=frame)
-            for label in _rows(row["labels"], "labels"):
-                track = label.get("id")
-                if isinstance(box := label.get("box2d"), dict):
-                    ends = [box.get(k) for k in ("x1", "y1", "x2", "y2")]
-                    book.corners(picture, label.get("category"), track, *ends)
+def _supervisely(book: Book, inner: str, data: Any) -> None:
+    size = as_object(data["size"], "the size")
+    objects = {str(row.get("key")): row for row in _rows(data["objects"], "objects")}
+    for row in _rows(data["frames"], "frames"):
+        index = row.get("index")
+        picture = book.picture(f"frame {index}", (size.get("width"), size.get("height")), index)
+        for figure in _rows(row.get("figures"), "figures"):
+            key = str(figure.get("objectKey"))
+            label = objects.get(key, {}).get("classTitle")
+            points = _part(_part(figure, "geometry"), "points")
+            ring = _flat(points.get("exterior") or [])
+            if figure.get("geometryType") == "rectangle" and len(ring) == 4:
+                book.corners(picture, label, key, *ring)
+            elif figure.get("geometryType") == "polygon":
+                book.add(picture, label, key, None, [ring])
 
 
-def _datumaro(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        said = _part(as_object(data["categories"], "categories"), "label")
-        names = [row.get("name") for row in _rows(said.get("labels"), "labels")]
-        for item in _rows(data["items"], "items"):
-            size = as_list(_part(item, "image").get("size") or [], "a size")
-            picture = book.picture(
-                str(item.get("id"))[:1000],
-                (size[1], size[0]) if len(size) == 2 else None,
-                _part(item, "attr").get("frame"),
-            )
-            for note in _rows(item.get("annotations"), "annotations"):
-                i = note.get("label_id")
-                label = names[i] if isinstance(i, int) and 0 <= i < len(names) else None
-                track = _part(note, "attributes").get("track_id")
-                if note.get("type") == "bbox":
-                    book.add(picture, label, track, note.get("bbox"))
-                elif note.get("type") == "polygon":
-                    book.add(picture, label, track, None, [note.get("points")])
-                elif note.get("type") == "mask":
-                    book.add(picture, label, track, None, note.get("rle"))
+def _openlabel(book: Book, inner: str, data: Any) -> None:
+    root = as_object(data.get("openlabel") or data.get("vcd"), "openlabel")
+    about = _part(root, "objects")
+    for index, frame in _part(root, "frames").items():
+        picture = book.picture(f"frame {index}", frame=index)
+        for key, one in _part(as_object(frame, "a frame"), "objects").items():
+            said = _part(about, key)
+            shapes = _part(as_object(one, "a frame's object"), "object_data")
+            for box in islice(_rows(shapes.get("bbox"), "boxes"), 1):
+                values = [number(v, "a box") for v in as_list(box.get("val"), "a box")]
+                x, y, w, h = (*values, 0, 0, 0, 0)[:4]
+                book.add(picture, said.get("type"), key, (x - w / 2, y - h / 2, w, h))
 
 
-def _supervisely(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        size = as_object(data["size"], "the size")
-        objects = {str(row.get("key")): row for row in _rows(data["objects"], "objects")}
-        for row in _rows(data["frames"], "frames"):
-            index = row.get("index")
-            picture = book.picture(f"frame {index}", (size.get("width"), size.get("height")), index)
-            for figure in _rows(row.get("figures"), "figures"):
-                key = str(figure.get("objectKey"))
-                label = objects.get(key, {}).get("classTitle")
-                points = _part(_part(figure, "geometry"), "points")
-                ring = _flat(points.get("exterior") or [])
-                if figure.get("geometryType") == "rectangle" and len(ring) == 4:
-                    book.corners(picture, label, key, *ring)
-                elif figure.get("geometryType") == "polygon":
-                    book.add(picture, label, key, None, [ring])
+def _sav(book: Book, inner: str, data: Any) -> None:
+    size = data.get("video_width"), data.get("video_height")
+    ids = as_list(data.get("masklet_id") or [], "masklet_id")
+    for i, frame in enumerate(as_list(data["masklet"], "masklet")):
+        picture = book.picture(f"frame {i}", size, SAV_EVERY * i)
+        for j, mask in enumerate(as_list(frame, "a masklet")):
+            if isinstance(mask, dict):
+                book.add(picture, "object", ids[j] if j < len(ids) else j, None, mask)
 
 
-def _openlabel(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        root = as_object(data.get("openlabel") or data.get("vcd"), "openlabel")
-        about = _part(root, "objects")
-        for index, frame in _part(root, "frames").items():
-            picture = book.picture(f"frame {index}", frame=index)
-            for key, one in _part(as_object(frame, "a frame"), "objects").items():
-                said = _part(about, key)
-                shapes = _part(as_object(one, "a frame's object"), "object_data")
-                for box in islice(_rows(shapes.get("bbox"), "boxes"), 1):
-                    values = [number(v, "a box") for v in as_list(box.get("val"), "a box")]
-                    x, y, w, h = (*values, 0, 0, 0, 0)[:4]
-                    book.add(picture, said.get("type"), key, (x - w / 2, y - h / 2, w, h))
-
-
-def _sav(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        size = data.get("video_width"), data.get("video_height")
-        ids = as_list(data.get("masklet_id") or [], "masklet_id")
-        for i, frame in enumerate(as_list(data["masklet"], "masklet")):
-            picture = book.picture(f"frame {i}", size, SAV_EVERY * i)
-            for j, mask in enumerate(as_list(frame, "a masklet")):
-                if isinstance(mask, dict):
-                    book.add(picture, "object", ids[j] if j < len(ids) else j, None, mask)
-
-
-def _supervision(book: Book, documents: Documents) -> None:
-    for data in documents.values():
-        for row in data:
-            frame = row["frame_number"]
-            picture = book.picture(f"frame {frame}", frame=frame)
-            label = row.get("class_name") or f"class {row.get('class_id', '')}"
-            track = row.get("tracker_id")
-            ends = [row.get(k) for k in ("x_min", "y_min", "x_max", "y_max")]
-            book.corners(picture, label, None if track in (None, "", -1) else track, *ends)
+def _supervision(book: Book, inner: str, data: Any) -> None:
+    for row in data:
+        frame = row["frame_number"]
+        picture = book.picture(f"frame {frame}", frame=frame)
+        label = row.get("class_name") or f"class {row.get('class_id', '')}"
+        track = row.get("tracker_id")
+        ends = [row.get(k) for k in ("x_min", "y_min", "x_max", "y_max")]
+        book.corners(picture, label, None if track in (None, "", -1) else track, *ends)
 
 
 def _voc(book: Book, name: str, inner: str, content: bytes) -> None:
@@ -317,15 +291,15 @@ def _voc(book: Book, name: str, inner: str, content: bytes) -> None:
         book.corners(picture, box.get("name"), None, *ends)
 
 
-VOC = Dialect("Pascal VOC or LabelMe", lambda data: False, lambda book, documents: None)
+VOC = Dialect("Pascal VOC or LabelMe", lambda data: False, lambda book, inner, data: None)
 DIALECTS = (
     Dialect("labelme", _has("shapes", "imagePath"), _labelme),
     Dialect("VIA", _is_via, _via, lists_all=True),
-    Dialect("BDD100K", _is_bdd, _bdd, lists_all=True),
+    Dialect("BDD100K", lambda d: is_list_of(d, "name", "labels"), _bdd, lists_all=True),
     Dialect("Datumaro", _has("categories", "items"), _datumaro, lists_all=True),
     Dialect("Supervisely", _has("size", "objects", "frames"), _supervisely),
     Dialect("OpenLABEL", lambda d: _has("openlabel")(d) or _has("vcd")(d), _openlabel),
     Dialect("SA-V", _has("masklet", "video_id"), _sav),
-    Dialect("supervision", _is_supervision, _supervision),
+    Dialect("supervision", lambda d: is_list_of(d, "x_min", "frame_number"), _supervision),
 )
 """By structure. What is read of them: boxes, polygons and masks, with the object where they say."""

@@ -17,7 +17,6 @@ import numpy as np
 from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import (
     MAX_FRAME,
-    MAX_SIDE,
     Files,
     as_list,
     as_object,
@@ -25,6 +24,7 @@ from macd_studio.core.objects.formats.border import (
     number,
     polygon,
     refuse,
+    sides,
     turned,
     whole,
 )
@@ -142,7 +142,9 @@ def _read(
                 number(length, "framesCount", 1, MAX_FRAME)
                 / number(duration, "duration", 1e-3, 1e6)
             )
-        size = clip_size or _stated_size(row)
+        size, stated = clip_size, (row.get("original_width"), row.get("original_height"))
+        if size is None and all(stated):
+            size = sides(*stated, "original_{}")
         shapes: list[Shape] = []
         for n, entry in enumerate(as_list(value.get("sequence"), f"the sequence of {what}"), 1):
             counter.one_more()
@@ -159,16 +161,6 @@ def _read(
         name, sha256, TITLE, np.array(sorted(frames), np.float64), objects_of(name, found),
         fps=min(rates) if len(rates) else None, first=1.0, between="even", stays=True,
     )  # fmt: skip
-
-
-def _stated_size(row: Mapping[str, Any]) -> tuple[int, int] | None:
-    width, height = row.get("original_width"), row.get("original_height")
-    if not width or not height:
-        return None
-    return (
-        whole(width, "original_width", 1, MAX_SIDE),
-        whole(height, "original_height", 1, MAX_SIDE),
-    )
 
 
 def _shape(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.objects.annotations import Annotated, Runs, Shape, TrackFile, clean_label
+from macd_studio.core.objects.annotations import Annotated, Shape, TrackFile, clean_label
 from macd_studio.core.objects.formats.border import Files, one_size, refuse
 from macd_studio.core.objects.formats.gather import MAX_OBJECTS
 from macd_studio.core.objects.formats.names import numbered
@@ -26,11 +26,11 @@ from macd_studio.core.objects.formats.pixels import (
     is_soft_edge,
     mask_of,
     png_size,
+    read_mask,
     read_values,
 )
 from macd_studio.core.objects.formats.sheet import Sheet, archive
 from macd_studio.core.objects.formats.source import Asked, Source, unique_names
-from macd_studio.core.objects.outlines import Mask
 
 NAME, TITLE, ENDING = "png", "PNG masks", ".zip"
 EVERY_FOLDER = "every folder as an object"
@@ -107,13 +107,12 @@ def _flat(files: Files, place: str, group: Mapping[str, bytes], naming: _Naming)
     """Pictures of one folder: of one video, or of several by their names."""
     videos = numbered(files.name, list(group))
     names = unique_names([video or place or files.name for video in videos])
-    return [
-        Source(
-            name, partial(_read, files, {place: {f: group[n] for n, f in numbers.items()}}, naming),
-            video or place, len(numbers), _size(files.name, group, numbers),
-        )
-        for name, (video, numbers) in zip(names, videos.items(), strict=True)
-    ]  # fmt: skip
+    found = []
+    for name, (video, numbers) in zip(names, videos.items(), strict=True):
+        size = one_size(files.name, (png_size(group[n], n) for n in numbers))
+        read = partial(_read, files, {place: {f: group[n] for n, f in numbers.items()}}, naming)
+        found.append(Source(name, read, video or place, len(numbers), size))
+    return found
 
 
 def _of_folders(
@@ -138,17 +137,13 @@ def _of_folders(
     if above & set(_VIDEOS) or clip.casefold() in {leaf.casefold() for leaf in leaves}:
         return videos
     counts = {tuple(sorted(group)) for group in folders.values()}
-    binary = all(_is_binary(next(iter(group.values()))) for group in folders.values())
-    if not binary:
+    firsts = (read_values(next(iter(group.values())), "a mask") for group in folders.values())
+    if any(len(picture.present) > 1 for picture in firsts):
         return videos
     objects = _as_objects(files, EVERY_FOLDER, folders, naming)
     if len(counts) == 1 and len(parents) == 1:
         return [objects]
     return [*videos, objects]
-
-
-def _is_binary(content: bytes) -> bool:
-    return len(read_values(content, "a mask").present) <= 1
 
 
 def _as_objects(
@@ -170,10 +165,6 @@ def _one_video(of: str, names: Sequence[str]) -> Mapping[str, int]:
     if len(videos) > 1:
         refuse(of, f"has pictures of several videos in one folder: {', '.join([*videos][:5])}")
     return next(iter(videos.values()))
-
-
-def _size(of: str, group: Mapping[str, bytes], names: Mapping[str, int]) -> tuple[int, int] | None:
-    return one_size(of, (png_size(group[n], n) for n in names))
 
 
 def _naming(files: Files, pictures: Mapping[str, bytes]) -> _Naming:
@@ -271,9 +262,8 @@ class _Look:
                 key = (place, value)
                 if key not in found:
                     found[key] = self._label(place, value, picture, read, is_mots, int(at)), []
-                shape = Shape(
-                    at, size=picture.size, runs=Runs(_drawn, (read, value)), place=f"frame {at:g}"
-                )
+                mask = partial(read_mask, read, value)
+                shape = Shape(at, size=picture.size, runs=mask, place=f"frame {at:g}")
                 found[key][1].append(shape)
             if len(found) > MAX_OBJECTS:
                 refuse(self.name, f"holds more than {MAX_OBJECTS} objects", "Give fewer of them")
@@ -344,10 +334,6 @@ class _Look:
         colour = kinds.colour_of(kind)
         named = {**_VOC_COLOURS, **self.naming.labels}
         return named.get(colour) or self.naming.labels.get(kind) or f"class {kind}"
-
-
-def _drawn(read: Callable[[], Values], value: int | None) -> Mask:
-    return mask_of(read(), value)
 
 
 def _is_mots(values: set[int]) -> bool:

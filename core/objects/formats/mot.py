@@ -218,17 +218,13 @@ def _is_mot(rows: Sequence[Sequence[str]], separated: bool) -> bool:
     if separated:
         return True
     whole_ones = all(float(w).is_integer() for words in rows for w in words[:2] if w)
-    return whole_ones and any(max(map(_float, words[4:6])) > 1.5 for words in rows)
+    return whole_ones and any(max(float(w or 0) for w in words[4:6]) > 1.5 for words in rows)
 
 
 def _is_row(words: Sequence[str]) -> bool:
     if not 6 <= len(words) <= 10 or not all(map(_NUMBER.fullmatch, filter(None, words))):
         return False
     return words[0].replace(".", "", 1).replace("e+", "", 1).isdecimal()
-
-
-def _float(word: str) -> float:
-    return float(word) if word else 0.0
 
 
 def _is_visdrone(words: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ from macd_studio.core.objects.formats.border import (
     whole,
 )
 from macd_studio.core.objects.formats.gather import ShapeCounter, objects_of
-from macd_studio.core.objects.formats.sheet import Sheet, json_bytes, outline_in, tight_box
+from macd_studio.core.objects.formats.sheet import Sheet, json_bytes, outline_in
 from macd_studio.core.objects.formats.source import Asked, Source
 from macd_studio.core.text.words import writable
 from macd_studio.core.types import Floats
@@ -103,16 +103,19 @@ def write(sheet: Sheet) -> bytes:
     """The file of a clip's objects."""
     tracks = []
     for one in sheet.objects:
-        outlines = [None if d is None else outline_in(d) for d in one.frames]
+        found = [(d, None if d is None else outline_in(d)) for d in one.frames]
         tracks.append({
             "id": one.id,
             "label": writable(one.label),
             "confidence": one.confidence,
             "level": one.level,
-            "boxes": [None if d is None else [float(v) for v in tight_box(d)] for d in one.frames],
+            "boxes": [
+                None if d is None else [float(v) for v in (d.box if o is None else o[0])]
+                for d, o in found
+            ],
             "outlines": [
                 None if o is None else [ring.astype(float).tolist() for ring in o[1]]
-                for o in outlines
+                for _, o in found
             ],
         })  # fmt: skip
     height, width = sheet.size

@@ -7,6 +7,7 @@ on its way: such a picture is refused before any mask is made.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import cv2
@@ -127,7 +128,7 @@ def _with_alpha(rgba: NDArray[np.uint8], inner: str) -> Values:
         return _counted(values, inner, is_colour=True)
     values[~opaque] = 0
     black = opaque & (values == 0)
-    if not black.any() and _different(values) <= MAX_PIXEL_VALUES:
+    if not black.any() and np.count_nonzero(_seen(values)) <= MAX_PIXEL_VALUES:
         try:
             return _counted(values, inner, is_colour=True)
         except TracksError:
@@ -135,26 +136,25 @@ def _with_alpha(rgba: NDArray[np.uint8], inner: str) -> Values:
     return _counted(opaque.astype(np.int32), inner)
 
 
-def _different(values: NDArray[np.int32]) -> int:
-    """How many values there are, without sorting: values are 0 to 0xFFFFFF."""
+def _seen(values: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which values there are, from 0 to the largest, without sorting: they are 0 to 0xFFFFFF."""
     seen = np.zeros(int(values.max()) + 1, bool)
     seen[values] = True
-    return int(np.count_nonzero(seen))
+    return seen
 
 
 def _counted(
     values: NDArray[np.int32], inner: str, palette: tuple[int, ...] = (), is_colour: bool = False
 ) -> Values:
     """Counts values, and refuses a picture that has too many or scatters them."""
-    different = _different(values)
+    seen = _seen(values)
+    different = np.count_nonzero(seen)
     if different > MAX_PIXEL_VALUES:
         raise TracksError(
             f"{clean_label(inner)} has {different} different values, and no picture of masks has"
             f" more than {MAX_PIXEL_VALUES}: it looks like a photograph",
             AS_MASKS,
         )
-    seen = np.zeros(int(values.max()) + 1, bool)
-    seen[values] = True
     every = np.flatnonzero(seen)
     place = np.zeros(len(seen), np.uint8)
     place[every] = np.arange(len(every))
@@ -218,6 +218,11 @@ _NEIGHBOURS = (
     ((_ALL, _BUT_LAST), (_ALL, _BUT_FIRST)),
 )
 """Pixels, and those below or to the right of them."""
+
+
+def read_mask(read: Callable[[], Values], value: int | None) -> Mask:
+    """`mask_of` a picture that is read when its mask is needed."""
+    return mask_of(read(), value)
 
 
 def mask_of(picture: Values, value: int | None) -> Mask:

@@ -79,12 +79,6 @@ def outline_in(drawn: Drawn) -> tuple[Floats, Outline] | None:
     return None if found is None else found[:2]
 
 
-def tight_box(drawn: Drawn) -> Floats:
-    """The box that an outline is in shares of, or the object's own."""
-    found = outline_in(drawn)
-    return drawn.box if found is None else found[0]
-
-
 def archive(files: dict[str, bytes]) -> bytes:
     """A zip archive."""
     packed = io.BytesIO()

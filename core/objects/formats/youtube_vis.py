@@ -8,13 +8,12 @@ from typing import Any
 from macd_studio.core.objects.annotations import TrackFile
 from macd_studio.core.objects.formats.border import (
     AGAIN,
-    MAX_SIDE,
     Files,
     as_list,
     as_object,
     number,
     refuse,
-    whole,
+    sides,
 )
 from macd_studio.core.objects.formats.coco import coco_shape, document_name, labels_of
 from macd_studio.core.objects.formats.gather import PictureShapes
@@ -47,10 +46,7 @@ def sources(files: Files, asked: Asked) -> list[Source]:
             first = str(names[0]) if names else ""
             folders.append(str(row.get("name") or first.rpartition("/")[0]))
         for row, label in zip(rows, unique_names(folders), strict=True):
-            size = (
-                whole(row.get("width"), "a video's width", 1, MAX_SIDE),
-                whole(row.get("height"), "a video's height", 1, MAX_SIDE),
-            )
+            size = sides(row.get("width"), row.get("height"), "a video's {}")
             found.append(Source(
                 prefix + label, partial(_read, name, files.sha256, data, row, size), label,
                 len(row["file_names"]), size,
