@@ -157,7 +157,7 @@ def missing(rows: Sequence[Masks]) -> str:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """A table, then a sentence on the clips that lack a control."""
+    """How often there is each control, and its area."""
     lines = []
     for kind, figures in report["kinds"].items():
         for name, one in figures.items():
@@ -169,8 +169,7 @@ def markdown(report: dict[str, Any]) -> str:
             lines.append([kind, name, counted, area, str(one["equal"])])
     heads = ["clips", "control", "have it", "area over MACD's, median [5 %, 95 %]",
              "equal within 1 %"]  # fmt: skip
-    sentences = [f"{kind.capitalize()}: {text}" for kind, text in report["missing"].items()]
-    return "\n\n".join([table(heads, lines), *sentences])
+    return table(heads, lines)
 
 
 def overlap_table(report: dict[str, Any]) -> str:
@@ -217,8 +216,9 @@ def made_by(report: dict[str, Any]) -> str:
 
 
 def whole(report: dict[str, Any]) -> str:
-    """Both tables, with seed and machine."""
-    return f"{markdown(report)}\n\n{overlap_table(report)}\n\n{made_by(report)}"
+    """Both tables, a sentence on the clips that lack a control, seed and machine."""
+    lacking = [f"{kind.capitalize()}: {text}" for kind, text in report["missing"].items()]
+    return "\n\n".join([markdown(report), *lacking, overlap_table(report), made_by(report)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
