@@ -23,8 +23,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
 TRUE_SIZE = "Qwen2.5-VL-3B at its true size, 8 frames of 280²: counted, not timed"
 COUNTED = (
-    "FLOPs of the deep model follow exactly from four shallow ones of the true width, since every"
-    " further layer of a kind costs the same; a test holds that against a direct count."
+    "FLOPs of the deep model follow exactly from four shallow ones of the true width; a test holds"
+    " that against a direct count."
 )
 DEEP = (
     "Random weights in bfloat16, 8 frames of 280², reading and 32 tokens: `make bench ARGS=deep`."
@@ -34,9 +34,9 @@ DEEP = (
     " weights on an A100, with other frames and answers."
 )
 SLOWER = (
-    "Ratios of times, each beside the one measured before it on a processor of that name with as"
-    " many cores, where it grew by more than a tenth: all are in"
-    " [bench/results/history.jsonl](../bench/results/history.jsonl), with their commits."
+    "Ratios of times that grew by more than a tenth since they were measured before, on a processor"
+    " of that name with as many cores: all are in"
+    " [bench/results/history.jsonl](../bench/results/history.jsonl)."
 )
 CHEAPER = (
     "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance alone"
@@ -47,7 +47,7 @@ PLAIN = ("_ms", "_s", "_kb", "_mb", "_gb", "_count", "_percent")
 """Ends of the names of figures that are no ratios."""
 COARSE = (
     "The same clips and questions, `--dtype bfloat16` beside float32: the embedded backbone's"
-    " trained weights, 95 % interval over clips. What it saves a larger model is told above."
+    " trained weights, 95 % interval over clips."
 )
 SAME = {
     "objects": "levels of objects",
@@ -83,7 +83,6 @@ TABLES: dict[str, Rows] = {
         "MACD, 1 step, 32 frames: time": "e2e_macd1_over_base_t32_cpu",
         "a whole run with video, detection and both answers, over video and plain decoding":
             "whole_run_over_plain_decoding_cpu",
-        "ascent with 5 objects over 1": "ascent_k5_over_k1_cpu",
         "ascent with 20 objects over 1": "ascent_k20_over_k1_cpu",
         "ascent with low memory over normal": "ascent_low_over_normal_memory_time_cpu",
         "second view that differs in the last quarter of 16 frames, shared over read whole":
@@ -91,10 +90,8 @@ TABLES: dict[str, Rows] = {
         "a token under two views over one": "token2_over_1_cpu",
         "MACD through the universal adapter over the family's own code":
             "e2e_universal_over_own_cpu",
-        "the same, FLOPs of both readings": "flops_universal_over_own",
         "SmolVLM2-256M behind the universal adapter: a token under two views over one":
             "universal_token_two_views_over_one",
-        "the same, in one pass over two": "universal_token_two_views_over_apart",
         "LLaVA-OneVision-0.5B: a view with one of 4 frames masked, the others taken over, over"
         " read whole": "universal_view_shared_over_whole",
         "five methods together over one by one": "compare5_over_separate",
@@ -104,8 +101,6 @@ TABLES: dict[str, Rows] = {
         "gradient map over a forward pass: FLOPs": "evidence_gradient_over_forward_flops",
         "occlusion of 8 objects over 8 forward passes: time":
             "evidence_occlusion8_over_forwards_cpu",
-        "occlusion of 8 objects over 8 forward passes: FLOPs":
-            "evidence_occlusion8_over_forwards_flops",
         "what is enough, first bound after, s": "enough_first_bound_s",
         "what is enough, all 256 sets of 8 pieces read after, s": "enough_256_views_s",
         "a second question on a clip, detection and frames kept, over the first":
@@ -113,11 +108,8 @@ TABLES: dict[str, Rows] = {
     },
     "Every choice of objects, embedded backbone, CPU, 8 frames, 6 objects: 64 subsets": {
         "64 subsets read in batches over 64 single views: time": "choices64_over_single_cpu",
-        "64 subsets read in batches over 64 single views: FLOPs": "choices64_over_single_flops",
         "Qwen2.5-VL, random weights, the same of 4 objects: time": "choices16_over_single_qwen_cpu",
         "the whole map with its answers, s": "choices64_map_s",
-        "time between two frames while subsets are pointed at, median, ms":
-            "choices_hover_frame_ms",
     },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
         "MACD, 1 step": "memory_macd1_over_base_cpu",
@@ -155,17 +147,12 @@ TABLES: dict[str, Rows] = {
         "16 frames of a 20 s 720p clip, over plain sequential PyAV": "decode16_over_pyav",
         "trace file of 8 frames, kB": "trace_kb_8_frames",
         "first paint, warm, s": "page_load_to_paint_s",
-        "page, kB": "page_load_kb",
         "page with everything that the first view loads, kB": "page_load_total_kb",
         "the model in the browser, loaded by the first change, compressed, MB":
             "browser_download_mb",
-        "scrubbing, ms a frame": "page_scrub_ms",
         "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
         "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
-        "scrubbing with an evidence map over the picture, ms": "page_scrub_heat_paint_ms",
-        "moving α or β with an evidence map, ms": "page_rescore_heat_paint_ms",
-        "α on 64 tokens × 512 candidates, ms": "page_rescore_64x512_ms",
-        "click to the first partial result, s": "page_first_partial_s",
+        "the same with an evidence map, ms": "page_rescore_heat_paint_ms",
         "click to the first boxes, s": "page_boxes_s",
         "click to the whole trace, s": "page_full_trace_s",
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
@@ -173,10 +160,10 @@ TABLES: dict[str, Rows] = {
         "a run's time as the page estimates it once the clip is read, off by, median, %":
             "estimate_off_median_percent",
         "the same, the most, %": "estimate_off_most_percent",
-        "runs that were estimated, each from those before it": "estimate_runs_count",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
         "the same, ultralytics with as many threads": "detect_over_ultralytics_same_threads",
-        "the same of the .onnx file over its .pt in ultralytics": "detect_onnx_over_ultralytics",
+        "first paint of the course with the model in the page, over without it":
+            "browser_course_first_paint_over_without",
     },
 }  # fmt: skip
 COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
@@ -199,21 +186,10 @@ COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
             for what, key in {
                 "first change with loading, s": "first_s",
                 "a level, ms": "change_ms",
-                "the slowest of nine, ms": "slowest_ms",
                 "a change with an ascent, ms": "gradient_ms",
-                "the first of these, which starts its graph, ms": "first_gradient_ms",
                 "first change of the next visit, s": "next_visit_s",
                 "memory that all of it takes, MB": "memory_mb",
             }.items()
-        },
-    ),
-    "Pages that hold the model": (
-        ("what", "ms", "over the same without the model"),
-        {
-            f"first paint of {what}": [
-                f"browser_{name}_first_paint_{end}" for end in ("ms", "over_without")
-            ]
-            for name, what in (("gallery", "a run in the gallery"), ("course", "the course"))
         },
     ),
 }  # fmt: skip
@@ -231,9 +207,9 @@ WHOLE: Rows = {
     "MACD, 1 step, low memory: peak memory": "memory_macd1_low_memory_over_base_3b",
 }
 LAZY = (
-    "`make bench ARGS=lazy`: every regime of the drawn benchmark in turn, embedded models, the"
-    " processor's time of one thread. The bound is 1 + open share × (MACD over plain − 1) + 0.05,"
-    " with the share of questions that have a token which a contrast could change."
+    "`make bench ARGS=lazy`: every regime of the drawn benchmark, the processor's time of one"
+    " thread. Open: questions with a token that a contrast could change. The bound is 1 + open"
+    " share × (MACD over plain − 1) + 0.05."
 )
 LAZY_RATIOS = {"options": "short answers", "captions": "captions"}
 
@@ -246,11 +222,10 @@ def lazy_lines(figures: dict[str, Any]) -> list[str]:
     answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
     lines += [
         f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
-        f" `{figures['lazy_weights']}` (the start of the file's sha256). Equal tokens in"
-        f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
-        f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
-        f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
-        " (median).",
+        f" `{figures['lazy_weights']}`. Equal tokens in {equal} of {answers} answers by MACD and"
+        " VCD at several α and β, greedy and sampled; ties among the others:"
+        f" {int(figures['lazy_ties'])}. Where contrast was needed, a lazy run took"
+        f" {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one (median).",
         "",
         "| MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound |",
         "|---|---|---|---|---|",

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from macd_studio.core.backbones.remote.probe import Server
 
 Figures = dict[str, Any]
 INTRODUCTION = (
     "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn questions,"
     " seed 2, answered by baseline, MACD with slopes by differences, VCD and with every object"
     " masked, greedy, at most 8 tokens. The models other than the embedded one are tiny, of random"
-    " weights. Figures are in [bench/results/vllm.json](../bench/results/vllm.json);"
-    " [remote.md](remote.md) says what they mean."
-)
-SECONDS = (
-    "In turn: each question is answered here, then by the server; ratios of these times carry"
-    " further than seconds."
+    " weights. Certified tokens: [remote.md](remote.md#measured); all figures:"
+    " [bench/results/vllm.json](../bench/results/vllm.json)."
 )
 OFF = (
-    "Largest differences, nats: of log-probabilities within 3 nats of the best, and of the"
-    " question's loss. The same pixels: in the common way the frames are rounded to 8 bits here,"
-    " too; beside it against unrounded frames. Views: each video, and behind masks of level 0.75."
-    " Plain: as many views without masks, the video and the same with frames of padding, as they"
-    " are; ε_V is what certificates take the plain video's error to be, and ε that of other views."
-    " Signs: of slopes that are decided, those with the sign of the exact gradient. Others: tokens"
-    " that are certified and are others in a run here, under the same masks."
+    "log p: the largest difference of log-probabilities within 3 nats of the best, nats, for the"
+    " same pixels (in the common way the frames are rounded to 8 bits here, too), and against"
+    " unrounded frames. Same sign: of the slopes that are decided, those with the sign of the exact"
+    " gradient. Time: each question was answered here, then by the server."
 )
 UNKNOWN = "not measured"
 
@@ -43,16 +34,12 @@ def server_lines(figures: Figures | None) -> list[str]:
         if way in ways
     ]
     heads = (
-        "| model | way | views | log p, same pixels | loss, same pixels | log p, unrounded |"
-        " log p, plain | ε_V | ε | signs | undecided | certified tokens | others |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-        "| model | way | requests a question | questions in turn | here, s each | server, s each |"
-        " server over here | further questions at once, s each |",
+        "| model | way | log p | unrounded | slopes decided | same sign | requests a question |"
+        " time, server over here |",
         "|---|---|---|---|---|---|---|---|",
     )
-    lines += [INTRODUCTION, "", OFF, "", *heads[:2], *(_off(*row) for row in rows), ""]
-    lines += [SECONDS, "", *heads[2:], *(_seconds(*row) for row in rows), ""]
-    return [*lines, f"Measured: {'; '.join(_places(figures))}."]
+    lines += [INTRODUCTION, "", OFF, "", *heads, *(_row(*row) for row in rows), ""]
+    return [*lines, *_at_once(rows), f"Measured: {'; '.join(_places(figures))}."]
 
 
 def _places(figures: Figures) -> Iterator[str]:
@@ -65,33 +52,31 @@ def _places(figures: Figures) -> Iterator[str]:
     return (f"{', '.join(names)} on {where}" for where, names in places.items())
 
 
-def _off(name: str, way: str, found: Figures) -> str:
+def _row(name: str, way: str, found: Figures) -> str:
     reads, signs, tokens = found["reads"], found["signs"], found["tokens"]
     equal = reads if way == "exact" else reads.get("rounded", {})
-    same = [f"{equal[k]:.1e}" if k in equal else UNKNOWN for k in ("log_p", "loss")]
+    same = f"{equal['log_p']:.1e}" if "log_p" in equal else UNKNOWN
     unrounded = "–" if way == "exact" else f"{reads['log_p']:.1e}"
-    certified = tokens["certificates"].get("certified", 0)
-    plain = f"{reads['plain']['log_p']:.1e}" if "plain" in reads else UNKNOWN
-    server = Server(**found["server"])
+    timed = tokens["timed"]
     return (
-        f"| {name} | {way} | {reads['reads']} | {' | '.join(same)} | {unrounded} |"
-        f" {plain} | {server.video_error:.1e} | {server.error:.1e} |"
-        f" {signs['same_sign']} of {signs['decided']} |"
-        f" {signs['strengths'] - signs['decided']} of {signs['strengths']} |"
-        f" {certified} of {tokens['tokens']} | {len(tokens['certified_and_other'])} |"
+        f"| {name} | {way} | {same} | {unrounded} | {signs['decided']} of {signs['strengths']} |"
+        f" {signs['same_sign']} | {tokens['requests'] / tokens['questions']:.0f} |"
+        f" {timed['server'] / timed['local']:.1f}× |"
     )
 
 
-def _seconds(name: str, way: str, found: Figures) -> str:
-    tokens = found["tokens"]
-    timed, together = tokens["timed"], tokens["together"]
-    here, server = (timed[k] / timed["questions"] for k in ("local", "server"))
-    each = f"{tokens['requests'] / tokens['questions']:.0f}"
-    at_once = UNKNOWN
-    if together["questions"]:
-        seconds = together["seconds"] / together["questions"]
-        at_once = f"{together['questions']}, {together['at_once']} at once: {seconds:.2f}"
-    return (
-        f"| {name} | {way} | {each} | {timed['questions']} | {here:.2f} | {server:.2f} |"
-        f" {server / here:.1f}× | {at_once} |"
-    )
+def _at_once(rows: Sequence[tuple[str, str, Figures]]) -> Iterator[str]:
+    """What a question took where several were asked together, of the models that were."""
+    told = []
+    for name, way, found in rows:
+        timed, together = found["tokens"]["timed"], found["tokens"]["together"]
+        if together["questions"]:
+            alone = timed["server"] / timed["questions"]
+            seconds = together["seconds"] / together["questions"]
+            told.append(
+                f"{name}, {way}: {seconds:.2f} s instead of {alone:.2f} s"
+                f" ({together['questions']} questions, {together['at_once']} at once)"
+            )
+    if told:
+        yield f"A question on the server, several at once: {'; '.join(told)}."
+        yield ""
