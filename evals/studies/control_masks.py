@@ -157,19 +157,16 @@ def missing(rows: Sequence[Masks]) -> str:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """How often there is each control, and its area."""
-    lines = []
-    for kind, figures in report["kinds"].items():
-        for name, one in figures.items():
-            counted = f"{one['n']} of {one['of']}"
-            if not one["n"]:
-                lines.append([kind, name, counted, "–", "–"])
-                continue
-            area = _median(one["area"], ".2f", 1)
-            lines.append([kind, name, counted, area, str(one["equal"])])
-    heads = ["clips", "control", "have it", "area over MACD's, median [5 %, 95 %]",
-             "equal within 1 %"]  # fmt: skip
-    return table(heads, lines)
+    """How often there is each control, and its area over that of MACD's mask."""
+
+    def told(one: dict[str, Any]) -> str:
+        area = f": {_median(one['area'], '.2f', 1)}" if one["n"] else ""
+        return f"{one['n']} of {one['of']}{area}"
+
+    kinds = report["kinds"].values()
+    lines = [[name, *(told(figures[name]) for figures in kinds)] for name in CONTROLS]
+    return table(["control", *(f"{kind}: have it, area over MACD's" for kind in report["kinds"])],
+                 lines)  # fmt: skip
 
 
 def overlap_table(report: dict[str, Any]) -> str:
