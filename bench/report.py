@@ -12,15 +12,14 @@ from bench.__main__ import GPU, RESULTS, VLLM, WORKERS
 from bench.lazy import BETAS
 from bench.markdown import table
 from bench.memory import CASES, key_of
-from macd_studio.core.backbones.remote.probe import Server
 from macd_studio.core.text.numbers import with_interval
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
 TRUE_SIZE = "Qwen2.5-VL-3B at its true size, 8 frames of 280²: counted, not timed"
 COUNTED = (
-    "FLOPs of the deep model follow exactly from four shallow ones of the true width, since every"
-    " further layer of a kind costs the same; a test holds that against a direct count."
+    "FLOPs of the deep model follow exactly from four shallow ones of the true width; a test holds"
+    " that against a direct count."
 )
 DEEP = (
     "Random weights in bfloat16, 8 frames of 280², reading and 32 tokens: `make bench ARGS=deep`."
@@ -30,9 +29,9 @@ DEEP = (
     " weights on an A100, with other frames and answers."
 )
 SLOWER = (
-    "Ratios of times, each beside the one measured before it on a processor of that name with as"
-    " many cores, where it grew by more than a tenth: all are in"
-    " [bench/results/history.jsonl](../bench/results/history.jsonl), with their commits."
+    "Ratios of times that grew by more than a tenth since they were measured before, on a processor"
+    " of that name with as many cores: all are in"
+    " [bench/results/history.jsonl](../bench/results/history.jsonl)."
 )
 CHEAPER = (
     "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance alone"
@@ -43,7 +42,7 @@ PLAIN = ("_ms", "_s", "_kb", "_mb", "_gb", "_count", "_percent")
 """Ends of the names of figures that are no ratios."""
 COARSE = (
     "The same clips and questions, `--dtype bfloat16` beside float32: the embedded backbone's"
-    " trained weights, 95 % interval over clips. What it saves a larger model is told above."
+    " trained weights, 95 % interval over clips."
 )
 SAME = {
     "objects": "levels of objects",
@@ -72,7 +71,6 @@ TABLES: dict[str, Rows] = {
         "MACD, 1 step, 32 frames: time": "e2e_macd1_over_base_t32_cpu",
         "a whole run with video, detection and both answers, over video and plain decoding":
             "whole_run_over_plain_decoding_cpu",
-        "ascent with 5 objects over 1": "ascent_k5_over_k1_cpu",
         "ascent with 20 objects over 1": "ascent_k20_over_k1_cpu",
         "ascent with low memory over normal": "ascent_low_over_normal_memory_time_cpu",
         "second view that differs in the last quarter of 16 frames, shared over read whole":
@@ -80,7 +78,6 @@ TABLES: dict[str, Rows] = {
         "a token under two views over one": "token2_over_1_cpu",
         "MACD through the universal adapter over the family's own code":
             "e2e_universal_over_own_cpu",
-        "the same, FLOPs of both readings": "flops_universal_over_own",
         "five methods together over one by one": "compare5_over_separate",
     },
     "Evidence for a token, embedded backbone, CPU, 8 frames": {
@@ -88,8 +85,6 @@ TABLES: dict[str, Rows] = {
         "gradient map over a forward pass: FLOPs": "evidence_gradient_over_forward_flops",
         "occlusion of 8 objects over 8 forward passes: time":
             "evidence_occlusion8_over_forwards_cpu",
-        "occlusion of 8 objects over 8 forward passes: FLOPs":
-            "evidence_occlusion8_over_forwards_flops",
         "what is enough, first bound after, s": "enough_first_bound_s",
         "what is enough, all 256 sets of 8 pieces read after, s": "enough_256_views_s",
         "a second question on a clip, detection and frames kept, over the first":
@@ -97,7 +92,6 @@ TABLES: dict[str, Rows] = {
     },
     "Every choice of objects, embedded backbone, CPU, 8 frames, 6 objects: 64 subsets": {
         "64 subsets read in batches over 64 single views: time": "choices64_over_single_cpu",
-        "64 subsets read in batches over 64 single views: FLOPs": "choices64_over_single_flops",
         "the whole map with its answers, s": "choices64_map_s",
     },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
@@ -134,14 +128,11 @@ TABLES: dict[str, Rows] = {
     "Reading and the page": {
         "trace file of 8 frames, kB": "trace_kb_8_frames",
         "first paint, warm, s": "page_load_to_paint_s",
-        "page, kB": "page_load_kb",
         "page with everything that the first view loads, kB": "page_load_total_kb",
         "the model in the browser, loaded by the first change, compressed, MB":
             "browser_download_mb",
         "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
         "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
-        "α on 64 tokens × 512 candidates, ms": "page_rescore_64x512_ms",
-        "click to the first partial result, s": "page_first_partial_s",
         "click to the first boxes, s": "page_boxes_s",
         "click to the whole trace, s": "page_full_trace_s",
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
@@ -149,7 +140,6 @@ TABLES: dict[str, Rows] = {
         "a run's time as the page estimates it once the clip is read, off by, median, %":
             "estimate_off_median_percent",
         "the same, the most, %": "estimate_off_most_percent",
-        "runs that were estimated, each from those before it": "estimate_runs_count",
     },
 }  # fmt: skip
 COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
@@ -172,9 +162,7 @@ COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
             for what, key in {
                 "first change with loading, s": "first_s",
                 "a level, ms": "change_ms",
-                "the slowest of nine, ms": "slowest_ms",
                 "a change with an ascent, ms": "gradient_ms",
-                "the first of these, which starts its graph, ms": "first_gradient_ms",
                 "first change of the next visit, s": "next_visit_s",
                 "memory that all of it takes, MB": "memory_mb",
             }.items()
@@ -195,9 +183,9 @@ WHOLE: Rows = {
     "MACD, 1 step, low memory: peak memory": "memory_macd1_low_memory_over_base_3b",
 }
 LAZY = (
-    "`make bench ARGS=lazy`: every regime of the drawn benchmark in turn, embedded models, the"
-    " processor's time of one thread. The bound is 1 + open share × (MACD over plain − 1) + 0.05,"
-    " with the share of questions that have a token which a contrast could change."
+    "`make bench ARGS=lazy`: every regime of the drawn benchmark, the processor's time of one"
+    " thread. Open: questions with a token that a contrast could change. The bound is 1 + open"
+    " share × (MACD over plain − 1) + 0.05."
 )
 LAZY_RATIOS = {"options": "short answers", "captions": "captions"}
 UNKNOWN = "not measured"
@@ -210,21 +198,14 @@ SERVER = (
     "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn questions,"
     " seed 2, answered by baseline, MACD with slopes by differences, VCD and with every object"
     " masked, greedy, at most 8 tokens. The models other than the embedded one are tiny, of random"
-    " weights. Figures are in [bench/results/vllm.json](../bench/results/vllm.json);"
-    " [remote.md](remote.md) says what they mean."
-)
-SECONDS = (
-    "In turn: each question is answered here, then by the server; ratios of these times carry"
-    " further than seconds."
+    " weights. Certified tokens: [remote.md](remote.md#measured); all figures:"
+    " [bench/results/vllm.json](../bench/results/vllm.json)."
 )
 OFF = (
-    "Largest differences, nats: of log-probabilities within 3 nats of the best, and of the"
-    " question's loss. The same pixels: in the common way the frames are rounded to 8 bits here,"
-    " too; beside it against unrounded frames. Views: each video, and behind masks of level 0.75."
-    " Plain: as many views without masks, the video and the same with frames of padding, as they"
-    " are; ε_V is what certificates take the plain video's error to be, and ε that of other views."
-    " Signs: of slopes that are decided, those with the sign of the exact gradient. Others: tokens"
-    " that are certified and are others in a run here, under the same masks."
+    "log p: the largest difference of log-probabilities within 3 nats of the best, nats, for the"
+    " same pixels (in the common way the frames are rounded to 8 bits here, too), and against"
+    " unrounded frames. Same sign: of the slopes that are decided, those with the sign of the exact"
+    " gradient. Time: each question was answered here, then by the server."
 )
 Figures = dict[str, Any]
 
@@ -242,7 +223,7 @@ def lazy_lines(figures: Figures) -> list[str]:
     answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
     told = (
         f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
-        f" `{figures['lazy_weights']}` (the start of the file's sha256). Equal tokens in"
+        f" `{figures['lazy_weights']}` Equal tokens in"
         f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
         f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
         f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
@@ -310,54 +291,40 @@ def server_lines(figures: Figures | None) -> list[str]:
     for name, model in figures["models"].items():
         places.setdefault(_where(model), []).append(name)
     measured = "; ".join(f"{', '.join(names)} on {where}" for where, names in places.items())
-    return _section(
-        title, SERVER, OFF,
-        table(
-            "model | way | views | log p, same pixels | loss, same pixels | log p, unrounded |"
-            " log p, plain | ε_V | ε | signs | undecided | certified tokens | others",
-            (_off(*row) for row in rows),
-        ),
-        SECONDS,
-        table(
-            "model | way | requests a question | questions in turn | here, s each | server, s each"
-            " | server over here | further questions at once, s each",
-            (_seconds(*row) for row in rows),
-        ),
-        f"Measured: {measured}.",
-    )  # fmt: skip
+    heads = "model | way | log p | unrounded | slopes decided | same sign | requests a question |"
+    shown = table(f"{heads} time, server over here", (_server_row(*row) for row in rows))
+    return _section(title, SERVER, OFF, shown, *_at_once(rows), f"Measured: {measured}.")
 
 
-def _off(name: str, way: str, found: Figures) -> list[object]:
+def _server_row(name: str, way: str, found: Figures) -> list[object]:
     reads, signs, tokens = found["reads"], found["signs"], found["tokens"]
     equal = reads if way == "exact" else reads.get("rounded", {})
-    server = Server(**found["server"])
+    timed = tokens["timed"]
     return [
         name,
         way,
-        reads["reads"],
-        *(f"{equal[k]:.1e}" if k in equal else UNKNOWN for k in ("log_p", "loss")),
+        f"{equal['log_p']:.1e}" if "log_p" in equal else UNKNOWN,
         "–" if way == "exact" else f"{reads['log_p']:.1e}",
-        f"{reads['plain']['log_p']:.1e}" if "plain" in reads else UNKNOWN,
-        f"{server.video_error:.1e}",
-        f"{server.error:.1e}",
-        f"{signs['same_sign']} of {signs['decided']}",
-        f"{signs['strengths'] - signs['decided']} of {signs['strengths']}",
-        f"{tokens['certificates'].get('certified', 0)} of {tokens['tokens']}",
-        len(tokens["certified_and_other"]),
+        f"{signs['decided']} of {signs['strengths']}",
+        signs["same_sign"],
+        f"{tokens['requests'] / tokens['questions']:.0f}",
+        f"{timed['server'] / timed['local']:.1f}×",
     ]
 
 
-def _seconds(name: str, way: str, found: Figures) -> list[object]:
-    tokens = found["tokens"]
-    timed, together = tokens["timed"], tokens["together"]
-    here, server = (timed[k] / timed["questions"] for k in ("local", "server"))
-    each = f"{tokens['requests'] / tokens['questions']:.0f}"
-    at_once = UNKNOWN
-    if together["questions"]:
-        seconds = together["seconds"] / together["questions"]
-        at_once = f"{together['questions']}, {together['at_once']} at once: {seconds:.2f}"
-    return [name, way, each, timed["questions"], f"{here:.2f}", f"{server:.2f}",
-            f"{server / here:.1f}×", at_once]  # fmt: skip
+def _at_once(rows: Sequence[tuple[str, str, Figures]]) -> Sequence[str]:
+    """What a question took where several were asked together, of the models that were."""
+    told = []
+    for name, way, found in rows:
+        timed, together = found["tokens"]["timed"], found["tokens"]["together"]
+        if together["questions"]:
+            alone = timed["server"] / timed["questions"]
+            seconds = together["seconds"] / together["questions"]
+            told.append(
+                f"{name}, {way}: {seconds:.2f} s instead of {alone:.2f} s"
+                f" ({together['questions']} questions, {together['at_once']} at once)"
+            )
+    return [f"A question on the server, several at once: {'; '.join(told)}."] if told else []
 
 
 def page(

@@ -27,7 +27,6 @@ from macd_studio.evals.studies import (
     choice_test,
     control_masks,
     headroom,
-    one_mask,
     registered,
     selection,
     trainings,
@@ -127,12 +126,12 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
             _chosen(r["regimes"][regime], choice, null)["delta"]
         ),
     ),
-    "one-mask-table": _part("one_mask", one_mask.markdown),
     "one-mask-n": _part("one_mask", lambda r: str(r["n"])),
     "one-mask": _part("one_mask", lambda r, name: change(r["cross_fitted"]["gain"][name]["delta"])),
     "one-mask-over": _part(
         "one_mask", lambda r, name: change(r["cross_fitted"]["macd_over"][name]["delta"])
     ),
+    "one-placement": _part("one_mask", lambda r, end: points(r["one_placement"][end])),
     "agreement-table": _part("agreement", lambda r: registered.markdown(r, r["against"])),
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
@@ -144,7 +143,7 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "controls-n": _part("controls", lambda r: str(len(r["clips"]))),
     "search-table": _part("search", headroom.search_table),
     "choice-table": _part("choices", choice_test.choice_table),
-    "choice-sizes": _part("choices", choice_test.size_table),
+    "choice-size": _part("choices", lambda r, objects: change(r["sizes"][int(objects)]["gain"])),
     "choice-n": _part("choices", lambda r: str(r["n"])),
     "choice": _part("choices", _choice),
     "choice-refused": _part(
@@ -170,7 +169,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "detectors-table": _part("detectors", detectors_table),
     "seeds-table": _part("seeds", trainings.spread_table),
     "seeds-bars": _part("seeds", trainings.bars_table),
-    "seeds-registered": _part("seeds", trainings.registered_rows),
     "seed": _part("seeds", lambda r, seed, regime, method: gain_text(_of(r[seed], regime, method))),
     "seed-registered": _part(
         "seeds", lambda r, seed, row: change(r[seed]["registered"]["rows"][int(row)]["delta"])

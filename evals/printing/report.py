@@ -85,8 +85,7 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
     yield (
         "Baseline: right answers in %. Others: change against the baseline on the same questions,"
         f" in points. Intervals are 95 %, over clips (docs/intervals.md; of ratios from"
-        f" {report['resamples']} resamples of whole clips);"
-        " where nothing changed they are never of no width. Bold: significant (p"
+        f" {report['resamples']} resamples of whole clips). Bold: significant (p"
         f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
         f" clips; comparisons in which fewer than {COULD_DIFFER} clips differ are no tests. Regimes"
         " are never pooled. Captions count as right where nothing is named that is not there."
@@ -101,7 +100,7 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
     yield from _shift_free(report)
     yield from _constants(report)
     yield from _constant_free(report)
-    yield from _paired(report)
+    yield from _paired(report, details)
     yield from _objects(report, details)
     if details:
         yield from _levels(report)
@@ -110,13 +109,14 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
     else:
         yield from _yes_no_short(report)
     yield from _captions(report)
-    yield from _calibration(report)
+    if details:
+        yield from _calibration(report)
     yield from _open(report)
     if not details:
         yield (
-            "Tables by evidence, by properties of the asked object, and of every figure of yes/no"
-            " questions are in `report.html`, which `python -m evals report FOLDER --again` writes,"
-            " and in `report.json`."
+            "Tables by evidence and by properties of the asked object, calibration, controls"
+            " against the constant, and every figure of yes/no questions are in `report.html`"
+            " (`python -m evals report FOLDER --again`) and in `report.json`."
         )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
@@ -207,20 +207,26 @@ def _constant_free(report: Report) -> Iterator[str]:
     yield table(["method", *(f"{r} (n = {p['n']})" for r, p in regimes.items())], rows)
 
 
-def _paired(report: Report) -> Iterator[str]:
+def _paired(report: Report, details: bool) -> Iterator[str]:
+    """Method against method. details: also the controls against the constant."""
     regimes = {r: cells for r, cells in report.get("paired", {}).items() if cells}
     if not regimes:
         return
     yield "## Method against method"
     yield (
         "Change from the second method to the first on the questions that both answer, in points;"
-        " bold after Holm's correction over this whole table."
+        " bold after Holm's correction over every pair."
     )
     by_pair = {
         regime: {(c["method"], c["against"]): change(c["delta"], survives(c)) for c in cells}
         for regime, cells in regimes.items()
     }
-    pairs = dict.fromkeys(pair for cells in by_pair.values() for pair in cells)
+    pairs = dict.fromkeys(
+        (first, against)
+        for cells in by_pair.values()
+        for first, against in cells
+        if details or against != CONSTANT or first.startswith("macd")
+    )
     yield table(
         ["first", "against", *regimes],
         ([*map(title, pair), *(c.get(pair, "–") for c in by_pair.values())] for pair in pairs),
@@ -243,7 +249,7 @@ def _objects(report: Report, details: bool) -> Iterator[str]:
         " which the asked object comes first, beside drawing lots. Agrees: share of clips in which"
         " it puts first what the measurement puts first."
     )
-    heads = ["ranked by", "regime", "evidence", "pairs", "AUC", "first, %", "lots, %", "agrees, %"]
+    of = ["ranked by", "regime", *(["evidence"] if details else [])]
     rows = []
     for method, regimes in report["ranking"].items():
         for regime, levels in regimes.items():
@@ -252,9 +258,9 @@ def _objects(report: Report, details: bool) -> Iterator[str]:
                     continue
                 shares = (percent(f["first"]), points(f["chance"]))
                 agrees = percent(f["agrees"])
-                of = (title(method, report), regime, level, f["pairs"])
-                rows.append([*of, area(f["auc"]), *shares, agrees])
-    yield table(heads, rows)
+                names = (title(method, report), regime, level)[: len(of)]
+                rows.append([*names, f["pairs"], area(f["auc"]), *shares, agrees])
+    yield table([*of, "pairs", "AUC", "first, %", "lots, %", "agrees, %"], rows)
 
 
 def _levels(report: Report) -> Iterator[str]:
@@ -365,12 +371,8 @@ def _calibration(report: Report) -> Iterator[str]:
     for method in report["methods"]:
         errors = (z.get(method, {}).get("calibration") for z in regimes.values())
         cells = ["–" if e is None else points(e["ece"]) for e in errors]
-        rows.append([title(method, report), _reads(report, method), *cells])
-    yield table(["method", "reads", *regimes], rows)
-    yield (
-        "Reads: what a method takes in prompts read, alone: the video is 1, a second or a measured"
-        " view 1, an ascent step 2 (forward and back); a token of the answer is small beside them."
-    )
+        rows.append([title(method, report), *cells])
+    yield table(["method", *regimes], rows)
 
 
 def _open(report: Report) -> Iterator[str]:
@@ -381,6 +383,12 @@ def _open(report: Report) -> Iterator[str]:
         if known := [f["open"] for f in parts if "open" in f]:
             rows.append(open_row(title(method, report), known, _reads(report, method)))
     yield from open_section(rows)
+    if rows:
+        yield (
+            "Reads: what a method takes in prompts read, alone: the video is 1, a second or a"
+            " measured view 1, an ascent step 2 (forward and back); a token of the answer is small"
+            " beside them."
+        )
     regimes = report["regimes"].values()
     told = {m: [p["methods"][m] for p in regimes] for m in report["methods"]}
     yield from certified_section(

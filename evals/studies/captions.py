@@ -31,7 +31,7 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item, Split
 from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
-from macd_studio.evals.printing.figures import change, logits, percent, survives, table, title
+from macd_studio.evals.printing.figures import change, percent, survives, table, title
 from macd_studio.evals.running.answer import count_reads, item_seed, with_contrast
 from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
@@ -198,14 +198,11 @@ def markdown(report: Mapping[str, Any]) -> str:
             percent(one[z]) if plain else change(one[z]) for z in ("invented", "found", "faint")
         ]
         contrast = "{:g}, {:g}".format(*one["contrast"]) if "contrast" in one else "–"
-        reads = f"{one['reads']:.1f}" if "reads" in one else "–"
-        equal = logits(one.get("equal"))
         shown = FEWER.capitalize() if name == FEWER else title(name)
-        rows.append([shown, contrast, reads, errors, *shares, equal])
+        rows.append([shown, contrast, errors, *shares])
     heads = [
-        "method", "α, β", "prompts read", "errors a caption", "of the named not there, %",
+        "method", "α, β", "errors a caption", "of the named not there, %",
         "of what is there named, %", "faint object named, %",
-        "errors at α {:g}, β {:g}".format(*EQUAL),
     ]  # fmt: skip
     return table(heads, rows)
 

@@ -61,6 +61,13 @@ from macd_studio.evals.studies.shared import (
 
 REFERENCES = ("mask-all", "random-place", "random-mask", "random-objects", "random-average-4")
 """Methods that choose no objects: a choice is worth what it gains over them."""
+BESIDE = {
+    "every object masked": ("mask-all",),
+    "random places": ("random-place", "random-mask"),
+    "random objects": ("random-objects",),
+    "the average of 4 random places": ("random-average-4",),
+}
+"""Words of a reference → its methods, of which a regime has one."""
 CONSTANT, ACCURATE, CEILING = CONSTANTS = "constant", "constant-accurate", "constant-ceiling"
 """Constants for the options: the likeliest ones and the most accurate ones of the choose split, and
 the most accurate ones of the very clips they are judged on, which no constant can beat by much."""
@@ -279,7 +286,7 @@ def markdown(report: dict[str, Any]) -> str:
     regimes = {name: part["methods"] for name, part in report["regimes"].items()}
     methods = [
         m
-        for m in (VIDEO, *CONSTANTS, *report["methods"])
+        for m in (VIDEO, ACCURATE, CEILING, *report["methods"])
         if any(m in known for known in regimes.values())
     ]
     gains = []
@@ -287,22 +294,27 @@ def markdown(report: dict[str, Any]) -> str:
         told = [known.get(method) for known in regimes.values()]
         reads = {f"{one['reads']:.1f}" for one in told if one and "reads" in one}
         gains.append([title(method), " or ".join(sorted(reads)) or "–", *map(_right, told)])
-    references = [z for z in REFERENCES if z in report["methods"]]
     paired = [
-        [regime, title(m), *(gain_text(known[m]["over"].get(z)) for z in references)]
+        [regime, title(m), *(_over(known[m]["over"], names) for names in BESIDE.values())]
         for regime, known in regimes.items()
         for m in report["methods"]
-        if m in known and m not in (*REFERENCES, REMOVED)
+        if m in known and m not in (*REFERENCES, REMOVED, "vcd")
     ]
     families = report["families"]
     names = [f"{r} ({p['balance']}), n = {p['n']}" for r, p in report["regimes"].items()]
     return "\n\n".join((
         table(["method", "prompts read", *names], gains),
-        "Right answers in %, then changes in points and α, β. "
-        + _family(families["gains"], "changes by methods"),
-        table(["regime", "method", *(f"over {title(z).lower()}" for z in references)], paired),
-        _family(families["choices"], "choices against references"),
+        "Right answers in %, then changes in points and α, β. Bold: significant after Holm's"
+        f" correction over {families['gains']} changes by methods in which at least {COULD_DIFFER}"
+        " clips differ; neither the constants nor what knows the truth is tested.",
+        table(["regime", "choice", *(f"over {words}" for words in BESIDE)], paired),
+        f"Bold: the same over {families['choices']} choices against references.",
     ))  # fmt: skip
+
+
+def _over(over: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What is gained over the first of these references that was measured."""
+    return gain_text(next((over[z] for z in names if z in over), None))
 
 
 def _right(figures: Mapping[str, Any] | None) -> str:
@@ -316,18 +328,17 @@ def _right(figures: Mapping[str, Any] | None) -> str:
 
 
 def search_table(report: dict[str, Any]) -> str:
-    """Each rule of choice against each reference that chooses nothing, with p; see `adjust`."""
-    rows = []
+    """Each rule of choice against references that choose nothing, with Holm's p; see `adjust`."""
+    rows, others = [], [m for m in report["methods"] if m in REFERENCES]
     for part in report["regimes"].values():
         for rule in (m for m in report["methods"] if m not in (*REFERENCES, *TRUTHS)):
             figures = part["methods"][rule]
-            for other, over in figures["over"].items():
-                p, adjusted = (f"{over[z]:.3g}" if z in over else "–" for z in ("p", "holm"))
-                rows.append(
-                    [title(rule), title(other), gain_text(figures), gain_text(over), p, adjusted]
-                )
-    heads = ["rule", "reference", "over the baseline", "over the reference", "p", "Holm"]
-    return table(heads, rows)
+            over = (figures["over"][z] for z in others)
+            told = (f"{gain_text(z)}; {z['holm']:.3g}" if "holm" in z else "–" for z in over)
+            rows.append([title(rule), gain_text(figures), *told])
+    return table(
+        ["rule", "over the baseline", *(f"over {title(z).lower()}; p" for z in others)], rows
+    )
 
 
 def gain_text(figures: Mapping[str, Any] | None) -> str:
@@ -336,14 +347,6 @@ def gain_text(figures: Mapping[str, Any] | None) -> str:
     figures: with `delta`, and `holm` where `adjust` has tested it.
     """
     return "–" if figures is None else change(figures["delta"], survives(dict(figures)))
-
-
-def _family(tests: int, what: str) -> str:
-    return (
-        f"Bold: significant after Holm's correction over the table's {tests} {what} in which at"
-        f" least {COULD_DIFFER} clips differ; neither the constants nor what knows the truth is"
-        " tested."
-    )
 
 
 def picture(report: dict[str, Any]) -> str:

@@ -33,13 +33,12 @@ from macd_studio.evals.statistics.intervals import clustered_share, difference_i
 from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.control_draws import CHOICES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, OptionLogits
-from macd_studio.evals.studies.headroom import CONSTANTS, Answers, constant_hits, tune_constants
+from macd_studio.evals.studies.headroom import ACCURATE, Answers, constant_hits, tune_constants
 from macd_studio.evals.studies.one_mask import (
     MACD,
     MULTIPLE,
     OBJECTS,
     PLACE,
-    TITLES,
     Outcomes,
     best_pair,
     compared,
@@ -241,6 +240,7 @@ def report_of(rows: Sequence[ControlDraws]) -> dict[str, Any]:
 def markdown(report: dict[str, Any]) -> str:
     """The verdict of each regime with its figures, then each choice over its own nulls."""
     rooms, choices, notes = [], [], []
+    nulls = {OBJECTS: "all orders of the levels", PLACE: "8 random places"}
     held: list[float] = []
     for regime, part in report["regimes"].items():
         for setting, one in part["settings"].items():
@@ -249,22 +249,24 @@ def markdown(report: dict[str, Any]) -> str:
             rooms.append([regime, str(part["n"]), setting, "{:g}, {:g}".format(*one["pair"]),
                           percent(list(one["baseline"])), *gains,
                           said if setting == JUDGED else "–"])  # fmt: skip
-        for one in (z for z in part["choices"] if z["setting"] == JUDGED):
-            same = (one["choice"], one["null"])
-            both = [z for z in part["choices"] if (z["choice"], z["null"]) == same]
-            gains = (change(list(z[key])) for key in ("gain", "delta") for z in both)
-            choices.append([regime, str(one["n"]), title(one["choice"]), TITLES[one["null"]],
-                            *gains])  # fmt: skip
-            held += [z["holm"] for z in both if "holm" in z]
-        gained = (f"{title(z).lower()} {change(list(part['constants'][z]))}" for z in CONSTANTS)
-        notes.append(f"*{regime}*, constants alone: {'; '.join(gained)}.")
+        for one in (z for z in part["choices"] if z["null"] == OBJECTS):
+            same = (one["choice"], one["setting"])
+            both = {z["null"]: z for z in part["choices"] if (z["choice"], z["setting"]) == same}
+            over = (change(list(both[null]["delta"])) for null in nulls)
+            choices.append([title(one["choice"]), one["setting"],
+                            change(list(one["gain"])), *over])  # fmt: skip
+            held += [z["holm"] for z in both.values() if "holm" in z]
+        notes.append(
+            f"*{regime}*: {title(ACCURATE).lower()}, alone"
+            f" {change(list(part['constants'][ACCURATE]))}."
+        )
     notes += [f"*{regime}* cannot: {why}." for regime, why in report["refused"].items()]
     return "\n\n".join((
         table(["regime", "n", "setting", "α, β", "baseline right, %", "any one object",
                "the asked one (oracle)", "oracle over any one", "a choice"], rooms),
         " ".join(notes),
-        table(["regime", "n", "choice", "null", *(f"{what}, {z}" for what in
-               ("over the baseline", "over the null") for z in (JUDGED, PLAIN))], choices),
+        table(["choice", "setting", "over the baseline",
+               *(f"over the mean outcome of {words}" for words in nulls.values())], choices),
         *([f"Holm's p of what does not know the truth: at least {min(held):.2g}."] if held else []),
     ))  # fmt: skip
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.printing.figures import change, logits, percent, table, title
-from macd_studio.evals.studies.first_token import VIDEO
-from macd_studio.evals.studies.headroom import ACCURATE, CONSTANT
-from macd_studio.evals.studies.one_mask import TITLES
+from macd_studio.evals.studies.first_token import ORACLE, VIDEO
+from macd_studio.evals.studies.headroom import ACCURATE
 
 Reports = dict[str, dict[str, Any]]
 """Name → a report of `evals.studies.headroom`, all of the same regimes and methods; with parts
@@ -25,14 +24,19 @@ BESIDE = ("redrawn", "draws", "registered")
 """Reports of other commands that a folder may hold, and their key in a training's report."""
 VIEWS = {
     "as it is": "companion in view",
-    **{fill: f"masked, {fill}" for fill in ("mean", "black", "blur", "noise")},
+    **{fill: f"masked, {fill}" for fill in ("mean", "blur", "noise")},
     "mean over nothing": "patch over nothing, mean",
 }
 """View of `evals.studies.redrawn` → its words; margin of "yes" over that of the clip drawn
 without it."""
-DRAWS = {"wrong": "wrong", "by_habit": "wrong by a habit", "repaired": "repaired by MACD",
-         "harmed": "spoilt by MACD"}  # fmt: skip
+DRAWS = {"wrong": "random draws: wrong", "by_habit": "wrong by a habit",
+         "repaired": "repaired by MACD", "harmed": "spoilt by MACD"}  # fmt: skip
 """Share of `evals.studies.habits` → its words."""
+COMPARED = (
+    VIDEO, ACCURATE, "vcd", "macd", "macd-measured", "random-place", "random-average-4", "mask-all",
+    ORACLE,
+)  # fmt: skip
+"""Methods whose gains are shown; the reports have all."""
 
 
 def of_folder(folder: Path) -> dict[str, Any]:
@@ -81,17 +85,14 @@ def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
 
 
 def spread_table(reports: Reports) -> str:
-    """Regimes and methods down, reports across: the baseline in %, the others as its change."""
-    first = next(iter(reports.values()))
+    """Methods down, a column for each report's regime: the baseline in %, the others' change."""
+    regimes = next(iter(reports.values()))["regimes"]
     rows = []
-    for regime in first["regimes"]:
-        told = first["regimes"][regime]["methods"]
-        constants = [c for c in (CONSTANT, ACCURATE) if c in told]
-        for method in (VIDEO, *constants, *first["methods"]):
-            ends = [_interval(report, regime, method) for report in reports.values()]
-            cells = [(percent if method == VIDEO else change)(one) for one in ends]
-            rows.append([regime, title(method), *cells])
-    return table(["regime", "method", *reports], rows)
+    known = next(iter(regimes.values()))["methods"]
+    for method in (m for m in COMPARED if m in known):
+        ends = [_interval(r, regime, method) for regime in regimes for r in reports.values()]
+        rows.append([title(method), *map(percent if method == VIDEO else change, ends)])
+    return table(["method", *(f"{regime}, {name}" for regime in regimes for name in reports)], rows)
 
 
 def bars_table(reports: Reports) -> str:
@@ -107,21 +108,8 @@ def bars_table(reports: Reports) -> str:
             f"{logits(one['over_redrawn'])}; {percent(one['false_yes'])}" if one else "–"
             for one in told
         )
-        rows.append([f'{words}, logits; false "yes", %', *cells])
+        rows.append([words, *cells])
     for key, words in DRAWS.items():
         cells = (percent(one) if one else "–" for one in found("draws", "shares", key))
-        rows.append([f"random draws: {words}, %", *cells])
-    return table(["", *reports], rows)
-
-
-def registered_rows(reports: Reports) -> str:
-    """The rows of `evals.studies.registered` at the registered α, β down, reports across."""
-    told = [report["registered"] for report in reports.values()]
-    rows = []
-    for same in zip(*(one["rows"] for one in told), strict=True):
-        if same[0]["pair"] == told[0]["rows"][0]["pair"]:
-            said = [change(list(row["delta"])) for row in same]
-            if same[0]["registered"]:
-                said = [f"{z}, {row['verdict']}" for z, row in zip(said, same, strict=True)]
-            rows.append([TITLES[same[0]["over"]], *said])
-    return table(["MACD over", *reports], rows)
+        rows.append([f"{words}, %", *cells])
+    return table(['logits; false "yes", %', *reports], rows)

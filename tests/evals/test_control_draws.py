@@ -102,7 +102,7 @@ def test_areas_and_overlaps_are_counted(toyworld, monkeypatch, tmp_path, capsys)
     assert report["kinds"]["drawn"]["random-place"]["equal"] == equal
     assert all(r["overlap"].get("random-elsewhere", 0) <= 0.25 for r in rows)
     text = capsys.readouterr().out
-    assert "| drawn | random-place | 2 of 2 |" in text
+    assert "| random-place | 2 of 2: 1.01 [1.00, 1.02] |" in text
     without = sum("random-elsewhere" not in r["area"] for r in rows)
     said = f"Drawn: {without} of 4 clips" if without else "Drawn: Every clip"
     assert said in text
