@@ -68,8 +68,7 @@ def _omni(processor: Any, video: Any, side: int) -> Any:
 
 
 VIDEO: dict[str, Family] = {
-    "qwen2_5_omni_thinker": Family(
-        "packed patches with a grid, sound",
+    "qwen2_5_omni_thinker": Family(  # packed patches with a grid, sound
         (*QWEN_TOKENS, *SOUND),
         QWEN_VIDEO,
         lambda ids: {
@@ -82,8 +81,7 @@ VIDEO: dict[str, Family] = {
         _omni(tf.Qwen2_5OmniProcessor, tf.Qwen2VLVideoProcessor, 28),
         OMNI,
     ),
-    "qwen3_omni_moe_thinker": Family(
-        "mixture of experts, deep features, sound",
+    "qwen3_omni_moe_thinker": Family(  # mixture of experts, deep features, sound
         (*QWEN_TOKENS, *SOUND),
         QWEN_VIDEO,
         lambda ids: {
@@ -99,8 +97,7 @@ VIDEO: dict[str, Family] = {
         _omni(tf.Qwen3OmniMoeProcessor, tf.Qwen3VLVideoProcessor, 32),
         OMNI,
     ),
-    "cosmos3_edge": Family(
-        "packed patches with a grid, timestamps",
+    "cosmos3_edge": Family(  # packed patches with a grid, timestamps
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -113,8 +110,7 @@ VIDEO: dict[str, Family] = {
             tf.Cosmos3EdgeVideoProcessor, tf.Cosmos3EdgeProcessor, tf.Cosmos3EdgeImageProcessor
         ),
     ),
-    "muse_glimmer": Family(
-        "sliding window, timestamps",
+    "muse_glimmer": Family(  # sliding window, timestamps
         ("<|patch|>", "<|image_start|>", "<|image_end|>", "<|video|>", "<|vid_frame_separator|>",
          "<|vid_start|>", "<|vid_end|>"),
         "<|video|>",
@@ -135,8 +131,7 @@ VIDEO: dict[str, Family] = {
 
 
 M3_TOKENS = ("]<]image[>[", "]<]video[>[", "]<]start of image[>[", "]<]end of image[>[")
-VIDEO["minimax_m3_vl"] = Family(
-    "mixture of experts, sparse attention, timestamps",
+VIDEO["minimax_m3_vl"] = Family(  # mixture of experts, sparse attention, timestamps
     M3_TOKENS,
     M3_TOKENS[1],
     lambda ids: {
@@ -169,8 +164,7 @@ VIDEO["minimax_m3_vl"] = Family(
     ),
 )
 REFUSED = {
-    "nemotron_h_omni": Family(
-        "state-space layers, two frames a patch, timestamps",
+    "nemotron_h_omni": Family(  # state-space layers, two frames a patch, timestamps
         ("<image>", "<video>", "<so_embedding>", "<so_start>", "<so_end>", "<img>", "</img>"),
         "<video>",
         lambda ids: {
@@ -215,8 +209,7 @@ REFUSED = {
 """A family whose forward pass fails in this release of transformers itself."""
 
 PICTURES: dict[str, Family] = {
-    "ovis2": Family(
-        "pictures only, tiles, visual vocabulary",
+    "ovis2": Family(  # pictures only, tiles, visual vocabulary
         ("<image>", "<IMG_ATOM>", "<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>",
          "<IMG_END>"),
         "<image>\n",
@@ -239,8 +232,7 @@ PICTURES: dict[str, Family] = {
             chat_template=template,
         ),
     ),
-    "idefics2": Family(
-        "pictures only, as PIL pictures",
+    "idefics2": Family(  # pictures only, as PIL pictures
         ("<fake_token_around_image>", "<image>", "<end_of_utterance>"),
         "<image>",
         lambda ids: {
@@ -266,8 +258,7 @@ PICTURES: dict[str, Family] = {
             chat_template=template,
         ),
     ),
-    "lfm2_vl": Family(
-        "pictures only, tiles, convolutions",
+    "lfm2_vl": Family(  # pictures only, tiles, convolutions
         ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"),
         "<image>",
         lambda ids: {
@@ -286,8 +277,7 @@ PICTURES: dict[str, Family] = {
             chat_template=template,
         ),
     ),
-    "llama4": Family(
-        "pictures only, tiles, chunked attention, mixture of experts",
+    "llama4": Family(  # pictures only, tiles, chunked attention, mixture of experts
         ("<|image|>", "<|image_start|>", "<|image_end|>", "<|patch|>", "<|tile_x_separator|>",
          "<|tile_y_separator|>"),
         "<|image|>",
