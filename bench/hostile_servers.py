@@ -102,15 +102,19 @@ def measure(pieces: Any, pause: float = 0.0) -> dict[str, Any]:
 
 
 def markdown(rows: dict[str, Any]) -> str:
-    """The table of docs/security.md; answers of one outcome share a row."""
-    lines = ["| answer of the server | MB above the process | s | outcome |", "|---|---|---|---|"]
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """The table of docs/security.md: the most memory and time of the answers of each outcome."""
+    lines = ["| outcome | answers | most MB | of | most s |", "|---|---|---|---|---|"]
+    alike: dict[str, list[str]] = {}
     for what, row in rows.items():
         told = row["answer"]
         outcome = "no answer in time" if "did not answer" in told else "refused"
-        outcome = "read" if told == "read" else outcome
-        alike.setdefault((f"{row['mb']:.0f}", f"{row['seconds']:.1f}", outcome), []).append(what)
-    lines += [f"| {'; '.join(whats)} | {' | '.join(cells)} |" for cells, whats in alike.items()]
+        alike.setdefault("read" if told == "read" else outcome, []).append(what)
+    for outcome, whats in alike.items():
+        most = max(whats, key=lambda what: rows[what]["mb"])
+        longest = max(rows[what]["seconds"] for what in whats)
+        lines.append(
+            f"| {outcome} | {len(whats)} | {rows[most]['mb']:.0f} | {most} | {longest:.1f} |"
+        )
     return "\n".join(lines)
 
 

@@ -18,25 +18,24 @@ from macd_studio.core.planning.plan import plan
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 LISTED_BEGIN, LISTED_END = "<!-- listed -->", "<!-- end of listed -->"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"
-HELD_BEGIN, HELD_END = "<!-- held -->", "<!-- end of held -->"
-COLUMNS = ("baseline", "macd", "macd_low_memory", "vcd")
+COLUMNS = ("baseline", "macd", "macd_low_memory")
+HELD = ("int8", "nf4")
 
 
 def listed_table() -> str:
     """The catalogue in Markdown."""
-    lines = ["| model | hub id | licence | adapter | commit |", "|---|---|---|---|---|"]
+    lines = ["| model | hub id | licence | commit |", "|---|---|---|---|"]
     for model in CATALOGUE:
-        own = "its own" if model.family in FAMILIES else "universal"
-        commit = f"`{model.revision[:10]}`" if model.revision else "the newest"
-        lines.append(f"| {model.title} | `{model.hub_id}` | {model.licence} | {own} | {commit} |")
+        own = "\\*" if model.family in FAMILIES else ""
+        commit = f"`{model.revision[:10]}`" if model.revision else "newest"
+        lines.append(f"| {model.title}{own} | `{model.hub_id}` | {model.licence} | {commit} |")
     return "\n".join(lines)
 
 
 def table() -> str:
     """The planned figures in Markdown, in GB, from the stored plans."""
     lines = [
-        "| model | parameters | frames | baseline | MACD | MACD, low memory | VCD | smallest GPU:"
-        " baseline, MACD, low memory |",
+        f"| model | frames | baseline | MACD | low memory | smallest GPU | {' | '.join(HELD)} |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for model in CATALOGUE:
@@ -44,32 +43,9 @@ def table() -> str:
         assert figures is not None
         height, width = figures["frame_size"]
         peaks = " | ".join(f"{figures[f'{kind}_peak_gb']:.1f}" for kind in COLUMNS)
-        sizes = ", ".join(_smallest(figures["fits"], kind) for kind in COLUMNS[:3])
-        lines.append(
-            f"| {model.title} | {figures['parameters'] / 1e9:.2f} B"
-            f" | {width}×{height} | {peaks} | {sizes} |"
-        )
-    return "\n".join(lines)
-
-
-def held_table() -> str:
-    """What each takes by its quantised weights, and the smallest GPU for it, in Markdown, in GB."""
-    names = ("int8", "nf4")
-    lines = [
-        f"| model | {' | '.join(f'{n}: MACD' for n in names)}"
-        f" | {' | '.join(f'{n}: low memory' for n in names)} |",
-        "|---|" + "---|" * 4,
-    ]
-    for model in CATALOGUE:
-        figures = planned(model.hub_id)
-        assert figures is not None
-        ways = [figures["held"][name] for name in names]
-        cells = [
-            f"{way[f'{kind}_peak_gb']:.1f}, {_smallest(way['fits'], kind)}"
-            for kind in ("macd", "macd_low_memory")
-            for way in ways
-        ]
-        lines.append(f"| {model.title} | {' | '.join(cells)} |")
+        fits = [figures["fits"], *(figures["held"][name]["fits"] for name in HELD)]
+        sizes = [", ".join(_smallest(way, kind) for kind in COLUMNS) for way in fits]
+        lines.append(f"| {model.title} | {width}×{height} | {peaks} | {' | '.join(sizes)} |")
     return "\n".join(lines)
 
 
@@ -78,7 +54,6 @@ def with_table(text: str) -> str:
     for begin, end, lines in (
         (LISTED_BEGIN, LISTED_END, listed_table()),
         (BEGIN, END, table()),
-        (HELD_BEGIN, HELD_END, held_table()),
     ):
         before, rest = text.split(begin)
         text = f"{before}{begin}\n{lines}\n{end}{rest.split(end)[1]}"

@@ -13,8 +13,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +35,11 @@ NOISIEST, NOISIEST_CLIPS = 0.9, 100
 KINDS = ("careful", "any rating", "the left one", "without looking")
 """The rater who is tried. any rating: 1 to 5 at random; the left one: as careful ones do, and a
 point more for the left mask; without looking: as careful ones do, in a sixth of the time."""
+ITEMS = (30, 100)
+"""How many each rater gives, in the table."""
+SHOWN = ("known items", "repeats", "sides", "any")
+"""Columns that docs/rating.md shows; REST it tells in words."""
+REST = tuple(rule for rule in RULES if rule not in SHOWN)
 Rng = np.random.Generator
 
 
@@ -125,19 +129,22 @@ def turned(scale: str, studies: int, seed: int = 0) -> float:
 
 
 def table(studies: int) -> Iterator[str]:
-    """The lines of the table."""
-    yield f"| scale | rater | noise | items | known | repeated | {' | '.join(RULES)} | any |"
-    yield "|---" * (len(RULES) + 7) + "|"
-    settings = [Setting(*z) for z in product((0.5, 0.7, 0.9), (30, 100), (4, 12), (0.1,))]
-    settings += [Setting(0.7, 30, 4, 0.3), Setting(0.7, 100, 4, 0.3)]
-    rows = [(KINDS[0], at) for at in settings]
-    rows += [(kind, Setting(0.7, n, 12, 0.3)) for kind in KINDS[1:] for n in (30, 100)]
-    rows += [(kind, Setting(0.9, n, 12, 0.3, PAIRS)) for kind in KINDS[:3] for n in (30, 100)]
+    """The lines of the table; in a cell the shares of each of ITEMS."""
+    yield f"| scale | rater | noise | known | repeated | {' | '.join((*SHOWN, *REST))} |"
+    yield "|---" * (len(RULES) + 6) + "|"
+    settings = [Setting(noise, 0, known, 0.1) for noise in (0.5, 0.7, 0.9) for known in (4, 12)]
+    rows = [(KINDS[0], at) for at in (*settings, Setting(0.7, 0, 4, 0.3))]
+    rows += [(kind, Setting(0.7, 0, 12, 0.3)) for kind in KINDS[1:]]
+    rows += [(kind, Setting(0.9, 0, 12, 0.3, PAIRS)) for kind in KINDS[:3]]
     for kind, at in rows:
-        found = named(at, kind, studies)
-        shares = " | ".join(f"{found[rule]:.3f}" for rule in (*RULES, "any"))
-        told = f"{at.noise} | {at.clips} | {at.known} | {at.repeat:.0%}"
-        yield f"| {at.scale} | {kind} | {told} | {shares} |"
+        found = [named(replace(at, clips=n), kind, studies) for n in ITEMS]
+        shares = [", ".join(_share(one[rule]) for one in found) for rule in (*SHOWN, *REST)]
+        told = f"{at.noise} | {at.known} | {at.repeat:.0%}"
+        yield f"| {at.scale} | {kind} | {told} | {' | '.join(shares)} |"
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -39,42 +39,37 @@ class Column:
 
 
 COLUMNS: dict[str, Column] = {
-    "event": Column(int, "number of the row, from 1, in the order in which events count"),
-    "uuid": Column(str, "id that the rater's browser gave the event"),
-    "rater": Column(str, "the rater's name in the study, R01 and so on"),
+    "event": Column(int, "from 1, in the order in which events count"),
+    "uuid": Column(str, "id given by the rater's browser"),
+    "rater": Column(str, "R01 and so on"),
     "simulated": Column(str, "which program rated; empty for a person"),
     "kind": Column(
         str,
         "consent, shown, rate, prefer (in a study of pairs), undo, reason, skip (cannot judge),"
         " flag, next, or finish",
     ),
-    "task": Column(str, "id of the screen; each rater has screens of their own"),
+    "task": Column(str, "id of the screen; each rater has their own"),
     "part": Column(
         str,
-        "training, main, gold (a known item), repeat (a main screen shown again), or adjudication"
-        " (a disputed item, by an adjudicator)",
+        "training, main, gold (a known item), repeat (a main screen shown again), or adjudication",
     ),
-    "position": Column(int, "place of the screen in the rater's order, from 0"),
-    "item": Column(int, "number of the item, the same for all raters"),
-    "clip": Column(str, "name of the clip's file"),
-    "clip_sha256": Column(str, "hash of the clip's file"),
-    "question": Column(str, "what was asked about the clip"),
+    "position": Column(int, "place in the rater's order, from 0"),
+    "item": Column(int, "the same number for all raters"),
+    "clip": Column(str, "its file's name"),
+    "clip_sha256": Column(str, "its hash"),
+    "question": Column(str, "what was asked"),
     "side": Column(str, "left, right, or only where a screen shows one mask; empty for a screen"),
-    "arm": Column(
-        str, "what hid the pixels on that side; of a preference the arm that was preferred"
-    ),
-    "left_arm": Column(str, "what hid the pixels on the left of the screen, or on its only mask"),
-    "right_arm": Column(str, "what hid them on the right; empty where a screen shows one mask"),
-    "hidden_pixels": Column(float, "pixels that the mask hides, summed over frames and strengths"),
-    "old": Column(int, "the rating before the event; empty where there was none"),
+    "arm": Column(str, "what hid the pixels there; of a preference, the preferred one"),
+    "left_arm": Column(str, "what hid them on the left, or on the only mask"),
+    "right_arm": Column(str, "what hid them on the right"),
+    "hidden_pixels": Column(float, "summed over frames and strengths"),
+    "old": Column(int, "the rating before the event"),
     "new": Column(
         int,
-        "the rating after it, 1 to 5; empty where it was taken back; of a preference 1 left, 2"
-        " right, 0 no difference; of a reason 1, or empty where it was taken back",
+        "the rating after it, 1 to 5; of a preference 1 left, 2 right, 0 no difference; of a reason"
+        " 1; empty where it was taken back",
     ),
-    "stands": Column(
-        bool, "whether it is the last rating of its mask, or preference of its screen"
-    ),
+    "stands": Column(bool, "whether it is the last of its mask, or preference of its screen"),
     "analysed": Column(
         bool,
         "whether the report is computed from it: it stands, its screen is a main one, and the rater"
@@ -83,12 +78,12 @@ COLUMNS: dict[str, Column] = {
     "note": Column(str, "text of a flag, or the word of a reason"),
     "conflict": Column(bool, "whether it replaced a rating of another tab or device unseen"),
     "tab": Column(str, "random id of the browser's tab"),
-    "tab_count": Column(int, "number of the event within its tab, from 0"),
+    "tab_count": Column(int, "number within its tab, from 0"),
     "client_time": Column(float, "milliseconds since 1970 by the browser's clock"),
     "elapsed_ms": Column(float, "milliseconds on the screen until the event, without breaks"),
     "server_time": Column(float, "seconds since 1970 by the server's clock"),
-    "repeats": Column(str, "task of the screen that this one shows again, sides exchanged"),
-    "server": Column(str, "random id of the server process that took the event"),
+    "repeats": Column(str, "the task that this one shows again, sides exchanged"),
+    "server": Column(str, "random id of the server process"),
 }
 """The data dictionary: docs/rating.md holds it as a table. Any value may be missing."""
 PARTICIPANT = {"participant": Column(str, "id by which a panel knows the rater")}
@@ -223,9 +218,8 @@ def _library(name: str) -> Any:
 
 def dictionary() -> str:
     """What each column means, as a table in Markdown."""
-    words = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    rows = (f"| `{name}` | {words[c.kind]} | {c.meaning} |" for name, c in COLUMNS.items())
-    return "\n".join(("| column | values | meaning |", "|---|---|---|", *rows)) + "\n"
+    rows = (f"| `{name}` | {c.meaning} |" for name, c in COLUMNS.items())
+    return "\n".join(("| column | meaning |", "|---|---|", *rows)) + "\n"
 
 
 if __name__ == "__main__":

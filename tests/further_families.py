@@ -70,8 +70,7 @@ def _omni(processor: Any, video: Any, side: int) -> Any:
 
 
 VIDEO: dict[str, Family] = {
-    "qwen2_5_omni_thinker": Family(
-        "packed patches with a grid, sound",
+    "qwen2_5_omni_thinker": Family(  # packed patches with a grid, sound
         (*QWEN_TOKENS, *SOUND),
         QWEN_VIDEO,
         lambda ids: {
@@ -84,8 +83,7 @@ VIDEO: dict[str, Family] = {
         _omni(tf.Qwen2_5OmniProcessor, tf.Qwen2VLVideoProcessor, 28),
         OMNI,
     ),
-    "qwen3_omni_moe_thinker": Family(
-        "mixture of experts, deep features, sound",
+    "qwen3_omni_moe_thinker": Family(  # mixture of experts, deep features, sound
         (*QWEN_TOKENS, *SOUND),
         QWEN_VIDEO,
         lambda ids: {
@@ -101,8 +99,7 @@ VIDEO: dict[str, Family] = {
         _omni(tf.Qwen3OmniMoeProcessor, tf.Qwen3VLVideoProcessor, 32),
         OMNI,
     ),
-    "cosmos3_edge": Family(
-        "packed patches with a grid, timestamps",
+    "cosmos3_edge": Family(  # packed patches with a grid, timestamps
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -115,8 +112,7 @@ VIDEO: dict[str, Family] = {
             tf.Cosmos3EdgeVideoProcessor, tf.Cosmos3EdgeProcessor, tf.Cosmos3EdgeImageProcessor
         ),
     ),
-    "muse_glimmer": Family(
-        "sliding window, timestamps",
+    "muse_glimmer": Family(  # sliding window, timestamps
         ("<|patch|>", "<|image_start|>", "<|image_end|>", "<|video|>", "<|vid_frame_separator|>",
          "<|vid_start|>", "<|vid_end|>"),
         "<|video|>",
@@ -137,8 +133,7 @@ VIDEO: dict[str, Family] = {
 
 
 M3_TOKENS = ("]<]image[>[", "]<]video[>[", "]<]start of image[>[", "]<]end of image[>[")
-VIDEO["minimax_m3_vl"] = Family(
-    "mixture of experts, sparse attention, timestamps",
+VIDEO["minimax_m3_vl"] = Family(  # mixture of experts, sparse attention, timestamps
     M3_TOKENS,
     M3_TOKENS[1],
     lambda ids: {
@@ -168,8 +163,7 @@ VIDEO["minimax_m3_vl"] = Family(
     ),
 )
 REFUSED = {
-    "nemotron_h_omni": Family(
-        "state-space layers, two frames a patch, timestamps",
+    "nemotron_h_omni": Family(  # state-space layers, two frames a patch, timestamps
         ("<image>", "<video>", "<so_embedding>", "<so_start>", "<so_end>", "<img>", "</img>"),
         "<video>",
         lambda ids: {
@@ -214,8 +208,7 @@ REFUSED = {
 """A family whose forward pass fails in this release of transformers itself."""
 
 PICTURES: dict[str, Family] = {
-    "ovis2": Family(
-        "pictures only, tiles, visual vocabulary",
+    "ovis2": Family(  # pictures only, tiles, visual vocabulary
         ("<image>", "<IMG_ATOM>", "<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>",
          "<IMG_END>"),
         "<image>\n",
@@ -231,8 +224,7 @@ PICTURES: dict[str, Family] = {
         },
         made("Ovis2", SQUARE | {"crop_to_patches": True, "max_patches": 4}, image_seq_length=4),
     ),
-    "idefics2": Family(
-        "pictures only, as PIL pictures",
+    "idefics2": Family(  # pictures only, as PIL pictures
         ("<fake_token_around_image>", "<image>", "<end_of_utterance>"),
         "<image>",
         lambda ids: {
@@ -254,8 +246,7 @@ PICTURES: dict[str, Family] = {
                          "do_image_splitting": False}, image_seq_len=4,
         ),
     ),
-    "lfm2_vl": Family(
-        "pictures only, tiles, convolutions",
+    "lfm2_vl": Family(  # pictures only, tiles, convolutions
         ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"),
         "<image>",
         lambda ids: {
@@ -269,8 +260,7 @@ PICTURES: dict[str, Family] = {
         made("Lfm2Vl", {"tile_size": 128, "min_image_tokens": 4, "max_image_tokens": 16,
                         "max_tiles": 4}),
     ),
-    "llama4": Family(
-        "pictures only, tiles, chunked attention, mixture of experts",
+    "llama4": Family(  # pictures only, tiles, chunked attention, mixture of experts
         ("<|image|>", "<|image_start|>", "<|image_end|>", "<|patch|>", "<|tile_x_separator|>",
          "<|tile_y_separator|>"),
         "<|image|>",

@@ -38,9 +38,8 @@ QWEN_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 
 @dataclass(frozen=True)
 class Family:
-    """How one family is built. structure: what sets it apart from others, for the table."""
+    """How one family is built."""
 
-    structure: str
     special: tuple[str, ...]
     video: str
     config: Callable[[dict[str, int]], dict[str, Any]]
@@ -132,8 +131,7 @@ SQUARE = {"size": {"height": 56, "width": 56}}
 CROPPED = SQUARE | {"crop_size": SQUARE["size"]}
 
 FAMILIES: dict[str, Family] = {
-    "llava_onevision": Family(
-        "frames, pooled",
+    "llava_onevision": Family(  # frames, pooled
         ("<image>", "<video>"),
         "<video>\n",
         lambda ids: {
@@ -152,8 +150,7 @@ FAMILIES: dict[str, Family] = {
             vision_feature_select_strategy="full",
         ),
     ),
-    "video_llama_3": Family(
-        "packed patches with a grid, compressed",
+    "video_llama_3": Family(  # packed patches with a grid, compressed
         tuple(QWEN_TOKENS),
         "<|video_pad|>",
         lambda ids: {
@@ -164,8 +161,7 @@ FAMILIES: dict[str, Family] = {
         },
         made("VideoLlama3", {}, {"size": {"shortest_edge": 784 * 2, "longest_edge": 784 * 16}}),
     ),
-    "qwen3_5": Family(
-        "linear attention, timestamps",
+    "qwen3_5": Family(  # linear attention, timestamps
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -175,15 +171,13 @@ FAMILIES: dict[str, Family] = {
         },
         packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
-    "glm4v": Family(
-        "packed patches with a grid, three axes",
+    "glm4v": Family(  # packed patches with a grid, three axes
         GLM_TOKENS,
         GLM_VIDEO,
         _glm,
         packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
     ),
-    "video_llava": Family(
-        "frames as they are",
+    "video_llava": Family(  # frames as they are
         ("<image>", "<video>"),
         "<video>\n",
         lambda ids: {
@@ -204,8 +198,7 @@ FAMILIES: dict[str, Family] = {
             vision_feature_select_strategy="default",
         ),
     ),
-    "qwen3_vl_moe": Family(
-        "mixture of experts, timestamps",
+    "qwen3_vl_moe": Family(  # mixture of experts, timestamps
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -216,8 +209,7 @@ FAMILIES: dict[str, Family] = {
         },
         packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
-    "qwen3_5_moe": Family(
-        "linear attention, mixture of experts",
+    "qwen3_5_moe": Family(  # linear attention, mixture of experts
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -227,15 +219,13 @@ FAMILIES: dict[str, Family] = {
         },
         packed(tf.Qwen3VLVideoProcessor, tf.Qwen3VLProcessor),
     ),
-    "glm46v": Family(
-        "packed patches with a grid, three axes, timestamps",
+    "glm46v": Family(  # packed patches with a grid, three axes, timestamps
         GLM_TOKENS,
         GLM_VIDEO,
         _glm,
         packed(tf.Glm46VVideoProcessor, tf.Glm46VProcessor, tf.Glm46VImageProcessor, 28),
     ),
-    "glm4v_moe": Family(
-        "mixture of experts, three axes",
+    "glm4v_moe": Family(  # mixture of experts, three axes
         GLM_TOKENS,
         GLM_VIDEO,
         lambda ids: _glm(
@@ -251,8 +241,7 @@ FAMILIES: dict[str, Family] = {
         ),
         packed(tf.Glm4vVideoProcessor, tf.Glm4vProcessor, tf.Glm4vImageProcessor, 28),
     ),
-    "exaone4_5": Family(
-        "sliding window",
+    "exaone4_5": Family(  # sliding window
         tuple(QWEN_TOKENS),
         QWEN_VIDEO,
         lambda ids: {
@@ -269,8 +258,7 @@ FAMILIES: dict[str, Family] = {
         },
         packed(tf.Qwen2VLVideoProcessor, tf.Exaone4_5_Processor, side=28, frames=1),
     ),
-    "gemma4": Family(
-        "sliding window, position ids of patches",
+    "gemma4": Family(  # sliding window, position ids of patches
         ("<|image>", "<image|>", "<|image|>", "<|video|>", "<|audio>", "<audio|>", "<|audio|>"),
         "<|video|>",
         lambda ids: {
@@ -318,8 +306,7 @@ FAMILIES: dict[str, Family] = {
             ("audio_token", "<|audio|>"),
         ),
     ),
-    "molmo2": Family(
-        "frames, attention pooling, bidirectional over pixels",
+    "molmo2": Family(  # frames, attention pooling, bidirectional over pixels
         (
             "<im_start>",
             "<im_end>",
@@ -364,8 +351,7 @@ FAMILIES: dict[str, Family] = {
             SQUARE | {"patch_size": 14},
         ),
     ),
-    "cohere_compass": Family(
-        "sliding window, deep features",
+    "cohere_compass": Family(  # sliding window, deep features
         tuple(t.upper() for t in QWEN_TOKENS),
         QWEN_VIDEO.upper(),
         lambda ids: {
@@ -384,8 +370,7 @@ FAMILIES: dict[str, Family] = {
         },
         packed(tf.CohereCompassVideoProcessor, tf.CohereCompassProcessor),
     ),
-    "perception_lm": Family(
-        "frames, pooled, tower of timm",
+    "perception_lm": Family(  # frames, pooled, tower of timm
         ("<|image|>", "<|video|>"),
         "<|video|>",
         lambda ids: {
@@ -416,8 +401,7 @@ FAMILIES: dict[str, Family] = {
         ),
         (("image_token", "<|image|>"), ("video_token", "<|video|>")),
     ),
-    "minicpmv4_6": Family(
-        "linear attention, merged tokens, slices",
+    "minicpmv4_6": Family(  # linear attention, merged tokens, slices
         (
             "<image>",
             "</image>",

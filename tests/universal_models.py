@@ -27,8 +27,7 @@ from tests.universal_families import SQUARE, TEXT, VISION, Family, made
 FAMILIES = FIRST | FURTHER
 
 PICTURES: dict[str, Family] = {
-    "llava": Family(
-        "pictures only",
+    "llava": Family(  # pictures only
         ("<image>",),
         "<image>\n",
         lambda ids: {
@@ -49,8 +48,7 @@ PICTURES: dict[str, Family] = {
             chat_template=template,
         ),
     ),
-    "gemma3": Family(
-        "pictures only, sliding window, bidirectional over pixels",
+    "gemma3": Family(  # pictures only, sliding window, bidirectional over pixels
         ("<start_of_image>", "<end_of_image>", "<image_soft_token>"),
         "<start_of_image>",
         lambda ids: {
@@ -73,8 +71,7 @@ PICTURES: dict[str, Family] = {
             ("image_token", "<image_soft_token>"),
         ),
     ),
-    "idefics3": Family(
-        "pictures only, tiles",
+    "idefics3": Family(  # pictures only, tiles
         ("<fake_token_around_image>", "<image>", "<global-img>", "<end_of_utterance>"),
         "<image>",
         lambda ids: {
@@ -129,24 +126,7 @@ def universal(name: str) -> UniversalVLM:
     )
 
 
-STRUCTURES = {
-    "qwen2_vl": "packed patches with a grid, three axes",
-    "qwen2_5_vl": "packed patches with a grid, times on an axis, windows",
-    "qwen3_vl": "timestamps, deep features",
-    "internvl": "one picture a frame, pooled",
-    "smolvlm": "one picture a frame, times in words",
-    "llava_next_video": "one picture a frame, pooled",
-}
-"""Of the families with code of their own."""
-
-HEADER = (
-    "family",
-    "structure",
-    "gradient",
-    "pictures",
-    "times",
-    "shared work",
-)
+HEADER = ("pictures", "times", "shared work", "families")
 
 
 def _told_times(name: str) -> bool:
@@ -157,31 +137,34 @@ def _told_times(name: str) -> bool:
     return reads_times(lm, lm.preprocess(clip(8, 96)))
 
 
-def row(name: str) -> str:
-    """What one family can do, as a line of docs/backbones.md; each "yes" is run."""
+def cells(name: str) -> tuple[str, ...]:
+    """What one family can do, as the cells of its row in docs/backbones.md; each "yes" is run.
+
+    Raises AssertionError where it has no gradient, which all of the table have.
+    """
     lm = universal(name)
     contract = check_model(lm)
-    gradient = next(c for c in contract.checks if c.name == "gradient")
-    structure = STRUCTURES.get(name) or (FAMILIES | PICTURES)[name].structure
-    own = name in NATIVE
-    picture, frames = (
-        next(c for c in contract.checks if c.name == name) for name in ("picture", "frames")
+    gradient, picture, frames = (
+        next(c for c in contract.checks if c.name == check)
+        for check in ("gradient", "picture", "frames")
     )
-    cells = (
-        f"`{name}`",
-        structure,
-        "yes" if gradient.holds else f"no: {gradient.found}",
-        "yes" if picture.holds else "as a video of one frame",
+    assert gradient.holds, gradient.found
+    return (
+        "pictures only" if name in PICTURES and picture.holds else "yes" if picture.holds else "no",
         "yes" if _told_times(name) else "no",
-        "all" if own else "frames" if frames.holds else "no",
+        "all" if name in NATIVE else "frames" if frames.holds else "no",
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def table() -> str:
-    """All rows, as docs/backbones.md holds them: `python -m tests.universal_models`."""
+    """The rows of docs/backbones.md: `python -m tests.universal_models`."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in (*NATIVE, *FAMILIES, *PICTURES):
+        alike.setdefault(cells(name), []).append(f"`{name}`")
     head = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-    return "\n".join([*head, *map(row, (*NATIVE, *FAMILIES, *PICTURES))])
+    return "\n".join(
+        [*head, *(f"| {' | '.join((*told, ', '.join(names)))} |" for told, names in alike.items())]
+    )
 
 
 if __name__ == "__main__":

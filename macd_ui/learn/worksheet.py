@@ -19,7 +19,7 @@ from macd_studio.macd_ui.learn.chapters import (
     read_strings,
 )
 from macd_studio.macd_ui.learn.lessons import all_values
-from macd_studio.macd_ui.learn.markup import Block, plain
+from macd_studio.macd_ui.learn.markup import plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.macd_ui.sites import titled
 
@@ -67,7 +67,7 @@ def worksheet(chapters: Sequence[Chapter], language: str, model: bool = False) -
 
 
 def answer_key(chapters: Sequence[Chapter]) -> str:
-    """Right answers with their reasons, and misconceptions, as Markdown."""
+    """Right answers and misconceptions, as Markdown; the course holds the reasons."""
     lines = []
     for number, chapter in enumerate(chapters):
         if chapter.prediction is None:
@@ -78,21 +78,13 @@ def answer_key(chapters: Sequence[Chapter]) -> str:
             "",
             f"*{plain(chapter.prediction.question)}*",
             "",
-            f"**{plain(right)}.** {_text(chapter.prediction.explanation)}",
+            f"**{plain(right)}.**",
             "",
         ]
         for belief, instead in chapter.misconceptions:
             lines.append(f"- Often believed: {belief} Instead: {instead}")
         lines.append("")
     return "\n".join(lines).strip()
-
-
-def _text(blocks: Sequence[Block]) -> str:
-    parts = []
-    for kind, content in blocks:
-        rows = content if kind == "ul" else [content]
-        parts += [plain(row) for row in rows]
-    return " ".join(parts)
 
 
 def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:

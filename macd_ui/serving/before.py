@@ -15,11 +15,13 @@ from dataclasses import dataclass
 FIXED = "24 small pictures, whatever the clip is; the reading before it has a clock"
 DRAWN = "a fixed size; one of 2 readers; the visitor's time of reading"
 BY_SIZE = "what it is given is bounded"
-READER = "a clock; Stop and a closed tab end it; the visitor's time of reading"
+READER = "a clock, which Stop and a closed tab end; the visitor's time of reading"
 TRACKS = "a clock of 10 s and 300 MB beside the server; no place in the line; as for clips"
-PLACE = "no file takes more; one of 2 places; a closed tab leaves the line; the time of reading"
-SHOWN = "a clock of 10 s; a closed tab ends it; one of 2 places; the visitor's time of reading"
-WRITER = "a clock of 10 s and 600 MB beside the server; a closed tab ends it; the time of reading"
+PLACE = "a *place*; no file takes more"
+SHOWN = "a *place*, 10 s, which a closed tab ends"
+LEAST_S = 0.1
+"""What takes less has no row in the document."""
+WRITER = "10 s and 600 MB beside the server, which a closed tab ends; the time of reading"
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,11 @@ DEVICE: tuple[Computed, ...] = (
 
 
 def table(rows: Iterable[Computed] = COMPUTED, where: str = "before the queue") -> str:
-    """A row for each, in Markdown. where: title of the first column."""
+    """A row for each that takes at least LEAST_S, in Markdown. where: title of the first column."""
     lines = [f"| {where} | hostile case | MB | s | bound |", "|---|---|---|---|---|"]
     lines += [
         f"| {row.what} | {row.hostile} | {row.mb:,.0f} | {row.seconds:g} | {row.ended} |"
         for row in rows
+        if row.seconds >= LEAST_S
     ]
     return "\n".join(lines) + "\n"

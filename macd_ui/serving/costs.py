@@ -1,6 +1,6 @@
 """What a request to each open route may cost a public server, and what bounds that, as a table.
 
-python -m macd_ui.serving.costs    prints the tables that docs/security.md holds
+python -m macd_ui.serving.costs    prints the tables that docs/security.md holds, and all routes
 """
 
 from __future__ import annotations
@@ -92,21 +92,33 @@ def bounds_of(door: Door) -> tuple[str, ...]:
 
 
 def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
-    """The bounds, and every route, those that cost the same in one row, in Markdown."""
+    """The bounds, and how many routes have which of them, in Markdown."""
     lines = ["| bound | of a public server |", "|---|---|"]
     lines += [f"| *{name}* | {rule} |" for name, rule in bounds(limits).items()]
-    lines += [
-        "",
+    lines += ["", "| routes | bring at most | processor | bound |", "|---|---|---|---|"]
+    alike: dict[tuple[str, ...], list[Door]] = {}
+    for door in doors:
+        alike.setdefault((door.method, _brings(door), ", ".join(bounds_of(door))), []).append(door)
+    for (method, brings, named), same in alike.items():
+        least, most = (of(door.ms for door in same) for of in (min, max))
+        processor = f"{least} ms" if least == most else f"{least} to {most} ms"
+        if is_event(same[0]):
+            processor = "that of the call"
+        what = f"`{same[0].path}`" if len(same) == 1 else f"{len(same)} routes"
+        lines.append(f"| {method} {what} | {brings} | {processor} | {named} |")
+    return "\n".join(lines) + "\n"
+
+
+def routes(doors: Iterable[Door]) -> str:
+    """Every route, those that cost the same in one row, in Markdown."""
+    lines = [
         "| requests | brings at most | processor | on the disk | in the log | bound |",
         "|---|---|---|---|---|---|",
     ]
     alike: dict[tuple[str, ...], list[str]] = {}
     for door in doors:
-        brings = "nothing" if door.body == NOTHING else _mb(MOST[door.body])
-        if door.body == JSON:
-            brings += " of JSON"
         processor = "that of the call" if is_event(door) else f"{door.ms} ms"
-        cells = (brings, processor, door.writes or "nothing",
+        cells = (_brings(door), processor, door.writes or "nothing",
                  f"{door.log} record" if door.log else "nothing",
                  ", ".join(bounds_of(door)))  # fmt: skip
         alike.setdefault((door.method, *cells), []).append(f"`{door.path}`")
@@ -115,13 +127,20 @@ def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _brings(door: Door) -> str:
+    most = "nothing" if door.body == NOTHING else _mb(MOST[door.body])
+    return f"{most} of JSON" if door.body == JSON else most
+
+
 def _mb(count: int) -> str:
     return f"{count / MB:.0f} MB" if count >= MB else f"{count / 1000:.0f} kB"
 
 
 def main() -> None:
     """Prints the tables."""
-    print(table(Doors(mcp=True, study=True).all, VisitorLimits()))
+    doors = Doors(mcp=True, study=True).all
+    print(table(doors, VisitorLimits()))
+    print(routes(doors))
     print(before.table(), end="")
 
 

@@ -17,7 +17,6 @@ from macd_studio.ratings.inference import paired_difference
 from macd_studio.ratings.planning import (
     CLIPS,
     EFFECT,
-    N_RATERS,
     POWER,
     SHARE,
     SHARE_SD,
@@ -144,15 +143,17 @@ def test_a_plan_says_what_drawn_studies_find():
     assert chance(effect, parts, enough, 40) >= 0.8 > chance(effect, parts, enough - 1, 40)
 
 
-SHOWN = tuple(n for n in CLIPS if n != 100)
-"""Clips whose rows the guide shows."""
+SHOWN = (20, 200), (3, 5, 10)
+"""Clips and raters whose rows the guide shows."""
 
 
 def test_the_guide_s_plan_is_the_one_of_the_command():
     text = (Path(__file__).parents[2] / "docs" / "rating.md").read_text(encoding="utf-8")
-    for line in table(EFFECT, SHOWN, N_RATERS):
-        if line.startswith("|") or "for a chance" in line:
-            assert line in text
+    for line in table(EFFECT, *SHOWN):
+        assert not line.startswith("|") or line in text
+    enough = [line for line in table(EFFECT, CLIPS, ()) if "for a chance" in line]
+    assert len(enough) == len(CLIPS)
+    assert all(line.partition(" raters")[0] in text for line in enough)
 
 
 def test_the_plan_is_printed_and_bad_words_are_told(capsys):
@@ -197,9 +198,9 @@ def test_the_guide_s_plan_of_pairs_is_the_one_of_the_command():
     assert len(rows) == 4
     assert all(row in text for row in rows)
     told = text[text.index("chance to find the preference") :]
-    for clips, raters in product(SHOWN, N_RATERS):
+    for clips, raters in product(*SHOWN):
         assert f"| {clips} | {raters} | {clips * raters} |" in told
-    assert all(f"\n{clips} clips: " in told for clips in CLIPS)
+    assert all(f"{clips} clips: " in told for clips in CLIPS)
 
 
 def test_studies_of_fewer_raters_are_part_of_those_of_more():

@@ -66,6 +66,12 @@ def test_the_document_holds_the_table():
     assert told in DOCS.read_text(encoding="utf-8"), "python -m macd_ui.serving.costs prints it"
 
 
+def test_every_route_is_printed(capsys):
+    costs.main()
+    printed = capsys.readouterr().out
+    assert all(f"`{door.path}`" in printed for door in Doors(mcp=True, study=True).all)
+
+
 def test_every_test_that_the_document_names_is_there():
     root = DOCS.parents[1]
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", DOCS.read_text(encoding="utf-8"))
