@@ -14,7 +14,7 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from macd_studio.core.planning import on_cpu as cpu
+from macd_studio.core.planning import plan as cpu
 from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.planning.plan import (
     KINDS,
@@ -253,7 +253,7 @@ def test_the_rate_is_that_of_the_best_product_and_changes_no_threads(monkeypatch
     # a clock that says how long each of three products takes; the last look ends the trial
     ticks = iter([0.0, 0.0, 0.10, 0.10, 0.10, 0.12, 0.12, 0.12, 0.20, 9.0])
     monkeypatch.setattr(cpu.time, "perf_counter", lambda: next(ticks))
-    monkeypatch.setattr(cpu, "SIDE", 8)
+    monkeypatch.setattr(cpu, "MATRIX", 8)
     before = torch.get_num_threads()
     assert cpu.tflops_a_second() == pytest.approx(2 * 8**3 / 0.02 / 1e12)
     assert torch.get_num_threads() == before

@@ -425,8 +425,8 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl"}))
     for name in (
         "load._Source._check_weight_files", "load.needed_gb", "load.check_memory",
-        "processor_files.AutoProcessor.from_pretrained", "processor_files.media_part",
-        "processor_files.check_template",
+        "processor.AutoProcessor.from_pretrained", "processor.media_part",
+        "processor.check_template",
     ):  # fmt: skip
         monkeypatch.setattr(f"macd_studio.core.backbones.{name}", lambda *_, **__: None)
     monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)

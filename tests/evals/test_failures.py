@@ -215,7 +215,7 @@ SHARED = ("media", "objects", "masking", "views", "methods", "backbones", "decod
 
 def test_every_flag_that_a_message_names_exists():
     known = commands()
-    every = set(FORMS).union(*known.values())
+    every = {*FORMS, "--counterpart"}.union(*known.values())
     named = 0
     # a module with a parser of its own is a program by itself
     paths = [p for p in (ROOT / "evals").rglob("*.py")
