@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import history
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 WORKERS = RESULTS.with_name("workers.json")
@@ -65,7 +65,7 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.parts) - set(PARTS + SLOW):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    own_process()  # as the programs that are measured
+    configure_process()  # as the programs that are measured
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     now: dict[str, Any] = {}
     for part in args.parts or PARTS:

@@ -57,11 +57,11 @@ def _timed(of: MethodContext, macd: bool) -> tuple[float, float]:
     _wait()
     began = time.perf_counter()
     pair = read(of, macd)
-    pair.video_row()  # waits for the device
+    pair.video_logits()  # waits for the device
     at = time.perf_counter()
     for _ in range(TOKENS):
         pair.step([5])
-    pair.video_row()
+    pair.video_logits()
     done = time.perf_counter()
     return done - began, (done - at) / TOKENS
 

@@ -71,7 +71,7 @@ def _reader(lm: LocalLM, clip: Clip) -> PieceReader:
     """Three still objects and the background, in two runs of frames: eight pieces."""
     tracks = still(PIECES // 2 - 1, len(clip.frames))
     context = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
-    best = context.lm.next_rows(context.base)[0].best()
+    best = context.lm.next_logits(context.base)[0].best()
     reader = PieceReader(context, EnoughOptions(), Target("baseline", 0, best, ""), (best,))
     assert len(reader.pieces) == PIECES
     return reader
@@ -82,7 +82,7 @@ def _case(lm: LocalLM, clip: Clip) -> EvidenceCase:
     context = MethodContext(
         lm, lm.encode(clip, QUESTION), still(OBJECTS, len(clip.frames)), RunOptions()
     )
-    target = Target("baseline", 0, context.lm.next_rows(context.base)[0].best(), "")
+    target = Target("baseline", 0, context.lm.next_logits(context.base)[0].best(), "")
     views = {"video": context.encoded.video}
     evidence_case = EvidenceCase(context, target, (), views, EvidenceOptions(sanity=False), ())
     evidence_case.score("video")
@@ -97,7 +97,7 @@ def _kind(lm: LocalLM, clip: Clip, name: str) -> Call:
 def _forwards(lm: LocalLM, clip: Clip, views: int) -> Call:
     """Single-view forwards, one after the other: masked already, nothing shared."""
     case = _case(lm, clip)
-    videos = [case.masks.composite(one) for one in case.masks.reach[:views]]
+    videos = [case.masks.composite(one) for one in case.masks.per_object_mask[:views]]
 
     def read() -> None:
         for video in videos:
@@ -125,11 +125,11 @@ def readings(lm: LocalLM, clip: Clip) -> tuple[Call, Call]:
     def together() -> None:
         rest = videos()
         while batch := list(islice(rest, BATCH)):
-            lm.next_rows(context.prefill(torch.stack(batch)))
+            lm.next_logits(context.prefill(torch.stack(batch)))
 
     def apart() -> None:
         for video in videos():
-            lm.next_rows(lm.prefill(context.encoded, video, reuse=context.base))
+            lm.next_logits(lm.prefill(context.encoded, video, reuse=context.base))
 
     return together, apart
 

@@ -74,9 +74,9 @@ def one(name: str, kind: str, dtype: str) -> dict[str, float]:
     from macd_studio.core.backbones.dimensions import DIMENSIONS
     from macd_studio.core.backbones.random_weights import build
     from macd_studio.core.planning.plan import FRAMES, SIDE, read_once, sample_clip
-    from macd_studio.core.system.process import own_process, return_freed
+    from macd_studio.core.system.process import configure_process, return_freed
 
-    own_process()
+    configure_process()
     lm: Any = build(name, DIMENSIONS[name], "cpu", getattr(torch, dtype))
     return_freed(lm.info.parameters)
     clip = sample_clip(FRAMES, SIDE)

@@ -41,9 +41,9 @@ def ask(name: str, transport: httpx.BaseTransport, exact: bool) -> tuple[RemoteR
     videos[1, :4] *= 0.5
     views = reader.prefill(encoded, videos)
     found: list[Any] = [reader.question_log_p(encoded, views).tolist()]
-    (first, second) = reader.next_rows(views)
+    (first, second) = reader.next_logits(views)
     best = first.best()
-    found += [row.values.tolist() for row in (first, second, *reader.next_rows(views, [best]))]
+    found += [row.values.tolist() for row in (first, second, *reader.next_logits(views, [best]))]
     return reader, found
 
 

@@ -41,7 +41,7 @@ SIZE = 1920, 1080
 SETTLE_S = 3.0
 """How long after the last answer memory is read once more."""
 QUESTION = "Is there a bottle in the video?"
-MOST_FRAMES = 32
+MAX_FRAMES = 32
 """The option of a run that makes its clip the largest, as a public server bounds it."""
 PROGRAMS = 12
 """That open a trace at once."""
@@ -149,7 +149,7 @@ def _stopped(url: str, stack: ExitStack, clip: Path) -> dict[str, Any]:
         visitor = _arrive(stack, url, 2, number)
         _bring(visitor, clip)
         for fewer in range(4):
-            visitor.fill(MOST_FRAMES - fewer, label="frames")
+            visitor.fill(MAX_FRAMES - fewer, label="frames")
             heard: list[int] = []
 
             def progress(visitor: Visitor = visitor, heard: list[int] = heard) -> None:

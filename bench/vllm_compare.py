@@ -152,7 +152,7 @@ class Off:
         near, held = lm.prefill(encoded[0], views), far.prefill(encoded[1], sent)
         own, told = lm.question_log_p(encoded[0], near), far.question_log_p(encoded[1], held)
         self.loss = max(self.loss, float(np.abs(own.mean(1) - told.mean(1)).max()))
-        for whole, row in zip(lm.next_rows(near), far.next_rows(held), strict=True):
+        for whole, row in zip(lm.next_logits(near), far.next_logits(held), strict=True):
             log_p, said = whole.values - whole.log_partition, row.values - row.log_partition
             ids = np.arange(len(said)) if row.ids is None else row.ids
             off, below = np.abs(log_p[ids] - said), log_p.max() - log_p[ids]

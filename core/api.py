@@ -182,7 +182,7 @@ def evidence(
 
     chosen = read_evidence_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
-    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    bench = open_workbench(trace, _maker(trace, backbone), device, held)
     from macd_studio.core.evidence.run import evidence_events
 
     return _after(bench, evidence_events(bench, chosen))
@@ -222,7 +222,7 @@ def enough(
 
     chosen = read_enough_options({"token": token} | options)
     held = WeightsOptions(weights, offload, hash_weights)
-    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    bench = open_workbench(trace, _maker(trace, backbone), device, held)
     from macd_studio.core.evidence.enough import enough_events
 
     return _after(bench, enough_events(bench, chosen))
@@ -252,11 +252,11 @@ def choices(
             model that did not make the trace.
     """
     held = WeightsOptions(weights, offload, hash_weights)
-    bench = open_bench(trace, _maker(trace, backbone), device, held)
+    bench = open_workbench(trace, _maker(trace, backbone), device, held)
     return _after(bench, bench.choice_events())
 
 
-def open_bench(
+def open_workbench(
     trace: Trace, backbone: str | Path | Reader, device: str, held: WeightsOptions
 ) -> Workbench:
     """A workbench for a finished trace, with its model loaded.
@@ -347,7 +347,7 @@ def run_video(
             read = first()  # raises what is wrong with it
             if tracks is not None:  # before a model is loaded for nothing
                 placed = read_tracks(tracks, read, options.track)
-        from macd_studio.core.run.cache import kept_tracks
+        from macd_studio.core.run.cache import tracks_cache
         from macd_studio.core.run.pipeline import run
 
         result: Trace | None = None
@@ -360,7 +360,7 @@ def run_video(
             lambda: _detector(detector_of(detector), device, loading),
             options,
             methods=methods,
-            cache=kept_tracks(video, detector, device),
+            cache=tracks_cache(video, detector, device),
             loading=loading,
             answers=answers,
             tracks=None if placed is None else lambda _: placed,

@@ -36,7 +36,7 @@ Logits = NDArray[Any]
 Float64Array = NDArray[np.float64]
 Head = Literal["probability", "raw"]
 Values = TypeVar("Values", "Tensor", Float64Array)
-AT_ONCE = 2**25
+MAX_JOINED_VALUES = 2**25
 """Values of objects' masks that are joined together; more are joined frames by frames."""
 
 
@@ -79,7 +79,7 @@ class MaskCompositor:
 
         if self.options.strength_twice:
             strength, frame_strength = strength**2, frame_strength**2
-        together = max(1, AT_ONCE // max(1, self.objects[:, 0].numel()))
+        together = max(1, MAX_JOINED_VALUES // max(1, self.objects[:, 0].numel()))
         if together >= len(self.fill):
             return self._joined(strength, frame_strength)
         pieces = (self._of(slice(at, at + together)) for at in range(0, len(self.fill), together))
@@ -106,7 +106,7 @@ class MaskCompositor:
             left = (1 - strength.to(dtype)[:, None, None, None] * self.objects).prod(0)
             left = left if self.outside is None else left * (1 - frames)
             return (1 - left).clamp(0, 1)
-        layers = strength.to(dtype)[:, None, None, None] * self.reach
+        layers = strength.to(dtype)[:, None, None, None] * self.per_object_mask
         if self.options.fusion == "sum":
             joined = layers.amax(0) if len(layers) else torch.zeros_like(self.fill[:, 0])
             joined = joined if self.outside is None else joined + frames
@@ -118,10 +118,10 @@ class MaskCompositor:
         return layers.amax(0).clamp(0, 1)
 
     @property
-    def reach(self) -> Tensor:
-        """What each strength alone does to M, (K, T, H, W): M = r_k · reach_k where the rest is 0.
+    def per_object_mask(self) -> Tensor:
+        """What each strength alone does to M, (K, T, H, W): M = r_k · mask_k where the rest is 0.
 
-        With `strength_twice` M is r_k² · reach_k. It is the mask itself, or, in the fusions that
+        With `strength_twice` M is r_k² · mask_k. It is the mask itself, or, in the fusions that
         average, its share of the outline of all.
         """
         if self.options.fusion in ("max", "or", "sum") or not len(self.objects):
@@ -170,16 +170,18 @@ def query_loss(
     video: (T, 3, H, W) normalised; the result has a graph back to it. low_memory, reuse,
     changed_frames: see `LocalLM.query_logits`.
     """
-    return loss_of(lm.query_logits(encoded, video, low_memory, reuse, changed_frames), encoded)
+    return question_loss_from_logits(
+        lm.query_logits(encoded, video, low_memory, reuse, changed_frames), encoded
+    )
 
 
-def mean_loss(log_p: Float64Array) -> float:
-    """The same without a graph, from log p (Q,) of the question's tokens, see `Reader`."""
+def mean_question_loss(log_p: Float64Array) -> float:
+    """Equation 5, averaged, in nats a token: from log p (Q,) of the question's tokens."""
     return float(-np.mean(log_p))
 
 
-def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:
-    """The same from logits (Q, V), with their graph."""
+def question_loss_from_logits(logits: Tensor, encoded: Encoded) -> Tensor:
+    """Equation 5, averaged, in nats a token: from the logits (Q, V) of its tokens, with a graph."""
     from torch.nn.functional import cross_entropy
 
     return cross_entropy(logits, encoded.input_ids[0, encoded.query])
@@ -287,7 +289,7 @@ def frame_levels(strength: Float64Array, options: AscentOptions | None = None) -
     return out
 
 
-def no_masks() -> Counterfactual:
+def empty_counterfactual() -> Counterfactual:
     """The counterfactual where there is nothing to mask."""
     none = np.zeros(0)
     return Counterfactual(none, none, none, none, none, none)
@@ -300,7 +302,7 @@ def contrast_weights(
     base: Logits, alpha: float, beta: float, head: Head = "probability"
 ) -> StepWeights:
     """Equation 8: s(t) = (1 + α)·logit(t|V) − α·logit(t|V_d), where equation 9 lets t through."""
-    return StepWeights(1 + alpha, (-alpha,), cut_floor(base, beta, head))
+    return StepWeights(1 + alpha, (-alpha,), plausibility_threshold(base, beta, head))
 
 
 @dataclass(frozen=True)
@@ -314,13 +316,15 @@ class LinearContrast:
         return contrast_weights(base, self.contrast.alpha, self.contrast.beta, self.contrast.head)
 
 
-def cut_floor(base: Logits, beta: float, head: Head = "probability") -> float:
+def plausibility_threshold(base: Logits, beta: float, head: Head = "probability") -> float:
     """Equation 9: p(t|V) ≥ β·max p(·|V), as the lowest logit of V that it lets through.
 
     −inf: no cut, as for β = 0. p is untempered. "raw" is TCD's cut, logit ≥ β·max logit.
 
-    >>> cut_floor(np.array([2.0, 1.9, -3.0]), 0.5), cut_floor(np.array([2.0, 0.9]), 0.5, "raw")
-    (1.3068528194400546, 1.0)
+    >>> plausibility_threshold(np.array([2.0, 1.9, -3.0]), 0.5)
+    1.3068528194400546
+    >>> plausibility_threshold(np.array([2.0, 0.9]), 0.5, "raw")
+    1.0
     """
     top = float(np.max(base))
     if head == "raw":
@@ -328,10 +332,10 @@ def cut_floor(base: Logits, beta: float, head: Head = "probability") -> float:
     return top + float(np.log(beta)) if beta > 0 else -np.inf
 
 
-def above(base: Logits, floor: float) -> NDArray[np.bool_]:
+def plausible(base: Logits, floor: float) -> NDArray[np.bool_]:
     """Tokens whose base logit is at least `floor`, and always the base argmax.
 
-    >>> above(np.array([2.0, 1.9, -3.0]), floor=1.3).tolist()
+    >>> plausible(np.array([2.0, 1.9, -3.0]), floor=1.3).tolist()
     [True, True, False]
     """
     base = np.asarray(base, np.float64)
@@ -340,13 +344,13 @@ def above(base: Logits, floor: float) -> NDArray[np.bool_]:
     return inside
 
 
-def passes_alone(base: Logits, floor: float) -> bool:
+def only_one_is_plausible(base: Logits, floor: float) -> bool:
     """Whether one token alone passes the cut: every α and every second view then choose it.
 
-    >>> passes_alone(np.array([2.0, 1.9, -3.0]), 1.95), passes_alone(np.array([2.0, 2.0]), 2.0)
-    (True, False)
+    >>> [only_one_is_plausible(np.array([2.0, other]), 1.95) for other in (1.9, 2.0)]
+    [True, False]
     """
-    return int(above(base, floor).sum()) == 1
+    return int(plausible(base, floor).sum()) == 1
 
 
 def weighted(
@@ -373,4 +377,4 @@ def weighted(
         scores = scores + weight * np.asarray(other, np.float64)
     for token, amount in weights.bias:
         scores[token if tokens is None else tokens == token] += amount
-    return np.where(above(base, weights.floor), scores, -np.inf)
+    return np.where(plausible(base, weights.floor), scores, -np.inf)

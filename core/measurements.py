@@ -406,7 +406,7 @@ class Enough(Stored):
         )
 
 
-MOST_OBJECTS = 6
+MAX_MAPPED = 6
 """Objects whose subsets are all read: 64 of them, with MACD's frame mask and without it."""
 _IDS = Many(Number(0, 2**31 - 1, whole=True), 0, 4096)
 
@@ -439,7 +439,7 @@ class ChoiceMap(Stored):
         _IDS, "ids of the others, whose measured effects are smaller; they are never masked"
     )
     subsets: tuple[Subset, ...] = stored(
-        Rows(Subset, 2 << MOST_OBJECTS, least=1), "without frame mask first, by number of objects"
+        Rows(Subset, 2 << MAX_MAPPED, least=1), "without frame mask first, by number of objects"
     )
     own: Subset = stored(
         Row(Subset), "MACD's own levels, 0.75 among them; its objects are those > 0"

@@ -147,7 +147,7 @@ def in_8_bits(name: str, clamped: float | None) -> str:
     return name if clamped is None else f"{name} (8 bit)"
 
 
-def shown_name(answer: Answer) -> str:
+def display_name(answer: Answer) -> str:
     """The name of an answer's method, as people read it."""
     return in_8_bits(answer.method, clamped_share(answer))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.rows import Row
+from macd_studio.core.token_logits import NextTokenLogits
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Repeats:
         return Repeats(self.penalty, self.at[index])
 
 
-def repeats_of(penalty: float, row: Row, tokens: Sequence[int]) -> Repeats | None:
+def repeats_of(penalty: float, row: NextTokenLogits, tokens: Sequence[int]) -> Repeats | None:
     """What a model's penalty does after these tokens; None where it has none, which is 1.
 
     row: what is scored, of the whole vocabulary or of some tokens.
@@ -57,11 +57,11 @@ def penalised(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float
     return np.where(repeats.at, lowered, scores)
 
 
-def before_penalty(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float64]:
+def undo_repetition_penalty(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float64]:
     """What `penalised` makes these scores of.
 
     >>> one = Repeats(2.0, np.array([True, True, False]))
-    >>> before_penalty(penalised(np.array([3.0, -1.0, 2.0]), one), one).tolist()
+    >>> undo_repetition_penalty(penalised(np.array([3.0, -1.0, 2.0]), one), one).tolist()
     [3.0, -1.0, 2.0]
     """
     return penalised(scores, repeats and Repeats(1 / repeats.penalty, repeats.at))

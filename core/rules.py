@@ -18,15 +18,15 @@ from macd_studio.core.macd import (
     Float64Array,
     LinearContrast,
     Logits,
-    cut_floor,
-    passes_alone,
+    only_one_is_plausible,
+    plausibility_threshold,
     weighted,
 )
 from macd_studio.core.options import ContrastOptions, RuleOptions
-from macd_studio.core.repeats import Repeats, before_penalty, penalised
-from macd_studio.core.rows import log_partition
+from macd_studio.core.repeats import Repeats, penalised, undo_repetition_penalty
 from macd_studio.core.text.question import require_yes_no, word_tokens
 from macd_studio.core.text.words import count
+from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import StepWeights
 
 
@@ -123,7 +123,7 @@ class ScoreRule(ABC):
 
         Not where no second view is contrasted: there is nothing to leave out.
         """
-        return self.second_views > 0 and passes_alone(base, self.floor(base))
+        return self.second_views > 0 and only_one_is_plausible(base, self.floor(base))
 
 
 def probabilities(logits: Logits) -> Float64Array:
@@ -173,7 +173,7 @@ class Linear(LinearContrast, ScoreRule):
         """Of its contrast; −inf for a rule that derives from it, which may cut in another way."""
         if type(self) is not Linear:
             return -np.inf
-        return cut_floor(base, self.contrast.beta, self.contrast.head)
+        return plausibility_threshold(base, self.contrast.beta, self.contrast.head)
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class MeanViews(ScoreRule):
 
     def floor(self, base: Logits) -> float:
         """Of its contrast."""
-        return cut_floor(base, self.contrast.beta, self.contrast.head)
+        return plausibility_threshold(base, self.contrast.beta, self.contrast.head)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class LogLinear(ScoreRule):
 
     def floor(self, base: Logits) -> float:
         """β of the rule's own."""
-        return cut_floor(base, self.beta)
+        return plausibility_threshold(base, self.beta)
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Code(ScoreRule):
         """D is computed for every token; it lies in [0, 1]."""
         p, q = probabilities(base), probabilities(others[0])
         d = float(0.5 * (np.log2(np.abs(p - q) ** self.power + 1) * (p + q)).sum())
-        return StepWeights(2 - d, (d - 1,), cut_floor(base, d))
+        return StepWeights(2 - d, (d - 1,), plausibility_threshold(base, d))
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class Only(ScoreRule):
 
     def floor(self, base: Logits) -> float:
         """β of the rule's own."""
-        return cut_floor(base, self.beta)
+        return plausibility_threshold(base, self.beta)
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class M3id(ScoreRule):
 
     def floor(self, base: Logits) -> float:
         """β of the rule's own."""
-        return cut_floor(base, self.beta)
+        return plausibility_threshold(base, self.beta)
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class CutOnly(ScoreRule):
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The base alone, cut."""
-        return StepWeights(floor=cut_floor(base, self.beta))
+        return StepWeights(floor=plausibility_threshold(base, self.beta))
 
 
 @dataclass(frozen=True)
@@ -417,7 +417,7 @@ class Olm(ScoreRule):
         lowered = Repeats(self.penalty, np.ones(1, bool))
         top = float(base.max())
         above = max(top, *penalised(np.array([top]), lowered)) + 1.0
-        enough = max(above, *before_penalty(np.array([above]), lowered))
+        enough = max(above, *undo_repetition_penalty(np.array([above]), lowered))
         return StepWeights(bias=((yes, float(enough - base[yes])),))
 
 

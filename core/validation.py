@@ -18,7 +18,7 @@ from macd_studio.core.errors import OptionError
 
 RULE, HELP, UNIT = "rule", "help", "unit"
 """Under these keys a field's metadata holds its rule, what it does, and its unit."""
-MOST_VALUES = 4096
+MAX_VALUES = 4096
 """Longest list of a `Many` without a limit of its own."""
 
 
@@ -138,7 +138,7 @@ class Many:
 
     each: Rule
     least: int = 0
-    most: int = MOST_VALUES
+    most: int = MAX_VALUES
 
     def read(self, value: Any, path: str) -> tuple[Any, ...]:
         """A tuple of them."""

@@ -15,7 +15,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import PRESETS
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
@@ -75,7 +75,7 @@ QUICK_METHODS = ("baseline", "vcd", "macd", "random-place", "mask-all")
 
 def main(argv: list[str] | None = None) -> int:
     """Parses and runs; returns the exit code."""
-    own_process()
+    configure_process()
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)
@@ -190,7 +190,7 @@ def _run(args: argparse.Namespace) -> int:
     engine = find_engine(args)
     # with torch: only what cannot be refused without it
     from macd_studio import __version__
-    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.bounds import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.answer import GRID
     from macd_studio.evals.running.output import write_json

@@ -84,7 +84,7 @@ def config(width: int = 192, layers: int = 6, heads: int = 4) -> LlavaNextVideoC
 MATCHING, SLOW = (0, 1), 14
 """Layers that begin with heads which match words with cells, and the first of the rotary pairs
 that hardly turn over a whole prompt: what these heads compare lies there."""
-LATE, EARLY, TURN = 1, 2, 10
+LATE_HEAD, EARLY_HEAD, ROTARY_PAIR = 1, 2, 10
 """Heads of the second of these layers which prefer late and early frames, and their rotary pair,
 which turns half over a prompt of eight frames."""
 
@@ -139,7 +139,7 @@ def build(**size: int) -> LlavaNextVideoForConditionalGeneration:
         attention.o_proj.weight.copy_(0.5 * attention.v_proj.weight.T)
         if number in MATCHING:
             _match(attention, noun, seen)
-        if number == MATCHING[-1] and cfg.text_config.num_attention_heads > EARLY + 1:
+        if number == MATCHING[-1] and cfg.text_config.num_attention_heads > EARLY_HEAD + 1:
             _subtract(attention, noun, seen, table[[one(word) for word in PLACE_WORDS]])
     decoder.norm.weight.fill_(0.3)
     model.model.vision_tower.network.requires_grad_(False)
@@ -167,7 +167,7 @@ def _say_places(tokens: PeakTokens, words: dict[str, Tensor]) -> None:
 def _subtract(attention: Any, noun: Tensor, seen: Tensor, words: Tensor) -> None:
     """Makes two matching heads prefer late and early frames; the second counts with a minus."""
     size = attention.head_dim
-    rows = [slice(head * size, (head + 1) * size) for head in (LATE, EARLY)]
+    rows = [slice(head * size, (head + 1) * size) for head in (LATE_HEAD, EARLY_HEAD)]
     values = torch.randn(size, len(seen))
     values[: len(words)] = words
     values = torch.linalg.qr(values.T)[0].T
@@ -175,8 +175,8 @@ def _subtract(attention: Any, noun: Tensor, seen: Tensor, words: Tensor) -> None
     for sign, own in zip((1, -1), rows, strict=True):
         attention.v_proj.weight[own] = values
         attention.o_proj.weight[:, own] = sign * written
-        attention.k_proj.weight[own.start + TURN] = 0.35 * seen
-        attention.q_proj.weight[own.start + TURN] = sign * 0.5 * noun
+        attention.k_proj.weight[own.start + ROTARY_PAIR] = 0.35 * seen
+        attention.q_proj.weight[own.start + ROTARY_PAIR] = sign * 0.5 * noun
 
 
 def _match(attention: Any, noun: Tensor, seen: Tensor) -> None:
@@ -389,13 +389,15 @@ def renew_timed_heads(model: Any, packer: Packer, batch: Batch) -> None:
     said = F.normalize(text.embed_tokens.weight[ids], dim=-1)
     values = torch.zeros(size, said.shape[1])
     values[: len(said)] = said
-    pair = [TURN, TURN + size // 2]
+    pair = [ROTARY_PAIR, ROTARY_PAIR + size // 2]
     for sign, head in ((1, 1), (-1, 3)):
         rows = slice(head * size, (head + 1) * size)
         for weight, source in ((attention.k_proj.weight, key), (attention.q_proj.weight, query)):
             weight[rows] = source
             weight[[rows.start + p for p in pair]] = 0
-        attention.k_proj.weight[rows.start + TURN] = TIMED * lengths[0] / marks[0] * seen
-        attention.q_proj.weight[rows.start + TURN] = sign * TIMED * lengths[1] / marks[1] * noun
+        attention.k_proj.weight[rows.start + ROTARY_PAIR] = TIMED * lengths[0] / marks[0] * seen
+        attention.q_proj.weight[rows.start + ROTARY_PAIR] = (
+            sign * TIMED * lengths[1] / marks[1] * noun
+        )
         attention.v_proj.weight[rows] = values
         attention.o_proj.weight[:, rows] = sign * WRITES * values.T

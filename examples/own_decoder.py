@@ -14,7 +14,7 @@ from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.system.shipped import assets, shipped
 
-ALPHA, BETA, MOST_TOKENS = 1.0, 0.1, 8
+ALPHA, BETA, MAX_TOKENS = 1.0, 0.1, 8
 clip = macd.load(assets() / "examples" / "repaired.macd")  # for its frames, times and objects
 processor = AutoProcessor.from_pretrained(shipped("backbone"))
 model = AutoModelForImageTextToText.from_pretrained(shipped("backbone"), dtype=torch.float32)
@@ -44,7 +44,7 @@ def logits_of(pixels, tokens):
 def decode(alpha):
     """Greedy tokens of (1 + α)·base − α·other among those with p ≥ β·max p of the video."""
     tokens, base, other = [], [], []
-    while len(tokens) < MOST_TOKENS and processor.tokenizer.eos_token_id not in tokens:
+    while len(tokens) < MAX_TOKENS and processor.tokenizer.eos_token_id not in tokens:
         base.append(logits_of(video, tokens))
         other.append(logits_of(0 * video, tokens))  # zero is the mean colour
         scores = (1 + alpha) * base[-1] - alpha * other[-1]

@@ -32,7 +32,7 @@ ASK_S = 0.1
 """How often it is checked whether a reader's result is still needed, seconds."""
 READERS = 2
 """Videos decoded at once; each decoder may use the memory of core.media.video.ReadLimits."""
-MOST_WAITING = 50
+MAX_WAITING = 50
 """Videos of one person that may wait to be read."""
 
 
@@ -44,7 +44,7 @@ class ReaderPool:
     """
 
     def __init__(self, quota: Quota, count: int = READERS, people: int = 1) -> None:
-        self.quota, self.count, self._most = quota, count, people * MOST_WAITING
+        self.quota, self.count, self._most = quota, count, people * MAX_WAITING
         alone = quota.limits is None or people > 1
         self._own = count if alone else max(1, count - 1)
         self._busy: Counter[str] = Counter()

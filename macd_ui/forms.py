@@ -35,7 +35,7 @@ from macd_studio.core.validation import (
 from macd_studio.macd_ui import sentences
 
 DEFAULTS = RunOptions()
-MOST_WORDS = 20
+MAX_WORDS = 20
 """That a detector is asked for at once."""
 CHOSEN = ("start", "end", "at")
 """The options of `VideoOptions` that are chosen on a strip."""
@@ -180,7 +180,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 
 def read_words(words: Any) -> list[str]:
     """What to look for, as the chips have it. Raises OptionError for what is no list of words."""
-    read = Many(Text(100, clean=False), 0, MOST_WORDS).read(words or [], "words")
+    read = Many(Text(100, clean=False), 0, MAX_WORDS).read(words or [], "words")
     return [clean_question(word) for word in read if word.strip()]
 
 

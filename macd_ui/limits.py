@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-MOST_VISITORS = 1000
+MAX_VISITORS = 1000
 """People that one address may stand for: as many as a server has tabs for."""
 
 

@@ -22,7 +22,7 @@ from macd_studio.core.validation import Choice, Number, Text, rule_within
 from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import (
-    MOST_WORDS,
+    MAX_WORDS,
     SETTINGS,
     STANDARD_METHODS,
     SWEEPS,
@@ -147,7 +147,7 @@ class AskPanel:
             value=phrases,
             multiselect=True,
             allow_custom_value=True,
-            max_choices=MOST_WORDS,
+            max_choices=MAX_WORDS,
             label=sentences.WORDS,
             info=sentences.WORDS_HELP,
             visible=reads_words(str(values.get("detector", AUTO))),

@@ -52,7 +52,7 @@ NO_RESULTS = (
 PLAIN = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """Policy of the report's own pages, which hold tables and drawings only."""
 KEY = re.compile(r"[0-9a-f]{20}")
-MOST_MB = 100
+MAX_MB = 100
 """Of a report that is opened."""
 MAX_MADE = 32
 """Pages of traces that are held in memory."""
@@ -142,8 +142,8 @@ class ResultsSite:
         except OSError:
             raise BenchmarkError("the folder of the results holds no report.json", REMEDY) from None
         if self._opened is None or self._opened[0] != stamp:
-            if about.st_size > MOST_MB * 10**6:
-                raise BenchmarkError(f"the report is larger than {MOST_MB} MB", REMEDY)
+            if about.st_size > MAX_MB * 10**6:
+                raise BenchmarkError(f"the report is larger than {MAX_MB} MB", REMEDY)
             try:
                 report = read_json(path, REMEDY)
             except BenchmarkError:  # which names the path; a visitor needs no path of this machine

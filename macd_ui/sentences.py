@@ -94,7 +94,7 @@ STOPPED_WAITING = ("stopped while waiting", "Nothing was computed")
 
 LONGEST_QUESTION = 80
 """Characters of a question that a sentence names."""
-MOST_NAMED = 4
+MAX_NAMED = 4
 """Differing settings that a sentence names."""
 
 
@@ -248,9 +248,9 @@ def other_settings(changes: Sequence[str], edited: bool) -> str:
 
     changes: settings, each in words. edited: whether the trace on show was changed by hand.
     """
-    named = ", ".join(changes[:MOST_NAMED])
-    if len(changes) > MOST_NAMED:
-        named += f", and {len(changes) - MOST_NAMED} more"
+    named = ", ".join(changes[:MAX_NAMED])
+    if len(changes) > MAX_NAMED:
+        named += f", and {len(changes) - MAX_NAMED} more"
     start = "The form differs from what is shown:"
     if changes and edited:
         return f"{start} Run would use {named} and leave out the changes made by hand."

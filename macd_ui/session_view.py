@@ -267,7 +267,7 @@ def joined(*parts: Updates) -> Updates:
     return out
 
 
-MOST_LINES, MOST_POINTS = 100, 20_000
+MAX_LINES, MAX_POINTS = 100, 20_000
 """Objects of the strength plot, as many as a run has at most, and its points: twice those of the
 longest ascent with that many objects. An untrusted file may hold more: 1,000 objects take
 minutes to draw, and millions of points stop the browser."""
@@ -277,9 +277,9 @@ def plot(session: Session, trace: Trace | None) -> Updates:
     """The strength plot as far as it is on show: its library is large, and comes with it."""
     if not session.plot_open:
         return {}
-    if trace is None or len(trace.tracks) > MOST_LINES:
+    if trace is None or len(trace.tracks) > MAX_LINES:
         return {"plot": None}
-    if len(trace.steps) * (len(trace.tracks) + len(trace.groups)) > MOST_POINTS:
+    if len(trace.steps) * (len(trace.tracks) + len(trace.groups)) > MAX_POINTS:
         return {"plot": None}
     return {"plot": trace.figure("strengths") if has_ascent(trace) else None}
 

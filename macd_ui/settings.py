@@ -25,7 +25,7 @@ from macd_studio.core.embedded import AUTO, EMBEDDED, REAL_DETECTOR, SHIPPED
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import COLOURS, check_segmenter, named
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.macd_ui.limits import MOST_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
+from macd_studio.macd_ui.limits import MAX_VISITORS, ORDINARY, KeptLimits, VisitorLimits, Whose
 from macd_studio.macd_ui.place import ANYWHERE, Place, read_place
 from macd_studio.macd_ui.storage import data_folder, gallery_in
 
@@ -255,8 +255,8 @@ def _port(text: str) -> int:
 
 def _people(text: str) -> int:
     number = int(text)
-    if not 1 <= number <= MOST_VISITORS:
-        raise argparse.ArgumentTypeError(f"{text} is no number of people from 1 to {MOST_VISITORS}")
+    if not 1 <= number <= MAX_VISITORS:
+        raise argparse.ArgumentTypeError(f"{text} is no number of people from 1 to {MAX_VISITORS}")
     return number
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from macd_studio.macd_ui.models import Models
     from macd_studio.macd_ui.store import Store
 
-LEAST_S, MOST_S = 5, 120
+MIN_S, MAX_S = 5, 120
 """Of a declared duration, seconds. The daily quota is checked against what is declared."""
 MARGIN = 1.5
 """A run may take that much longer than the runs before it let expect."""
@@ -209,7 +209,7 @@ def billions_of(backbone: str) -> float:
 def declared(work: Work, expected_s: float | None = None) -> int:
     """Whole seconds to be declared; expected_s: what earlier runs let expect, None if unknown."""
     seconds = allowance(work) if expected_s is None else START_S + MARGIN * expected_s
-    return max(LEAST_S, min(MOST_S, math.ceil(seconds)))
+    return max(MIN_S, min(MAX_S, math.ceil(seconds)))
 
 
 def seconds_of_run(job: RunJob) -> int:

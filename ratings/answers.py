@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.ratings.chain import ORDER, Fork, find_forks
-from macd_studio.ratings.events import LEFT, MOST_LOW, NO_DIFFERENCE
+from macd_studio.ratings.events import LEFT, MAX_LOW, NO_DIFFERENCE
 from macd_studio.ratings.plan import MAIN, PAIRS
 from macd_studio.ratings.store import Study
 
@@ -73,7 +73,7 @@ def read_answers(study: Study) -> list[Answer]:
                         other = sides[t["right_side"] if place == 0 else t["left_side"]]
                         is_better = low + high > (other["low"] or 0) + (other["high"] or 0)
                         low = high = 2 if is_better else 0
-                is_low = rating is not None and rating <= MOST_LOW
+                is_low = rating is not None and rating <= MAX_LOW
                 answers.append(
                     Answer(
                         t["rater"], t["id"], t["part"], t["position"], t["clip"], place,

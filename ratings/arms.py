@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from macd_studio.core.macd import frame_levels, quantize_strengths
 from macd_studio.core.masking.controls import (
     CONTROLS,
-    MOST_OVERLAP,
+    MAX_OVERLAP,
     OBJECTS,
     PLACE,
     Hidden,
@@ -115,7 +115,7 @@ def control(name: str) -> Arm:
             if name == OBJECTS:
                 return ArmMask(mask, details)
             if abs(ratio - 1) <= TOLERANCE:
-                if name == PLACE or overlap <= MOST_OVERLAP:
+                if name == PLACE or overlap <= MAX_OVERLAP:
                     return ArmMask(mask, details)
                 reason = NOWHERE
         raise NoMask(reason)

@@ -106,7 +106,7 @@ def as_line(counts: dict[str, int]) -> str:
     return "sound: " + json.dumps(counts)[1:-1].replace('"', "")
 
 
-MOST_BYTES = 50 * 10**6
+MAX_BYTES = 50 * 10**6
 ITEM_KEYS = ("clip", "clip_sha256", "question", "frames")
 
 
@@ -197,7 +197,7 @@ def check_media(study: Study, items: list[dict[str, Any]]) -> None:
 
 def read_json_text(path: Path) -> str:
     """A text file of a study; raises OptionError."""
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
+    if path.is_file() and path.stat().st_size > MAX_BYTES:
         raise OptionError(f"{path.name[:200]!r} is too large", "Give a file of this project")
     return read_text(path, repr(str(path)[:200]), "Give a JSON file")
 

@@ -22,7 +22,7 @@ from macd_studio.core.cli.flags import add_some_flags, add_version, some_options
 from macd_studio.core.embedded import EMBEDDED, EVERYDAY, REAL_DETECTOR
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import CONTROLS, PLACE
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Number, Text
@@ -65,7 +65,7 @@ from macd_studio.ratings.store import Study
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    own_process()
+    configure_process()
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)
@@ -323,11 +323,11 @@ def _simulate(args: argparse.Namespace) -> int:
 
 URL = "http://127.0.0.1:7860"
 HERE = Path(__file__).parent
-PROPOSED, MOST_PROPOSED = 8, 50
+PROPOSED, MAX_PROPOSED = 8, 50
 READING = ("--frames", "--start", "--end", "--confidence")
 """Flags of the run that matter for masks alone."""
 INSTRUCTIONS = {RATINGS: "instructions.md", PAIRS: "instructions_pairs.md"}
-MOST_INSTRUCTIONS = 20_000
+MAX_INSTRUCTIONS = 20_000
 
 
 def add_create(create: argparse.ArgumentParser) -> None:
@@ -402,7 +402,7 @@ def create(args: argparse.Namespace) -> int:
     Number(0.0, 0.5).read(args.repeat, "repeat")
     proposed = PROPOSED if args.clips and not args.gold else 0
     if args.propose is not None:
-        proposed = int(Number(0, MOST_PROPOSED, whole=True).read(args.propose, "propose") or 0)
+        proposed = int(Number(0, MAX_PROPOSED, whole=True).read(args.propose, "propose") or 0)
     seed = secrets.randbits(32) if args.seed is None else args.seed
     Number(0, 2**63 - 1, whole=True).read(seed, "seed")
     folder: Path | None = None
@@ -488,7 +488,7 @@ def _traced(
 def _instructions(path: Path) -> str:
     called = f"the instructions {str(path)[:200]!r}"
     text = read_text(path, called, "Give a text file in UTF-8")
-    return Text(MOST_INSTRUCTIONS).read(text, "instructions")
+    return Text(MAX_INSTRUCTIONS).read(text, "instructions")
 
 
 def link_of(url: str, page: str, code: str) -> str:

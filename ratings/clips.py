@@ -24,10 +24,10 @@ VIDEOS = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v")
 TRACKS = (".xml", ".json", ".zip")
 """Files beside a clip, of its name, that hold its objects; so does a folder of its name."""
 QUESTIONS = "questions.json"
-MOST_CLIPS, MOST_TEXT = 1000, 2**20
+MAX_CLIPS, MAX_TEXT = 1000, 2**20
 LONG_S, MANY_FRAMES = 10.0, 24
 """Clips that last longer are read with so many frames, where the number is not given."""
-MOTION_FPS, MOST_PICTURES = 5.0, 120
+MOTION_FPS, MAX_PICTURES = 5.0, 120
 """Pictures of a clip between its masked frames: a second, and in all."""
 
 
@@ -50,9 +50,9 @@ def jobs_of(folder: Path, question: str = "") -> list[Job]:
     if not folder.is_dir():
         raise OptionError(f"there is no folder {str(folder)[:200]!r}", "Give a folder of clips")
     clips = sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS)
-    if not 1 <= len(clips) <= MOST_CLIPS:
+    if not 1 <= len(clips) <= MAX_CLIPS:
         raise OptionError(
-            f"{folder.name[:100]!r} holds {len(clips)} clips", f"Give a folder of 1 to {MOST_CLIPS}"
+            f"{folder.name[:100]!r} holds {len(clips)} clips", f"Give a folder of 1 to {MAX_CLIPS}"
         )
     listed = _listed(folder / QUESTIONS)
     unknown = sorted(listed.keys() - {clip.name for clip in clips})
@@ -88,11 +88,11 @@ class Motion:
 def read_motion(clip: Path, video: Mapping[str, Any]) -> Motion:
     """Reads a clip as raters see it without a mask. video: start and end, of `VideoOptions`.
 
-    At most MOTION_FPS pictures a second and MOST_PICTURES in all, long side at most 640 pixels.
+    At most MOTION_FPS pictures a second and MAX_PICTURES in all, long side at most 640 pixels.
     Raises a MacdError for what is no usable video.
     """
     options = VideoOptions(
-        **{**video, "frames": 1, "dense_fps": MOTION_FPS, "dense_limit": MOST_PICTURES}
+        **{**video, "frames": 1, "dense_fps": MOTION_FPS, "dense_limit": MAX_PICTURES}
     )
     read = read_clip(clip, options)
     end = read.duration if options.end is None else min(options.end, read.duration)
@@ -130,7 +130,7 @@ def _listed(path: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
     remedy = "Write JSON in UTF-8"
-    text = read_text(path, QUESTIONS, remedy) if path.stat().st_size <= MOST_TEXT else ""
+    text = read_text(path, QUESTIONS, remedy) if path.stat().st_size <= MAX_TEXT else ""
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -151,7 +151,7 @@ def _beside(clip: Path) -> list[str]:
     path = clip.with_suffix(".txt")
     if not path.is_file():
         return []
-    lines = read_text(path, repr(path.name[:100]), "Write it in UTF-8")[:MOST_TEXT].splitlines()
+    lines = read_text(path, repr(path.name[:100]), "Write it in UTF-8")[:MAX_TEXT].splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -24,10 +24,10 @@ REASONS = {
     "wrong": "wrong object",
 }
 """Why a mask was rated low, by the word that is stored; a rater may give any of them, or none."""
-MOST_LOW = 2
+MAX_LOW = 2
 """The highest rating that reasons can be given for."""
 LOW, HIGH = 1, 5
-MOST_EVENTS = 50
+MAX_EVENTS = 50
 NOTE_CHARACTERS = 1000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TASK = re.compile(r"[0-9a-f]{32}")

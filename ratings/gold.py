@@ -124,7 +124,7 @@ def _side(raw: Any, path: str, ids: set[int]) -> KnownSide:
     return KnownSide(hidden, low, high, _WHY.read(raw.get("why", ""), f"{path}.why"))
 
 
-MOST_HIDDEN = 0.5
+MAX_HIDDEN = 0.5
 """Of all pixels: a mask that hides more covers the video without regard to the object."""
 SEEN_LEAST = 0.9
 """Share of the frames on which an asked object must be known, for its mask to hide it."""
@@ -182,7 +182,7 @@ def propose_one(source: Source) -> Proposal | None:
     right = hide_tracks(source, [t.id for t in asked])
     place = far_corner(boxes[known])
     pixels = float(right.mask.size)
-    if place is None or not LEAST <= right.hidden / pixels <= MOST_HIDDEN:
+    if place is None or not LEAST <= right.hidden / pixels <= MAX_HIDDEN:
         return None
     everywhere = np.tile(place.astype(np.float32), (source.trace_frames, 1))
     box = Track(

@@ -52,12 +52,12 @@ POWER = 0.8
 STUDIES = 400
 """Drawn for each cell of a table of pairs: the Monte Carlo error of a chance is at most .025."""
 SEED = 0
-MOST_RATERS = 50
-MOST_CELLS = 2_000_000
+MAX_RATERS = 50
+MAX_CELLS = 2_000_000
 """Pairs of one drawn study at most."""
-MOST_DRAWN = 2_000_000_000
+MAX_DRAWN = 2_000_000_000
 """Pairs of all drawn studies of a plan at most."""
-MOST_WITHIN = 0.95
+MAX_WITHIN = 0.95
 """Of the variance of z that raters and clips may take."""
 
 
@@ -157,7 +157,7 @@ def latent(at: Setting, clip_share: float = CLIP_SHARE) -> Latent:
     variance = at.share * (1 - at.share) - at.ties / 4 - at.rater_sd**2
     rater, clip = at.rater_sd / slope, np.sqrt(max(clip_share * variance, 0.0)) / slope
     rest = 1 - rater**2 - clip**2
-    if variance <= 0 or rest < 1 - MOST_WITHIN:
+    if variance <= 0 or rest < 1 - MAX_WITHIN:
         raise OptionError(
             f"raters' shares cannot have an SD of {at.rater_sd:g} around {at.share:g}",
             "Give a smaller --rater-sd",
@@ -195,35 +195,35 @@ def tried(at: Setting, raters: int, clips: int, studies: int = STUDIES) -> tuple
 
 
 def first_enough_pairs(at: Setting, clips: int) -> int | None:
-    """About the fewest raters whose chance is POWER; None where MOST_RATERS are not enough.
+    """About the fewest raters whose chance is POWER; None where MAX_RATERS are not enough.
 
     By halving, as if the chance rose with every rater; that of drawn studies nearly does.
     """
-    low, high = 1, MOST_RATERS + 1
+    low, high = 1, MAX_RATERS + 1
     while high - low > 1:
         middle = (low + high) // 2
         if tried(at, middle, clips)[1] >= POWER:
             high = middle
         else:
             low = middle
-    return high if high <= MOST_RATERS else None
+    return high if high <= MAX_RATERS else None
 
 
 def table_of_pairs(
     at: tuple[Setting, Setting], clips: Sequence[int], raters: Sequence[int]
 ) -> Iterator[str]:
     """The lines of a plan of pairs, in Markdown. at: the favourable setting and the other one."""
-    if max(clips) * max(*raters, MOST_RATERS) > MOST_CELLS:
+    if max(clips) * max(*raters, MAX_RATERS) > MAX_CELLS:
         raise OptionError(
             f"a study of {max(clips)} clips and {max(raters)} raters is too large to be drawn",
-            f"Give at most {MOST_CELLS} pairs",
+            f"Give at most {MAX_CELLS} pairs",
         )
-    halvings = int(np.ceil(np.log2(MOST_RATERS + 1)))
-    each = sum(clips) * (sum(raters) + halvings * MOST_RATERS)
-    if (pairs := each * len(at) * STUDIES) > MOST_DRAWN:
+    halvings = int(np.ceil(np.log2(MAX_RATERS + 1)))
+    each = sum(clips) * (sum(raters) + halvings * MAX_RATERS)
+    if (pairs := each * len(at) * STUDIES) > MAX_DRAWN:
         raise OptionError(
             f"the plan would draw up to {pairs / 1e6:,.0f} million pairs",
-            f"Give fewer or smaller --clips and --raters, for at most {MOST_DRAWN / 1e6:,.0f}"
+            f"Give fewer or smaller --clips and --raters, for at most {MAX_DRAWN / 1e6:,.0f}"
             " million",
         )
     for setting in at:
@@ -233,7 +233,7 @@ def table_of_pairs(
     yield from _rows("preference", clips, raters, lambda r, c: [tried(s, r, c) for s in at])
     for c in clips:
         enough = [first_enough_pairs(s, c) for s in at]
-        words = [f"more than {MOST_RATERS}" if n is None else str(n) for n in enough]
+        words = [f"more than {MAX_RATERS}" if n is None else str(n) for n in enough]
         about = "" if all(n is None for n in enough) else "about "
         told = " to ".join(dict.fromkeys(words))
         yield f"{c} clips: {about}{told} raters for a chance of {POWER:.0%}."

@@ -25,7 +25,7 @@ the share of masks, in a study of pairs of screens, of careful raters whose nois
 points (`ratings.alarms`)."""
 DISPUTED = {"ratings": 3, "pairs": 2}
 """Points between ratings of a mask by raters who were not named, from which an item is disputed."""
-LEAST_SEEN = 6
+MIN_SEEN = 6
 """Ratings, items, or screens with a difference, below which a rule says nothing."""
 
 PLAN = {
@@ -57,7 +57,7 @@ PLAN = {
     f" does with that probability (two-sided binomial test); whose ratings have a standard"
     f" deviation below {SPREAD_LEAST}; who take less than {SECONDS_LEAST:g} s an item (median); or"
     " whose ratings correlate with the mean of the others negatively beyond chance (the upper end"
-    f" of the 95 % interval is below 0). All but the first two want {LEAST_SEEN} ratings, items or"
+    f" of the 95 % interval is below 0). All but the first two want {MIN_SEEN} ratings, items or"
     " screens with a difference",
     "adjudication": "items are disputed where raters who were not named are"
     f" {DISPUTED['ratings']} points or more apart on a mask. An adjudicator may rate them once more"

@@ -15,7 +15,7 @@ from macd_studio.ratings.preregistration import (
     ALARM,
     APART,
     FAR,
-    LEAST_SEEN,
+    MIN_SEEN,
     SECONDS_LEAST,
     SLIPS,
     SPREAD_LEAST,
@@ -114,7 +114,7 @@ def judge_rater(
         repeated=len(pairs),
         left=left / decided if decided else float("nan"),
         decided=decided,
-        spread=float(np.std(values, ddof=1)) if len(values) >= LEAST_SEEN else float("nan"),
+        spread=float(np.std(values, ddof=1)) if len(values) >= MIN_SEEN else float("nan"),
         others=others,
         compared=compared,
         seconds=float(np.median(seconds)) if seconds else float("nan"),
@@ -149,16 +149,16 @@ def _reasons(q: Quality, scale: str) -> dict[str, str]:
             f"{twice}, their lean to a side taken out",
         ),
         "sides": (
-            q.decided >= LEAST_SEEN and binomtest(left, q.decided).pvalue < ALARM,
+            q.decided >= MIN_SEEN and binomtest(left, q.decided).pvalue < ALARM,
             f"{to_left} on {q.left:.0%} of {q.decided} screens",
         ),
         "one rating": (q.spread < SPREAD_LEAST, "gives nearly always the same rating"),
         "time": (
-            q.timed >= LEAST_SEEN and q.seconds < SECONDS_LEAST,
+            q.timed >= MIN_SEEN and q.seconds < SECONDS_LEAST,
             f"takes {q.seconds:.1f} s an item",
         ),
         "others": (
-            q.compared >= LEAST_SEEN and _upper(q.others, q.compared) < AGREEMENT_LEAST,
+            q.compared >= MIN_SEEN and _upper(q.others, q.compared) < AGREEMENT_LEAST,
             f"disagrees with the others (correlation {q.others:.2f})",
         ),
     }
@@ -228,7 +228,7 @@ def _with_others(rated: Sequence[Answer], main: Sequence[Answer]) -> tuple[float
             others.setdefault((a.clip, a.arm), []).append(a.rating or 0)
     both = [(a.rating or 0, float(np.mean(others[a.clip, a.arm]))) for a in rated
             if (a.clip, a.arm) in others]  # fmt: skip
-    if len(both) < LEAST_SEEN:
+    if len(both) < MIN_SEEN:
         return float("nan"), len(both)
     return spearman([float(x) for x, _ in both], [y for _, y in both]), len(both)
 

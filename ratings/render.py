@@ -13,7 +13,7 @@ from macd_studio.core.pages.frame import document
 from macd_studio.core.text import numbers
 from macd_studio.core.text.numbers import DASH, number
 from macd_studio.core.text.words import count
-from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.events import HIGH, MAX_LOW, REASONS
 from macd_studio.ratings.inference import NEARLY_ALL, RANGES
 from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
@@ -248,7 +248,7 @@ def power_line(meter: dict[str, Any], half_width: float | None, scale: str = RAT
 
 def _reasons(report: dict[str, Any]) -> list[str]:
     rows: list[tuple[str, ...]] = [
-        ("mask", f"ratings of {MOST_LOW} or lower", *REASONS.values(), "no reason given")
+        ("mask", f"ratings of {MAX_LOW} or lower", *REASONS.values(), "no reason given")
     ]
     for arm, row in report["reasons"].items():
         counts = (row["low"], *row["given"].values(), row["without"])

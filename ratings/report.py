@@ -30,7 +30,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.branches import fork_lines
-from macd_studio.ratings.events import HIGH, MOST_LOW, REASONS
+from macd_studio.ratings.events import HIGH, MAX_LOW, REASONS
 from macd_studio.ratings.inference import RANGES, bounded, paired_difference
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, RATINGS, TRAINING
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
@@ -62,7 +62,7 @@ LIKE_THE_PAPER = {"random-mask", "random-place"}
 SEED = 0
 ALPHA_DRAWS = 2000
 """Of the bootstrap of alpha, which the organiser's page and the report both show: one interval."""
-LEAST_TO_STOP = 3
+MIN_TO_STOP = 3
 """Raters who were not named, below which nothing is said of when to stop."""
 TOO_FEW = "When to stop is not told before three raters who were not named have rated."
 OF_RATER = (
@@ -70,7 +70,7 @@ OF_RATER = (
     "repeat_far", "repeated", "left", "decided", "spread", "others", "seconds", "reasons",
 )  # fmt: skip
 """What of `quality.Quality` the report holds."""
-LEAST_CONTRAST = 0.05
+MIN_CONTRAST = 0.05
 """Spread over arms of the share hidden of an object, below which ratings say nothing about it."""
 
 
@@ -228,7 +228,7 @@ def _differences(
     for other in arms[1:]:
         values = paired_values(main, arms[0], other, *places, scale)
         found = paired_difference(values)
-        enough = np.isfinite(values[unnamed]).any(1).sum() >= LEAST_TO_STOP
+        enough = np.isfinite(values[unnamed]).any(1).sum() >= MIN_TO_STOP
         meter = power(values[unnamed], TARGETS[scale]) if enough and found.spread else None
         out[other] = {
             "first": arms[0],
@@ -287,7 +287,7 @@ def _agreement(main: Sequence[Answer], names: dict[int, str]) -> dict[str, Any]:
 
 def _reasons(own: Sequence[Answer]) -> dict[str, Any]:
     """Why masks of an arm were rated low; a rating may have several reasons, or none."""
-    low = [a for a in own if a.rating is not None and a.rating <= MOST_LOW]
+    low = [a for a in own if a.rating is not None and a.rating <= MAX_LOW]
     return {
         "low": len(low),
         "given": {word: sum(word in a.reasons for a in low) for word in REASONS},
@@ -320,7 +320,7 @@ def _gradient(
         there = [arm for arm in arms if (clip, arm) in means]
         for track, (label, gradient) in tracks.items():
             hidden = np.array([shares.get((clip, arm), {}).get(track, 0.0) for arm in there])
-            if gradient is None or len(there) < 2 or np.ptp(hidden) < LEAST_CONTRAST:
+            if gradient is None or len(there) < 2 or np.ptp(hidden) < MIN_CONTRAST:
                 continue
             rated = np.array([means[clip, arm] for arm in there])
             apart = hidden - hidden.mean()
@@ -369,7 +369,7 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-LEAST_FOR_THIRDS = 6
+MIN_FOR_THIRDS = 6
 """Items with ratings, below which the difference is not given by thirds of overlap."""
 
 
@@ -420,7 +420,7 @@ def by_thirds(
     Items of equal overlap stay together, so that fewer than three groups may be left.
     """
     rated = sorted({a.clip for a in main if a.arm == other and a.clip in overlaps})
-    if len(rated) < LEAST_FOR_THIRDS:
+    if len(rated) < MIN_FOR_THIRDS:
         return []
     values = np.array([overlaps[clip] for clip in rated])
     place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
@@ -455,7 +455,7 @@ def left_out_sizes(left_out: Sequence[Mapping[str, Any]]) -> dict[str, list[floa
 
 Array = NDArray[np.float64]
 STEPS = 500
-LEAST_ARMS = 3
+MIN_ARMS = 3
 """Of two arms the share preferring one says everything that a scale would."""
 
 
@@ -481,11 +481,11 @@ def strengths(
     """The Bradley-Terry scale: by the arm, the log odds of being preferred to the first arm.
 
     No difference counts as half a preference for each. Intervals are over clips and raters, as
-    those of means (`stats.mean_interval`). {} for less than LEAST_ARMS arms or without a pair; NaN
+    those of means (`stats.mean_interval`). {} for less than MIN_ARMS arms or without a pair; NaN
     for an arm that always or never won.
     """
     given = pairs_of(main)
-    if len(arms) < LEAST_ARMS or not given:
+    if len(arms) < MIN_ARMS or not given:
         return {}
     place = {arm: i for i, arm in enumerate(arms)}
     raters = sorted({a.rater for a, _ in given})

@@ -41,8 +41,8 @@ JOIN, COMPLETION, NAMED = "join", "completion", "participant"
 PARTICIPANT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PATTERN = "Give 1 to 64 letters, digits, - or _"
 RETURN_ADDRESS = re.compile(r"https://[!-~]{1,500}")
-MOST_INVITES = 1000
-MOST_ADMITTED = 5000
+MAX_INVITES = 1000
+MAX_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
 
 
@@ -65,8 +65,8 @@ class Roster(StudyFile):
 
     def invite(self, count: int, simulated: str = "") -> list[str]:
         """Makes raters with their screens; their codes, which are kept nowhere."""
-        if not 1 <= count <= MOST_INVITES:
-            raise Refused(f"{count} invitations", f"Choose 1 to {MOST_INVITES}")
+        if not 1 <= count <= MAX_INVITES:
+            raise Refused(f"{count} invitations", f"Choose 1 to {MAX_INVITES}")
         codes = [new_code() for _ in range(count)]
         self._add_raters(codes, simulated)
         return codes
@@ -81,7 +81,7 @@ class Roster(StudyFile):
         with self._lock:
             if self.rater_of(code) is None:
                 row = self.row("SELECT count(*) AS raters FROM raters")
-                if row is None or row["raters"] >= MOST_ADMITTED:
+                if row is None or row["raters"] >= MAX_ADMITTED:
                     raise Refused("the study takes no more raters", "Ask its organiser", 403)
                 self._add_raters([code], signed_in=True)
         return code

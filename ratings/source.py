@@ -15,7 +15,7 @@ from macd_studio.core.types import AscentStep, Counterfactual, Pixels, Trace, Tr
 
 SIDE = 640
 """Long side of the frames that raters see, pixels; smaller ones are shown as they are."""
-MOST_FRAMES = 32
+MAX_FRAMES = 32
 GREY = (0.5, 0.5, 0.5)
 
 
@@ -96,9 +96,9 @@ def source_of(trace: Trace) -> Source:
 
 
 def _kept(frames: int) -> tuple[int, ...]:
-    if frames <= MOST_FRAMES:
+    if frames <= MAX_FRAMES:
         return tuple(range(frames))
-    return tuple(int(i) for i in np.linspace(0, frames - 1, MOST_FRAMES).round())
+    return tuple(int(i) for i in np.linspace(0, frames - 1, MAX_FRAMES).round())
 
 
 def _display(frames: Pixels) -> Pixels:

@@ -14,12 +14,12 @@ from typing import Any
 
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.errors import Refused
-from macd_studio.ratings.events import HIGH, LEFT, LOW, MOST_LOW, RIGHT, Event, refused_again
+from macd_studio.ratings.events import HIGH, LEFT, LOW, MAX_LOW, RIGHT, Event, refused_again
 from macd_studio.ratings.plan import MAIN, PAIRS, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
 from macd_studio.ratings.study_file import insert_row
 
-MOST_OF_RATER, MOST_NOTES = 20_000, 2_000
+MAX_OF_RATER, MAX_NOTES = 20_000, 2_000
 """Events of one rater, and those with a note; whoever rates for hours sends some hundred."""
 
 
@@ -227,7 +227,7 @@ class Study(Roster):
                     outcomes.append(Outcome(event.uuid, False, str(error)))
                     continue
                 sent, notes = sent + 1, notes + (event.kind == "flag")
-                if sent > MOST_OF_RATER or notes > MOST_NOTES:
+                if sent > MAX_OF_RATER or notes > MAX_NOTES:
                     reason = "you have sent more than a study keeps of one rater"
                     outcomes.append(Outcome(event.uuid, False, reason))
                     continue
@@ -265,8 +265,8 @@ class Study(Roster):
             event.side,
         )
         rating: int | None = None if last is None else last["new"]
-        if event.kind == "reason" and event.new and (rating is None or rating > MOST_LOW):
-            raise Refused("this mask is not rated low", f"Rate it {MOST_LOW} or lower first")
+        if event.kind == "reason" and event.new and (rating is None or rating > MAX_LOW):
+            raise Refused("this mask is not rated low", f"Rate it {MAX_LOW} or lower first")
         return rating
 
 

@@ -29,7 +29,7 @@ from macd_studio.core.system.shipped import look
 from macd_studio.core.text.words import writable
 from macd_studio.core.validation import Number
 from macd_studio.ratings.errors import Refused, StudyBusy
-from macd_studio.ratings.events import MOST_EVENTS, read_event
+from macd_studio.ratings.events import MAX_EVENTS, read_event
 from macd_studio.ratings.export import FORMATS, content_of
 from macd_studio.ratings.mirror import Mirror
 from macd_studio.ratings.render import html_page, markdown
@@ -219,8 +219,8 @@ class StudySite:
     def _events(self, request: Request, body: Any) -> Response:
         rater = self._rater(request)
         raw = body.get("events")
-        if not isinstance(raw, list) or not 1 <= len(raw) <= MOST_EVENTS:
-            raise Refused("the request holds no events", f"Send 1 to {MOST_EVENTS}")
+        if not isinstance(raw, list) or not 1 <= len(raw) <= MAX_EVENTS:
+            raise Refused("the request holds no events", f"Send 1 to {MAX_EVENTS}")
         events, refused = [], []
         for one in raw:
             try:

@@ -25,7 +25,7 @@ from macd_studio.core.measurements import (
     Smallest,
     Target,
 )
-from macd_studio.core.objects.edits import sound_edit
+from macd_studio.core.objects.edits import validated_edit
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
 from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.types import (
@@ -86,7 +86,7 @@ def small_trace():
                                 pixel_mean=(0.5, 0.5, 0.5)),
         detector=DetectorRecord(name="toyworld", confidence=0.5, low=0.2, max_per_frame=100,
                                 frames=20, fps=10.0),
-        edits=tuple(sound_edit(edit) for edit in EDITS),
+        edits=tuple(validated_edit(edit) for edit in EDITS),
         model_frames=read,
         tracks=tracks,
         steps=(AscentStep(0, 0.4, two, np.array([0.1, -0.2]), one, np.array([0.3])),),

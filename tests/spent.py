@@ -63,16 +63,16 @@ class Spent:
                 rows.writerows(
                     (name, *row[1:], self.alone.get(name)) for name, row in self.by_test.items()
                 )
-        if sum(row[1] for row in self.by_folder.values()) < LEAST_S:
+        if sum(row[1] for row in self.by_folder.values()) < MIN_S:
             return
         for what, found in (("folder", self.by_folder), ("file, the slowest", self.by_file)):
             terminalreporter.section(f"seconds by {what}")
             terminalreporter.write_line(f"{'':44}{'tests':>7}{'waited':>9}{'processor':>11}")
-            slowest = sorted(found.items(), key=lambda z: -z[1][1])[:MOST_ROWS]
+            slowest = sorted(found.items(), key=lambda z: -z[1][1])[:MAX_ROWS]
             for name, (n, waited, spent) in slowest:
                 terminalreporter.write_line(f"{name:44}{n:7.0f}{waited:9.1f}{spent:11.1f}")
 
 
-MOST_ROWS = 25
-LEAST_S = 20.0
+MAX_ROWS = 25
+MIN_S = 20.0
 """Shorter runs print no table."""

@@ -147,7 +147,7 @@ class FakeVLLM:
     def read(self, view, tokens):
         """log p of what follows, (V,)."""
         encoded, video = view
-        (row,) = self.lm.next_rows(self.lm.prefill(encoded, video), tokens)
+        (row,) = self.lm.next_logits(self.lm.prefill(encoded, video), tokens)
         shift = self.noise * np.sin(len(self.requests) + np.arange(len(row.values)))
         return np.minimum(row.values - row.log_partition + shift, 0.0)
 

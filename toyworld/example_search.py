@@ -30,7 +30,7 @@ from macd_studio.core.objects.truth import is_right
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
-from macd_studio.core.views.table import hidden_by
+from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.core.whatif.controls import count_same
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.parts import ROOT
@@ -88,7 +88,7 @@ def baseline_is_right(case: Case, lm: LocalLM) -> bool:
     """Whether the baseline's first token is the truth, which is one word in these questions."""
     clip = drawn_clip(case.spec, "search", "0" * 64, dense=1)
     encoded = lm.encode(clip, case.question)
-    best = lm.next_rows(lm.prefill(encoded, encoded.video[None]))[0].best()
+    best = lm.next_logits(lm.prefill(encoded, encoded.video[None]))[0].best()
     return bool(is_right(lm.text([best]), case.truth))
 
 
@@ -124,7 +124,7 @@ def drawn_again(bench: Workbench, seed: int) -> Row:
     """How many of DRAWS masks of each kind do what MACD does; none of those the trace holds."""
     trace, context = bench.trace, bench.context
     assert trace.counterfactual is not None
-    hidden = hidden_by(context, trace.counterfactual)
+    hidden = hidden_pixels_of(context, trace.counterfactual)
     seeds = np.random.SeedSequence([seed, DRAWS]).generate_state(DRAWS)
     found: Row = {}
     for name in (PLACE, OBJECTS):

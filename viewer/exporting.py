@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside
+from macd_studio.core.system.beside import BESIDE, ProcessLimits, make_in_process
 
 REMEDY = "Save the trace, and open it on a page of your own machine: python app.py"
 
@@ -15,10 +15,12 @@ REMEDY = "Save the trace, and open it on a page of your own machine: python app.
 def page_beside(
     content: bytes,
     cancelled: Callable[[], bool] = lambda: False,
-    limits: MakeLimits = BESIDE,
+    limits: ProcessLimits = BESIDE,
 ) -> bytes:
     """The same bytes as `standalone` of the trace in `content`, the content of its file.
 
-    cancelled, limits, errors: as `beside.made_beside`.
+    cancelled, limits, errors: as `beside.make_in_process`.
     """
-    return made_beside("macd_studio.viewer.export_worker", {}, content, REMEDY, cancelled, limits)
+    return make_in_process(
+        "macd_studio.viewer.export_worker", {}, content, REMEDY, cancelled, limits
+    )

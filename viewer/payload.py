@@ -32,13 +32,13 @@ from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
-from macd_studio.core.whatif.constant import stated_constant
-from macd_studio.core.whatif.edits import levels_by_hand, why_not_redecode
+from macd_studio.core.whatif.constant import constant_of_answer
+from macd_studio.core.whatif.edits import edited_levels, why_not_redecode
 from macd_studio.viewer.choices import choices_payload, views_to_map
 from macd_studio.viewer.constants import constants
 from macd_studio.viewer.evidence import evidence_payload
 
-MOST_WORDS, MOST_OF_A_WORD = 3, 30
+MAX_WORDS, MAX_OF_A_WORD = 3, 30
 """Unknown words that stand beside the question, and characters of each."""
 
 
@@ -130,7 +130,7 @@ _DECODE = ("search", "temperature", "top_p")
 def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, Any]:
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
-    objects_by_hand, frames_by_hand = levels_by_hand(trace)
+    objects_by_hand, frames_by_hand = edited_levels(trace)
     errors = errors_in(trace)
     return as_row(trace, True, _OTHERWISE) | {
         "run": identity(trace),
@@ -227,7 +227,7 @@ def _unknown(trace: Trace) -> str:
     """That the question holds words which the model does not know, and the first of them."""
     notes = (w.removeprefix(UNKNOWN_WORDS) for w in trace.warnings if w.startswith(UNKNOWN_WORDS))
     words = next(notes, "").split(", ")
-    shown = [f"“{word[:MOST_OF_A_WORD]}”" for word in words[:MOST_WORDS] if word]
+    shown = [f"“{word[:MAX_OF_A_WORD]}”" for word in words[:MAX_WORDS] if word]
     if not shown:
         return ""
     knows = KNOWS.get(trace.backbone.name, "")
@@ -236,7 +236,7 @@ def _unknown(trace: Trace) -> str:
 
 def _constant(trace: Trace, answer: Answer) -> str:
     """Whether a bias would do the same, in a sentence; empty where the answers do not part."""
-    same = stated_constant(trace, answer)
+    same = constant_of_answer(trace, answer)
     return same.sentence if same else ""
 
 

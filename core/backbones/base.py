@@ -22,7 +22,7 @@ from macd_studio.core.checkpoint.adapter import Adapter
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.records import CAPABILITIES
-from macd_studio.core.rows import Row
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import Clip, ModelFrames, Pixels, Progress
 
 
@@ -172,7 +172,7 @@ class Forced:
     """
 
     question: Callable[[], NDArray[np.float64]]
-    rows: Callable[[int, Sequence[int]], Sequence[Row]]
+    rows: Callable[[int, Sequence[int]], Sequence[NextTokenLogits]]
 
 
 class Reader(ABC):
@@ -294,13 +294,13 @@ class Reader(ABC):
         """(B, Q) log p of the question's tokens, each after the tokens before it in the prompt."""
 
     @abstractmethod
-    def next_rows(
+    def next_logits(
         self,
         views: Handle,
         tokens: Sequence[int] = (),
         ids: Sequence[int] = (),
         whole: bool = False,
-    ) -> list[Row]:
+    ) -> list[NextTokenLogits]:
         """What follows in each view after `tokens`, which are fed to every one of them.
 
         ids: tokens that the rows must hold beside the best ones. whole: of every token, which a
@@ -311,7 +311,7 @@ class Reader(ABC):
     def prompt_of(self, views: Handle) -> Sequence[int]:
         """The tokens of the prompt that the views were read with."""
 
-    def reads_plainly(self, views: Handle) -> bool:
+    def has_plain_prompt(self, views: Handle) -> bool:
         """Whether views are frames as they are, as `video_log_p_error` has it.
 
         True of a reader in this process, which is not asked for certificates.
@@ -328,8 +328,8 @@ class Reader(ABC):
         """Reads views (B, T, 3, H, W) with `tokens` after the prompt; in one pass where it can."""
         views = self.prefill(encoded, videos, reuse=reuse)
 
-        def rows(index: int, ids: Sequence[int] = ()) -> list[Row]:
-            return self.next_rows(views, tokens[:index], [tokens[index], *ids])
+        def rows(index: int, ids: Sequence[int] = ()) -> list[NextTokenLogits]:
+            return self.next_logits(views, tokens[:index], [tokens[index], *ids])
 
         return Forced(lambda: self.question_log_p(encoded, views), rows)
 

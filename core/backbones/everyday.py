@@ -65,7 +65,7 @@ CANDIDATES = 96
 """Anchors that may be peaks, the surest."""
 SAME_CLASS, ANY_CLASS = 0.5, 0.8
 """A box that overlaps a surer one by this IoU is no peak: of the same class, or of any."""
-TOGETHER = 8
+CHUNK = 8
 """Pictures that go through the network together: 0.2 GB each, where a gradient is taken."""
 SAMPLES = 7
 """Colours are sampled on so many rows and columns in the middle of a box."""
@@ -284,9 +284,9 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
     def see(self, pixel_values: Tensor) -> Peaks:
         """The peaks of pictures (B, 3, S, S) as the processor gives them.
 
-        TOGETHER at a time; of more, what the network computes is computed again for a gradient.
+        CHUNK at a time; of more, what the network computes is computed again for a gradient.
         """
-        pieces = torch.split(pixel_values, TOGETHER)
+        pieces = torch.split(pixel_values, CHUNK)
         again = len(pieces) > 1 and torch.is_grad_enabled() and pixel_values.requires_grad
         seen = [
             checkpoint(self._see, piece, use_reentrant=False) if again else self._see(piece)

@@ -16,7 +16,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded, Forced, Prune, Reader
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.errors import OptionError
-from macd_studio.core.rows import Row
+from macd_studio.core.token_logits import NextTokenLogits
 
 
 def widen(logits: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class Watched:
     lens: list[Tensor] = field(default_factory=list)
 
 
-MOST_LOGITS = 2**26
+MAX_LOGITS = 2**26
 """Logits that are held at once, a quarter of a gigabyte; above, tokens are stepped one by one."""
 
 
@@ -153,18 +153,18 @@ class LocalLM(Reader):
         return np.asarray(to_host(of_tokens), np.float64)
 
     @torch.no_grad()
-    def next_rows(
+    def next_logits(
         self,
         views: DecodeState,
         tokens: Sequence[int] = (),
         ids: Sequence[int] = (),
         whole: bool = True,
-    ) -> list[Row]:
-        """See `Reader.next_rows`: of the whole vocabulary."""
+    ) -> list[NextTokenLogits]:
+        """See `Reader.next_logits`: of the whole vocabulary."""
         if tokens:
             rows = range(len(views.logits))
             views = self.advance(self.select(views, rows), [list(tokens) for _ in rows])
-        return [Row(logits) for logits in to_host(views.logits)]
+        return [NextTokenLogits(logits) for logits in to_host(views.logits)]
 
     @abstractmethod
     def prefill_question(self, question: str) -> DecodeState:
@@ -192,7 +192,7 @@ class LocalLM(Reader):
     ) -> Forced:
         """See `Reader.forced`: one pass over the prompt and the tokens, where its logits fit."""
         longer, asked = self.continue_prompt(encoded, tokens), len(encoded.query)
-        if len(videos) * (asked + len(tokens)) * self.vocabulary > MOST_LOGITS:
+        if len(videos) * (asked + len(tokens)) * self.vocabulary > MAX_LOGITS:
             return super().forced(encoded, videos, tokens, reuse)
         both = replace(longer, query=torch.cat([encoded.query, longer.query]))
         views = self.prefill(both, videos, reuse=reuse)
@@ -200,8 +200,8 @@ class LocalLM(Reader):
         logits = views.query_logits
         question = replace(views, query_logits=logits[:, :asked])
 
-        def rows(index: int, ids: Sequence[int] = ()) -> list[Row]:
-            return [Row(row) for row in to_host(logits[:, asked + index])]
+        def rows(index: int, ids: Sequence[int] = ()) -> list[NextTokenLogits]:
+            return [NextTokenLogits(row) for row in to_host(logits[:, asked + index])]
 
         return Forced(lambda: self.question_log_p(encoded, question), rows)
 

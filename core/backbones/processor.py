@@ -21,11 +21,11 @@ from transformers.video_utils import VideoMetadata
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
     check_template,
+    disable_thinking,
     media_part,
     metadata_of,
     render_prompt,
     split_prompt,
-    without_thinking,
 )
 from macd_studio.core.backbones.sizes import STEP, Scale, alike, as_read, scale_of, shape_errors
 from macd_studio.core.errors import UnsupportedBackbone
@@ -132,7 +132,7 @@ class ProcessorLM(TokenizerLM):
             return_tensors="pt",
             add_generation_prompt=True,
             **({"processor_kwargs": how} if nested else how),
-            **without_thinking(self.processor),
+            **disable_thinking(self.processor),
         )
         return {k: v for k, v in out.items() if k != "video_metadata"}
 

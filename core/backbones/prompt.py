@@ -82,7 +82,7 @@ class TokenizerLM(LocalLM):
         known = added | {text: i for i, text in self._control_ids.items()}
         marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
         self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
-        self.thinks = self.thought_marks is not None and not without_thinking(processor)
+        self.thinks = self.thought_marks is not None and not disable_thinking(processor)
 
     def saves(self, low_memory: bool) -> bool:
         """Whether activations are computed again on the way back; always where weights move.
@@ -131,7 +131,7 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
             [{"role": "user", "content": content}],
             tokenize=False,
             add_generation_prompt=True,
-            **without_thinking(processor),
+            **disable_thinking(processor),
         )
     if not isinstance(prompt, str) or len(prompt) > MAX_TEMPLATE + len(text):
         raise UnsupportedBackbone(
@@ -171,7 +171,7 @@ def chat_template(processor: Any) -> Any:
     return own or getattr(processor.tokenizer, "chat_template", None)
 
 
-def without_thinking(processor: Any) -> dict[str, bool]:
+def disable_thinking(processor: Any) -> dict[str, bool]:
     """Those of NO_THINKING that the chat template asks for; transformers warns of others."""
     template = str(chat_template(processor))
     return {name: off for name, off in NO_THINKING.items() if name in template}
@@ -243,7 +243,7 @@ def query_at(
     equal the end of `ids`. Raises UnsupportedBackbone where none does.
     """
     befores = ["", " "]  # processors that put a blank between a picture's marks and a word
-    for i in range(len(head) - 1, max(-1, len(head) - MOST_BEFORE), -1):
+    for i in range(len(head) - 1, max(-1, len(head) - MAX_BEFORE), -1):
         if head[i] in "<\n >|[":
             befores.append(head[i:])
     for words in befores:
@@ -271,7 +271,7 @@ def _tokens_at(tokenizer: Any, tail: str, ids: list[int], start: int, end: int) 
 _OTHER_END = "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
 
 
-MOST_BEFORE = 200
+MAX_BEFORE = 200
 """Characters before a message's text among which the end of the prompt may begin."""
 
 

@@ -15,7 +15,7 @@ from macd_studio.core.validation import shown
 SCHEME = "vllm:"
 KEY, FILES = "MACD_VLLM_KEY", "MACD_VLLM_FILES"
 """Environment variables: the server's key, and the folder or hub id of the model's processor."""
-MOST_CHARACTERS = 1000
+MAX_CHARACTERS = 1000
 FORM = "Write it as vllm:http://HOST:PORT, or with the model's name: vllm:http://HOST:PORT/MODEL"
 
 
@@ -46,7 +46,7 @@ def read_address(name: str) -> Address:
     >>> read_address("vllm:http://127.0.0.1:8000/org/model").model
     'org/model'
     """
-    if len(name) > MOST_CHARACTERS or not name.isprintable() or not is_remote(name):
+    if len(name) > MAX_CHARACTERS or not name.isprintable() or not is_remote(name):
         raise BackboneNotFound("the address of the server is damaged or too long", FORM)
     try:
         parts = urlsplit(name.removeprefix(SCHEME))

@@ -21,7 +21,7 @@ from macd_studio.core.backbones.host import to_host
 
 NAMES = ("vision_tower", "visual", "vision_model", "vision_encoder", "video_tower", "image_tower")
 """Where models of transformers hold what reads the frames of a video, or else pictures."""
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 """What is kept of one view at most; a tower that returns more is read whole every time."""
 
 
@@ -128,7 +128,7 @@ class TowerRows:
         return tree_unflatten(made, kept.form)
 
     def _kept(self, given: tuple[Tensor, ...], out: Any) -> KeptRows | None:
-        """None where the output is no rows, or more than `MOST_BYTES`."""
+        """None where the output is no rows, or more than `MAX_BYTES`."""
         states = getattr(out, "hidden_states", None)
         if self._layers is not None and isinstance(states, tuple):
             taken = {layer % len(states) for layer in self._layers}
@@ -138,7 +138,7 @@ class TowerRows:
         tensors = [z for z in leaves if isinstance(z, Tensor)]
         if not tensors or any(not _has_rows(z, len(given[0])) for z in tensors):
             return None
-        if sum(z.numel() * z.element_size() for z in (*given, *tensors)) > MOST_BYTES:
+        if sum(z.numel() * z.element_size() for z in (*given, *tensors)) > MAX_BYTES:
             return None
         made = [z.detach() if isinstance(z, Tensor) else z for z in leaves]
         return KeptRows(tuple(z.detach() for z in given), made, form)

@@ -36,7 +36,7 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.formats import FORMATS
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.rules import RULES
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.views.table import VIEWS
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     _write_what_can_be_written()
-    own_process()
+    configure_process()
     args = _parser().parse_args(argv)
     try:
         if args.command in _WITHOUT_TRACE:

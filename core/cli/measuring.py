@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from macd_studio.core.api import check_measurable, open_bench
+from macd_studio.core.api import check_measurable, open_workbench
 from macd_studio.core.cli.flags import (
     ClassFlags,
     add_edit_flags,
@@ -128,7 +128,7 @@ def measured(args: argparse.Namespace) -> Trace:
     backbone = backbone_of(trace, args.backbone)
     check_measurable(trace, backbone, args.device)
     tell(f"  load    {backbone}")
-    bench = open_bench(trace, backbone, args.device, held)
+    bench = open_workbench(trace, backbone, args.device, held)
     _measure(bench, name, options)
     return bench.trace
 
@@ -240,7 +240,7 @@ def edited(args: argparse.Namespace) -> Trace:
             check_segmenter(edit.segmenter)
     contrast = _contrast(args, trace, edits)
     tell(f"  load    {backbone}")
-    bench = open_bench(trace, backbone, args.device, held)
+    bench = open_workbench(trace, backbone, args.device, held)
     for edit in edits:
         tell(f"  edit    {json.dumps(edit.as_dict())[:200]}")
         *_, last = bench.change(edit)

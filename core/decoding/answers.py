@@ -149,7 +149,7 @@ def steps_of(items: Iterator[Decoded | ViewsNeeded]) -> Iterator[TokenStep | Vie
         yield item.step if isinstance(item, Decoded) else item
 
 
-def answers_together(
+def answer_in_batch(
     lm: LocalLM,
     base: DecodeState,
     views: DecodeState,
@@ -191,7 +191,7 @@ def chooser(options: DecodeOptions, first: int = 0) -> Choose:
     return sample if options.search == "sample" else best
 
 
-BLANKS = 8
+MAX_BLANKS = 8
 """Blank tokens after a thought that are taken for a part of it, at most."""
 
 
@@ -231,7 +231,7 @@ class Thinking:
         if self._ended:
             plain = penalised(scored.base.values, scored.repeats)
             token = scored.base.token(int(plain.argmax()))
-            if lm.token_text(token).strip() or token in lm.end_tokens or self._blanks == BLANKS:
+            if lm.token_text(token).strip() or token in lm.end_tokens or self._blanks == MAX_BLANKS:
                 return None
             self._blanks += 1
         elif token in lm.end_tokens or len(self.tokens) + 1 >= self._options.max_thought:

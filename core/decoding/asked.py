@@ -10,8 +10,8 @@ from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.views import DecodedViews
 from macd_studio.core.errors import NotApplicable
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
+from macd_studio.core.token_logits import NextTokenLogits
 
 
 class AskedViews(DecodedViews):
@@ -36,15 +36,15 @@ class AskedViews(DecodedViews):
         self._lazy = others is None
         self._fed: list[list[int]] = [[] for _ in range(rows)]
 
-    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
-        """See `DecodedViews.next_rows`."""
+    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
+        """See `DecodedViews.next_logits`."""
         where = f"token {index + 1}"
         own = [self._video_row(n, where, rule) for n in range(self.rows)]
         if self._lazy and all(_decided(rule, row) for row in own):
             return [own]
         if self._others is None:
             return None
-        views: list[Sequence[Row]] = [own]
+        views: list[Sequence[NextTokenLogits]] = [own]
         for view in self._others:
             found = []
             for n, row in enumerate(own):
@@ -55,11 +55,11 @@ class AskedViews(DecodedViews):
             views.append(found)
         return views
 
-    def video_row(self) -> Row:
-        """See `DecodedViews.video_row`."""
+    def video_logits(self) -> NextTokenLogits:
+        """See `DecodedViews.video_logits`."""
         return self._row(self._base, 0, "token 1")
 
-    def _video_row(self, n: int, where: str, rule: ScoreRule) -> Row:
+    def _video_row(self, n: int, where: str, rule: ScoreRule) -> NextTokenLogits:
         """Of every token where the rule, or its cut, needs that and the reader can give it."""
         row = self._row(self._base, n, where, whole=rule.needs_every_logit)
         short = row.ids is not None and rule.second_views and row.floor >= rule.floor(row.values)
@@ -69,8 +69,8 @@ class AskedViews(DecodedViews):
 
     def _row(
         self, view: Handle, n: int, where: str, ids: Sequence[int] = (), whole: bool = False
-    ) -> Row:
-        (row,) = self.lm.next_rows(view, self._fed[n], ids, whole)
+    ) -> NextTokenLogits:
+        (row,) = self.lm.next_logits(view, self._fed[n], ids, whole)
         check_finite(row.values, where)
         return row
 
@@ -100,7 +100,7 @@ class AskedViews(DecodedViews):
         self._fed, self.rows = [self._fed[r] for r in rows], len(rows)
 
 
-def _decided(rule: ScoreRule, row: Row) -> bool:
+def _decided(rule: ScoreRule, row: NextTokenLogits) -> bool:
     """Whether the video alone decides; not where tokens that are left out may pass the cut."""
     reaches = row.floor == -np.inf or row.floor < rule.floor(row.values)
     return reaches and rule.decides(row.values)

@@ -14,8 +14,8 @@ from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.views import DecodedViews
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
+from macd_studio.core.token_logits import NextTokenLogits
 
 
 class ViewBatch(DecodedViews):
@@ -58,17 +58,17 @@ class ViewBatch(DecodedViews):
         self._blocks = [*joint, *apart]
         """Which view each block of rows of the states, one after the other, belongs to."""
 
-    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
-        """See `DecodedViews.next_rows`: of every view, over the whole vocabulary."""
+    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
+        """See `DecodedViews.next_logits`: of every view, over the whole vocabulary."""
         logits = np.concatenate([to_host(s.logits) for s in self.states])
         check_finite(logits, f"token {index + 1}")
-        rows = [Row(one) for one in logits]
+        rows = [NextTokenLogits(one) for one in logits]
         blocks = [rows[at : at + self.rows] for at in range(0, len(rows), self.rows)]
         return [blocks[self._blocks.index(view)] for view in range(len(blocks))]
 
-    def video_row(self) -> Row:
-        """See `DecodedViews.video_row`."""
-        row = Row(to_host(self.states[0].logits[0]))
+    def video_logits(self) -> NextTokenLogits:
+        """See `DecodedViews.video_logits`."""
+        row = NextTokenLogits(to_host(self.states[0].logits[0]))
         check_finite(row.values, "token 1")
         return row
 
@@ -120,7 +120,7 @@ class ViewBatch(DecodedViews):
         self._fed = [self._fed[r] for r in rows]
 
 
-PATIENCE = 6
+IDLE_TOKENS = 6
 """How many decided tokens in a row a second view is still fed with the video, once it was needed.
 
 A token under two views costs about a sixth more than under one, and catching up costs a pass.
@@ -130,10 +130,10 @@ A token under two views costs about a sixth more than under one, and catching up
 class LazyViewBatch(ViewBatch):
     """The same, where second views are read only at tokens that they can change.
 
-    `next_rows` gives the video's rows alone where the rule decides every hypothesis by them, see
+    `next_logits` gives the video's rows alone where the rule decides every hypothesis by them, see
     `ScoreRule.decides`. Where it does not, `open` must have handed over the second views; they read
-    all tokens since they were last needed in one pass and go on beside the video, until `PATIENCE`
-    tokens were decided.
+    all tokens since they were last needed in one pass and go on beside the video, until
+    `IDLE_TOKENS` tokens were decided.
     """
 
     _rows_of: list[int]
@@ -157,18 +157,18 @@ class LazyViewBatch(ViewBatch):
         self._seconds, self._rows_of, self._read = list(views), [0] * self.rows, 0
         self._shared = True
 
-    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
-        """See `DecodedViews.next_rows`: of a second view where a hypothesis needs it."""
+    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
+        """See `DecodedViews.next_logits`: of a second view where a hypothesis needs it."""
         own = to_host(self.states[0].logits[: self.rows])
         check_finite(own, f"token {index + 1}")
         self._needed = not all(rule.decides(row) for row in own)
         if not self._needed:
-            return [[Row(one) for one in own]]
+            return [[NextTokenLogits(one) for one in own]]
         if self._seconds is not None:
             self._catch_up(self._seconds)
         elif len(self._blocks) == 1:
             return None
-        return super().next_rows(index, rule)
+        return super().next_logits(index, rule)
 
     def _catch_up(self, seconds: Sequence[DecodeState]) -> None:
         """All tokens since they were last needed, in one pass a view; then all go on together."""
@@ -196,7 +196,7 @@ class LazyViewBatch(ViewBatch):
         """Feeds each hypothesis its token; the second views only while they go on together."""
         if len(self._blocks) > 1:
             self._quiet = 0 if self._needed else self._quiet + 1
-            if self._quiet >= PATIENCE:
+            if self._quiet >= IDLE_TOKENS:
                 self._part()
         super().step(tokens)
 

@@ -19,23 +19,23 @@ from macd_studio.core.macd import (
     Float64Array,
     Head,
     Logits,
-    above,
     contrast_weights,
-    cut_floor,
+    plausibility_threshold,
+    plausible,
     weighted,
 )
 from macd_studio.core.repeats import Repeats
 
 
 def plausibility_mask(base: Logits, beta: float, head: Head = "probability") -> NDArray[np.bool_]:
-    """V_head as a mask over the tokens; see `cut_floor`.
+    """V_head as a mask over the tokens; see `plausibility_threshold`.
 
     The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2).
 
     >>> plausibility_mask(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
     [True, True, False]
     """
-    return above(base, cut_floor(base, beta, head))
+    return plausible(base, plausibility_threshold(base, beta, head))
 
 
 def score(
@@ -99,7 +99,9 @@ def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDAr
     return np.asarray(order[won | ties[order]], np.int64)
 
 
-def all_winners(base: Logits, counter: Logits, repeats: Repeats | None = None) -> NDArray[np.int64]:
+def winners_penalised(
+    base: Logits, counter: Logits, repeats: Repeats | None = None
+) -> NDArray[np.int64]:
     """`winners` under a repetition penalty.
 
     It keeps the order of the scores of the tokens that came before, and that of all others: only
@@ -132,9 +134,9 @@ def kept_candidates(
         n = min(keep, len(v))
         ids.update(np.argpartition(-v, n - 1)[:n].tolist())
     if floor > -np.inf:
-        ids.update(np.flatnonzero(above(base, floor)).tolist())
+        ids.update(np.flatnonzero(plausible(base, floor)).tolist())
     if len(views) == 2:
-        ids.update(all_winners(base, views[1], repeats).tolist())
+        ids.update(winners_penalised(base, views[1], repeats).tolist())
     candidates = np.array(sorted(ids), np.int64)
     return np.asarray(candidates[np.argsort(-base[candidates], kind="stable")])
 

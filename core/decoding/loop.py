@@ -36,7 +36,7 @@ def decode_views(
     """
     rows = list(range(views.rows))
     for index in indices:
-        scored = yield from views.when_scored(index, rule)
+        scored = yield from views.wait_for_scores(index, rule)
         fed: dict[int, int] = {}
         for at, (row, one) in enumerate(zip(rows, scored, strict=True)):
             token = choose(row, one)

@@ -14,8 +14,8 @@ from macd_studio.core.decoding.steps import answer
 from macd_studio.core.decoding.views import DecodedViews, Scored, ViewsNeeded
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import penalised
-from macd_studio.core.rows import log_partition
 from macd_studio.core.rules import ScoreRule
+from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import Answer, TokenStep
 
 
@@ -40,7 +40,7 @@ def beam(
     lm = views.lm
     running, complete = [_Hypothesis((), 0.0)], list[_Hypothesis]()
     for index in range(options.max_tokens):
-        scored = yield from views.when_scored(index, rule, options.beams == 1)
+        scored = yield from views.wait_for_scores(index, rule, options.beams == 1)
         extensions: list[tuple[float, int, int]] = []
         for row, one in enumerate(scored):
             log_p = one.scores - log_partition(one.scores)

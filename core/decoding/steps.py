@@ -10,15 +10,15 @@ import numpy as np
 
 from macd_studio.core.decoding.contrast import floor_of, kept_candidates
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import Reader
 
 
-NEAR = 0.125
+CERTIFICATE_MARGIN = 0.125
 """How far below the cut the candidates of a server's row reach, nats: further than twice the error
 that the plain video has at least in 8 bits."""
 
@@ -27,8 +27,8 @@ def make_token_step(
     token_text: Callable[[int], str],
     index: int,
     token: int,
-    base: Row,
-    others: Sequence[Row],
+    base: NextTokenLogits,
+    others: Sequence[NextTokenLogits],
     weights: StepWeights,
     rule: ScoreRule,
     keep: int,
@@ -41,7 +41,7 @@ def make_token_step(
     """
     if base.ids is None:
         # of a server's row also those that may pass the cut within its error, for certificates
-        near = weights.floor - (0.0 if base.log_z is None else NEAR)
+        near = weights.floor - (0.0 if base.log_z is None else CERTIFICATE_MARGIN)
         at = kept_candidates([base.values, *(z.values for z in others)], keep, near, token, repeats)
         ids, floor = at, floor_of(base.values, at)
     else:

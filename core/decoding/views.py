@@ -14,8 +14,8 @@ from macd_studio.core.decoding.steps import make_token_step
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.macd import Float64Array
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule, score_token
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import StepWeights, TokenStep
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Scored:
     left to the search; repeats: what it lowers.
     """
 
-    base: Row
-    others: tuple[Row, ...]
+    base: NextTokenLogits
+    others: tuple[NextTokenLogits, ...]
     weights: StepWeights
     scores: Float64Array
     repeats: Repeats | None
@@ -57,10 +57,10 @@ class Scored:
         return self.base.token(place)
 
 
-def score_rows(
+def score_views(
     rule: ScoreRule,
-    base: Row,
-    others: Sequence[Row],
+    base: NextTokenLogits,
+    others: Sequence[NextTokenLogits],
     index: int,
     repeats: Repeats | None,
     penalise: bool = True,
@@ -81,7 +81,7 @@ class DecodedViews(ABC):
     rows: int
 
     @abstractmethod
-    def next_rows(self, index: int, rule: ScoreRule) -> list[Sequence[Row]] | None:
+    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
         """n rows of the video, then of each second view that the rule needs.
 
         index: of the token, for errors. None where second views are needed and wait to be handed
@@ -89,12 +89,12 @@ class DecodedViews(ABC):
         """
 
     @abstractmethod
-    def video_row(self) -> Row:
+    def video_logits(self) -> NextTokenLogits:
         """What follows in the video of the first hypothesis, whatever the second views say."""
 
     def likeliest(self) -> int:
-        """The best token of `video_row`, after the repetition penalty."""
-        row = self.video_row()
+        """The best token of `video_logits`, after the repetition penalty."""
+        row = self.video_logits()
         return row.token(int(penalised(row.values, self.repeats(row)).argmax()))
 
     @abstractmethod
@@ -126,7 +126,7 @@ class DecodedViews(ABC):
         """(N,) vision tokens that the first second view does not see; None if it sees all."""
         return None
 
-    def repeats(self, base: Row, row: int = 0) -> Repeats | None:
+    def repeats(self, base: NextTokenLogits, row: int = 0) -> Repeats | None:
         """What the model's repetition penalty lowers of a row: its prompt's and answer's tokens."""
         penalty = self.lm.info.repetition_penalty
         return repeats_of(penalty, base, [*self.prompt, *self.fed(row)])
@@ -136,15 +136,15 @@ class DecodedViews(ABC):
 
         penalise: whether the scores have the model's repetition penalty, see `score_token`.
         """
-        rows = self.next_rows(index, rule)
+        rows = self.next_logits(index, rule)
         if rows is None:
             return None
         made = []
         for n, (own, *second) in enumerate(zip(*rows, strict=True)):
-            made.append(score_rows(rule, own, second, index, self.repeats(own, n), penalise))
+            made.append(score_views(rule, own, second, index, self.repeats(own, n), penalise))
         return made
 
-    def when_scored(
+    def wait_for_scores(
         self, index: int, rule: ScoreRule, penalise: bool = True
     ) -> Generator[ViewsNeeded, None, list[Scored]]:
         """`scored`, once the second views that it needs are there; asks for them."""

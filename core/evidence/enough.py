@@ -39,9 +39,9 @@ from macd_studio.core.measurements import (
     Target,
 )
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
-from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.rules import Plain
 from macd_studio.core.run.state import Event
+from macd_studio.core.token_logits import NextTokenLogits, log_partition
 from macd_studio.core.types import Trace
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
@@ -345,7 +345,7 @@ def _indices(chosen: int, pieces: int) -> tuple[int, ...]:
     return tuple(i for i in range(pieces) if chosen >> i & 1)
 
 
-def _lead(row: Row, token: int, repeats: Repeats | None) -> tuple[bool, float, float]:
+def _lead(row: NextTokenLogits, token: int, repeats: Repeats | None) -> tuple[bool, float, float]:
     """Whether the token is the first choice, how far its score leads the best other one, its p."""
     scores = penalised(row.values, repeats)
     place = token if row.ids is None else row.ids.tolist().index(token)

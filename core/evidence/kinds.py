@@ -120,7 +120,7 @@ def occlusion(case: EvidenceCase, view: str) -> Measured:
         raise OptionError(
             "there is no object to hide", "Choose occlusion-grid, or add an object and try again"
         )
-    pieces = zip(case.masks.reach, case.coverage, strict=True)
+    pieces = zip(case.masks.per_object_mask, case.coverage, strict=True)
     return _spread_losses(case, view, _batched(case, pieces))
 
 

@@ -23,7 +23,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.measurements import KnockOut, Lens
 from macd_studio.core.repeats import penalised, repeats_of
-from macd_studio.core.rows import Row
+from macd_studio.core.token_logits import NextTokenLogits
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
     for _ in range(case.context.options.decode.max_tokens):
         logits = to_host(state.logits[0].double())
         before = [*state.prompt_tokens, *tokens]
-        repeats = repeats_of(lm.info.repetition_penalty, Row(logits), before)
+        repeats = repeats_of(lm.info.repetition_penalty, NextTokenLogits(logits), before)
         token = int(penalised(logits, repeats).argmax())
         if token in lm.end_tokens:
             break

@@ -13,7 +13,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.style import (
     COLOURS,
     contrast_answer,
-    no_maths,
+    escape_mathtext,
     plain,
     short,
     token_index,
@@ -149,9 +149,9 @@ def matplotlib(numbers: Decision) -> Figure:
         axes.contour(numbers.alphas, numbers.betas, here, [0.5], colors="black", linewidths=0.7)
     axes.plot(*numbers.here, "o", markerfacecolor="white", markeredgecolor="black", clip_on=False)
     axes.set(xlim=(0, numbers.alphas[-1]), ylim=(0, numbers.betas[-1]), xlabel="α", ylabel="β")
-    axes.set_title(no_maths(numbers.title), fontsize="medium")
+    axes.set_title(escape_mathtext(numbers.title), fontsize="medium")
     patches = [
-        Patch(facecolor=grey, edgecolor="black", label=no_maths(token))
+        Patch(facecolor=grey, edgecolor="black", label=escape_mathtext(token))
         for grey, token in zip(greys, numbers.tokens, strict=True)
     ]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)

@@ -13,7 +13,7 @@ from macd_studio.core.figures.style import (
     as_image,
     bare_axes,
     choose_frames,
-    no_maths,
+    escape_mathtext,
     plain,
     short,
     small,
@@ -155,5 +155,5 @@ def matplotlib(numbers: EvidenceFigure) -> Figure:
     bar = figure.colorbar(drawn, ax=grid, shrink=0.8)
     bar.set_ticklabels([f"{level * numbers.strongest:.2g}" for level in LEVELS])
     bar.set_label(f"|{numbers.unit}|")
-    figure.suptitle(no_maths(numbers.title), fontsize="medium")
+    figure.suptitle(escape_mathtext(numbers.title), fontsize="medium")
     return figure

@@ -13,7 +13,7 @@ from macd_studio.core.figures.style import (
     GREYS,
     bars_in_greys,
     contrast_answer,
-    no_maths,
+    escape_mathtext,
     plain,
     short,
     token_name,
@@ -93,10 +93,12 @@ def matplotlib(numbers: Contrast) -> Figure:
     rows = dict(zip(numbers.views, numbers.difference, strict=True))
     bars_in_greys(axes, rows, 0.8 / len(rows))
     axes.axhline(0, color=GREYS[0], linewidth=0.8)
-    axes.set_xticks(places, [no_maths(label) for label in numbers.labels], rotation=30, ha="right")
+    axes.set_xticks(
+        places, [escape_mathtext(label) for label in numbers.labels], rotation=30, ha="right"
+    )
     axes.tick_params(axis="x", labelsize="small")
     axes.set_ylabel(AXIS.replace(" −", "\n−"))  # in one line it is longer than the axis
-    axes.set_xlabel(no_maths(f"token of {numbers.method}"))
+    axes.set_xlabel(escape_mathtext(f"token of {numbers.method}"))
     if len(numbers.views) > 1:
         axes.legend(frameon=False)
     return figure

@@ -17,7 +17,7 @@ from macd_studio.core.figures.style import (
     bare_axes,
     bars_in_greys,
     choose_frames,
-    no_maths,
+    escape_mathtext,
     of_content,
     plain,
     short,
@@ -217,7 +217,7 @@ def matplotlib(numbers: Overview) -> Figure:
     places = np.arange(len(numbers.names))
     strengths.barh(places, numbers.margin, color="#bfbfbf", edgecolor="black")
     labels = [
-        no_maths(f"{short(name, 18)} → {level:g}")
+        escape_mathtext(f"{short(name, 18)} → {level:g}")
         for name, level in zip(numbers.names, numbers.level, strict=True)
     ]
     strengths.set_yticks(places, labels, fontsize="small")
@@ -225,14 +225,16 @@ def matplotlib(numbers: Overview) -> Figure:
     strengths.axvline(0, color=GREYS[0], linewidth=0.8)
     strengths.set_xlabel("strength − r0")
     strengths.locator_params(axis="x", nbins=3)
-    bars_in_greys(logits, dict(zip(map(no_maths, NUMBERS), numbers.logits, strict=True)), 0.27)
+    bars_in_greys(
+        logits, dict(zip(map(escape_mathtext, NUMBERS), numbers.logits, strict=True)), 0.27
+    )
     logits.set_xticks(
-        range(len(numbers.tokens)), [no_maths(t) for t in numbers.tokens], fontsize="small"
+        range(len(numbers.tokens)), [escape_mathtext(t) for t in numbers.tokens], fontsize="small"
     )
     logits.set_xlabel(f"token {numbers.index + 1}")
     logits.legend(
         frameon=False, fontsize="x-small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3,
         columnspacing=0.8, handlelength=1.2,
     )  # fmt: skip
-    figure.suptitle(no_maths(numbers.title), fontsize="medium")
+    figure.suptitle(escape_mathtext(numbers.title), fontsize="medium")
     return figure

@@ -15,7 +15,7 @@ from macd_studio.core.figures.style import (
     GREY,
     GREYS,
     MARKS,
-    no_maths,
+    escape_mathtext,
     plain,
     short,
     transparent,
@@ -191,7 +191,7 @@ def matplotlib(numbers: Strengths) -> Figure:
         above.plot(
             numbers.steps,
             numbers.moved[:, k],
-            label=no_maths(f"{short(name, LABEL_CHARACTERS)} → {numbers.level[k]:.3g}"),
+            label=escape_mathtext(f"{short(name, LABEL_CHARACTERS)} → {numbers.level[k]:.3g}"),
             color=GREYS[k % len(GREYS)],
             marker=MARKS[k % len(MARKS)],
             linestyle=("-", "--", ":", "-.")[k // 2 % 4],

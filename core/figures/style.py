@@ -38,7 +38,7 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%", "％")
 
 
-def no_maths(text: str) -> str:
+def escape_mathtext(text: str) -> str:
     """Matplotlib reads TeX between dollar signs; a label must stay text."""
     return text.replace("$", r"\$")
 

@@ -19,9 +19,9 @@ from macd_studio.core.validation import shown
 
 SHOWN, WIDE, NARROW, DPI = 3, 10.0, 4.2, 100
 """Frames on a sheet, its widths in inches, and pixels of one."""
-TALL = 20.0
+MAX_SHEET_HEIGHT = 20.0
 """Its height at most, inches: frames that are much higher than wide are drawn smaller."""
-MOST_NAMED = 12
+MAX_NAMED = 12
 CHOICES = {
     "rate": "--tracks-fps", "time of its frame 0": "--tracks-start",
     "number of its first frame": "--first-frame", "columns": "--columns",
@@ -39,8 +39,8 @@ def lines_of(found: FoundTracks, clip: Clip) -> list[str]:
     at = clip.times[seen]
     lines = [
         f"{record.name}: {record.format}",
-        f"{count(len(tracks), 'object')}: {', '.join(named[:MOST_NAMED])}"
-        + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""),
+        f"{count(len(tracks), 'object')}: {', '.join(named[:MAX_NAMED])}"
+        + (f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""),
         f"seen on {int(seen.sum())} of the {len(seen)} sampled frames, {at[0]:.2f} to {at[-1]:.2f}"
         f" of {clip.duration:.1f} s",
     ]
@@ -68,7 +68,7 @@ def sheet(found: FoundTracks, clip: Clip, narrow: bool = False) -> bytes:
     wide = NARROW if narrow else WIDE
     each = wide if below else wide / len(chosen)
     tall = (each * height / width + 0.3) * (len(chosen) if below else 1)
-    figure = Figure(figsize=(wide, min(tall, TALL)), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(wide, min(tall, MAX_SHEET_HEIGHT)), dpi=DPI, layout="constrained")
     grid = (len(chosen), 1) if below else (1, len(chosen))
     for axes, i in zip(figure.subplots(*grid, squeeze=False).flat, chosen, strict=True):
         axes.imshow(clip.frames[i])

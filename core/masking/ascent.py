@@ -18,7 +18,13 @@ from macd_studio.core.backbones.base import Encoded, Handle, Reader
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import HALF_OR_DAMAGED, BlindGradient, NumericalError, OptionError
-from macd_studio.core.macd import MaskCompositor, gradient_ascent, gradient_at, loss_of, query_loss
+from macd_studio.core.macd import (
+    MaskCompositor,
+    gradient_ascent,
+    gradient_at,
+    query_loss,
+    question_loss_from_logits,
+)
 from macd_studio.core.masking.difference import Losses, difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, Objective
 from macd_studio.core.types import AscentStep
@@ -61,7 +67,7 @@ def objective_loss(
     longer = lm.continue_prompt(encoded, tokens)
     logits = lm.query_logits(longer, video, low_memory, reuse, changed_frames)
     if objective == "answer":
-        return loss_of(logits, longer)
+        return question_loss_from_logits(logits, longer)
     return logits[0, answer.runner_up] - logits[0, tokens[0]]
 
 
@@ -90,7 +96,7 @@ def prefill_base(
         state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)
     else:
         state, logits = lm.prefill_with_graph(encoded, video)
-        loss = loss_of(logits, encoded)
+        loss = question_loss_from_logits(logits, encoded)
     return BasePrefill(state, torch.autograd.grad(loss, video)[0], to_float(loss))
 
 
@@ -195,10 +201,10 @@ def slopes_at_zero(
     mask = torch.full_like(view.fill[:, 0], 1e-6).requires_grad_()
     shown = view.composite(mask)
     (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
-    objects = torch.einsum("thw,kthw->k", per_pixel, view.reach)
+    objects = torch.einsum("thw,kthw->k", per_pixel, view.per_object_mask)
     if shared and len(objects):
         highest = view.options.fusion in ("max", "sum")
-        reach = view.reach.amax(0) if highest else view.reach.sum(0)
+        reach = view.per_object_mask.amax(0) if highest else view.per_object_mask.sum(0)
         objects = (per_pixel * reach).sum().expand_as(objects)
     frames = per_pixel.new_zeros(len(view.encoded.groups))
     if view.outside is None:

@@ -25,7 +25,7 @@ BATCH = 8
 
 
 @torch.no_grad()
-def one_by_one(view: MaskCompositor) -> Iterator[Tensor]:
+def one_object_at_a_time(view: MaskCompositor) -> Iterator[Tensor]:
     """Batches (B, T, 3, h, w) of K videos, each with one object at r = 1 and nothing else."""
     nothing = torch.zeros(len(view.encoded.groups), device=view.objects.device)
     alone = torch.eye(len(view.objects), dtype=torch.float64, device=view.objects.device)

@@ -7,7 +7,7 @@ NumPy only, so that a rating study can use it without torch.
 may fall. What a mask does that knows nothing: the null of tests and of the headline.
 `random-objects`: MACD's levels on the same objects in another order, the frame levels over the
 groups; every order is as likely, MACD's own included. The null of *which objects*.
-`random-elsewhere`: other places and frames that hide at most `MOST_OVERLAP` of what MACD hides. It
+`random-elsewhere`: other places and frames that hide at most `MAX_OVERLAP` of what MACD hides. It
 is chosen by MACD's mask, so it is no null: for ratings and for teaching.
 """
 
@@ -35,7 +35,7 @@ CONTROLS = {
 }
 """Name → what is hidden."""
 
-MOST_OVERLAP = 0.25
+MAX_OVERLAP = 0.25
 """Of what MACD hides, the most that `random-elsewhere` hides too."""
 TRIES = 25
 """Draws of `random-elsewhere` before it is said not to exist."""
@@ -119,7 +119,7 @@ def random_elsewhere(hidden: Hidden, seed: int) -> ControlMask | None:
     seeds = np.random.SeedSequence(seed).generate_state(TRIES)
     for own in seeds:
         drawn = _placed(ELSEWHERE, hidden, int(own), anywhere=False)
-        if abs(drawn.area_ratio - 1) <= TOLERANCE and drawn.overlap <= MOST_OVERLAP:
+        if abs(drawn.area_ratio - 1) <= TOLERANCE and drawn.overlap <= MAX_OVERLAP:
             return drawn
     return None
 

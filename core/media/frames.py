@@ -22,13 +22,13 @@ from macd_studio.core import errors
 from macd_studio.core.text import words
 from macd_studio.core.validation import shown
 
-MOST_NAMES = 20_000
+MAX_NAMES = 20_000
 """Files of a folder or archive whose names are looked at."""
 KINDS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".bmp": "bmp", ".webp": "webp"}
 """FFmpeg's names for pictures, by the ending of a file."""
 _NUMBERED = re.compile(r"(.{0,200}?)([0-9]{1,12})(\.[a-z]{3,4})", re.IGNORECASE)
 _PIECE = 2**20
-MOST_DIRECTORY = 4 * 2**20
+MAX_DIRECTORY = 4 * 2**20
 """Bytes of an archive's directory, which names its files."""
 _END = 2**16 + 22
 """An archive's end begins within so many of its last bytes."""
@@ -67,7 +67,7 @@ def frames_of(path: Path) -> Frames | None:
     try:
         path = path.absolute()
         if path.is_dir():
-            names = [file.name for file in islice(path.iterdir(), MOST_NAMES + 1)]
+            names = [file.name for file in islice(path.iterdir(), MAX_NAMES + 1)]
         elif not path.is_file():
             return None
         else:
@@ -76,7 +76,7 @@ def frames_of(path: Path) -> Frames | None:
                     return None
                 _check_directory(file, path)
             with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()[: MOST_NAMES + 1]
+                names = archive.namelist()[: MAX_NAMES + 1]
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
         return None
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
@@ -97,9 +97,9 @@ def frames_of(path: Path) -> Frames | None:
             f" {beginnings}",
             "Give a folder or zip of one of them",
         )
-    if len(names) > MOST_NAMES:
+    if len(names) > MAX_NAMES:
         raise errors.VideoTooLarge(
-            f"{shown(path.name, 100)} holds more than {MOST_NAMES} files", "Give fewer pictures"
+            f"{shown(path.name, 100)} holds more than {MAX_NAMES} files", "Give fewer pictures"
         )
     ((_, kind), files), *_ = sequences.items()
     gaps = files[-1][0] - files[0][0] != len(files) - 1
@@ -113,9 +113,9 @@ def _check_directory(file: IO[bytes], path: Path) -> None:
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     large = b"PK\6\7" in tail[:at]  # of more than 65,535 files, or of more than 4 GB
-    if at >= 0 and (large or int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_DIRECTORY):
+    if at >= 0 and (large or int.from_bytes(tail[at + 12 : at + 16], "little") > MAX_DIRECTORY):
         raise errors.VideoTooLarge(
-            f"{shown(path.name, 100)} holds more than {MOST_NAMES} files", "Give fewer pictures"
+            f"{shown(path.name, 100)} holds more than {MAX_NAMES} files", "Give fewer pictures"
         )
 
 

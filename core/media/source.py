@@ -435,7 +435,7 @@ def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
         yield packet
 
 
-MOST_PARTS = 100_000
+MAX_PARTS = 100_000
 """Of a file that is a sequence of parts, those that are looked at."""
 TAIL = 4096
 """Bytes at a file's end in which its last mark is looked for."""
@@ -463,7 +463,7 @@ def is_cut(path: str, container: str) -> bool:
 def _boxes(file: BinaryIO, size: int) -> bool:
     """mp4 and mov: a box that continues after the end of the file."""
     at = 0
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         file.seek(at)
         head = file.read(16)
         if len(head) < 8 or not head[4:8].isascii() or not head[4:8].decode().isprintable():
@@ -511,7 +511,7 @@ def _element(head: bytes) -> tuple[int, int | None, int]:
 def _chunks(file: BinaryIO, size: int) -> bool:
     """avi: one or more RIFF chunks; a recorder that was killed leaves a length of 0 or all ones."""
     at = 0
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         file.seek(at)
         head = file.read(8)
         length = int.from_bytes(head[4:], "little")

@@ -55,7 +55,7 @@ PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4, mega
 """For untrusted files."""
 KEY_FRAMES_SHARE = 0.8
 """Of the time left for key frames, what the decoder plans with; the rest is for its start."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """Of the frames asked for, at least this part must be different for key frames to be of use."""
 THREADS = 4
 """Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
@@ -150,7 +150,7 @@ class _Reader:
         self._file, self._options, self._opened = file, options, opened
         self._is_picture, self._pipe = is_picture, pipe
         self._cancelled, self._limits = cancelled, limits
-        self._enough = max(1, math.ceil(LEAST_SHARE * options.wanted))
+        self._enough = max(1, math.ceil(MIN_SHARE * options.wanted))
         self._began = time.monotonic()
         self.sha256 = ""
 

@@ -28,7 +28,7 @@ _LEVEL, _RADIUS = Number(0.0, 1.0), Number(0.005, 0.5)
 _NAMED, _COUNTED = Number(0, MAX_ID, whole=True), Number(0, 4096, whole=True)
 
 
-def sound_edit(raw: Any) -> Edit:
+def validated_edit(raw: Any) -> Edit:
     """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
     kind = kind_of(raw)
     fields: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Clip, Outline, Trac
 
 CLOSE = 0.02
 """A position this near to a described frame is on it; rates are rarely exact."""
-LEAST_LISTED, SPARSE = 5, 1.9
+MIN_LISTED, SPARSE = 5, 1.9
 """A file of so many pictures, one after the other, of a clip with so many times as many frames, may
 have been made at a lower rate."""
 SHAPE_OFF = 0.02
@@ -196,7 +196,7 @@ def _ask_for_rate(file: TrackFile, clip: SampledClip) -> None:
     lowest, highest = float(file.frames.min()), float(file.frames.max())
     if clip.fps is None or every is None or lowest > 1 or highest - lowest != n - 1:
         return
-    if n < LEAST_LISTED or every < SPARSE * n:
+    if n < MIN_LISTED or every < SPARSE * n:
         return
     seconds = every / clip.fps
     raise TracksError(

@@ -18,7 +18,7 @@ import numpy as np
 
 from macd_studio.core.errors import Cancelled, SeveralVideos, TracksError
 from macd_studio.core.objects.formats import read_track_file
-from macd_studio.core.objects.formats.border import MAX_BYTES, file_name
+from macd_studio.core.objects.formats.bounds import MAX_BYTES, file_name
 from macd_studio.core.objects.formats.source import ClipFacts
 from macd_studio.core.objects.placing import FoundTracks, place_tracks
 from macd_studio.core.options import TrackOptions

@@ -29,7 +29,7 @@ Times = NDArray[np.float64]
 
 
 @dataclass(eq=False)
-class Path:
+class Tracklet:
     """Sightings of one object on the dense frames, in time order."""
 
     index: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Path:
         self.labels.append(detections.labels[row])
         self.outlines.append(detections.outlines[row] if detections.outlines else None)
 
-    def join(self, later: Path) -> None:
+    def join(self, later: Tracklet) -> None:
         """Appends the sightings of a path that continues this one."""
         for mine, more in zip(vars(self).values(), vars(later).values(), strict=True):
             mine += more
@@ -78,9 +78,9 @@ def track(
     if len(detections) != len(dense_times):
         raise ValueError(f"{len(detections)} detections but {len(dense_times)} times")
     bursts = bursts_of(dense_times, options.max_gap)
-    paths: list[Path] = []
+    paths: list[Tracklet] = []
     for shot in _shots(dense_times, cuts):
-        found: list[Path] = []
+        found: list[Tracklet] = []
         for burst in bursts:
             run = slice(max(burst.start, shot.start), min(burst.stop, shot.stop))
             if run.start >= run.stop:
@@ -97,7 +97,7 @@ def track(
             " between, and one that is not found again at the same place in the next part counts as"
             " another",
         )
-    tracks = [_read_off(p, dense_times, times, options, cuts) for p in paths]
+    tracks = [resample_track(p, dense_times, times, options, cuts) for p in paths]
     tracks = [t for t in tracks if (t.state != LOST).any()]
     tracks.sort(key=lambda t: (-t.confidence * t.frames_seen, t.label, float(np.nansum(t.boxes))))
     if len(tracks) > options.max_tracks:
@@ -148,12 +148,12 @@ def _associate(
     options: TrackOptions,
     detect: DetectOptions,
     aspect: float,
-) -> list[Path]:
+) -> list[Tracklet]:
     """The paths of one run of dense frames, those that were seen too seldom left out."""
     if len(detections) == 1:
         paths = []
         for row in range(len(detections[0].scores)):
-            paths.append(Path())
+            paths.append(Tracklet())
             paths[-1].see(0, detections[0], row)
     else:
         paths = _followed(detections, dense_times, options, detect, aspect)
@@ -169,7 +169,7 @@ def _followed(
     options: TrackOptions,
     detect: DetectOptions,
     aspect: float,
-) -> list[Path]:
+) -> list[Tracklet]:
     import supervision as sv
     from trackers import ByteTrackTracker
 
@@ -184,7 +184,7 @@ def _followed(
         minimum_iou_threshold=MINIMUM_IOU,
     )
     scale = np.array([aspect, 1, aspect, 1], np.float32) * 1000  # IoU and motion in true shape
-    paths: dict[int, Path] = defaultdict(Path)
+    paths: dict[int, Tracklet] = defaultdict(Tracklet)
     unnamed: list[int] = []  # rows of the frame before that may have begun a track
     for i, current in enumerate(detections):
         boxes = np.asarray(current.boxes, np.float32).reshape(-1, 4)
@@ -224,10 +224,10 @@ def _iou(a: Floats, b: Floats) -> float:
     return shared / max(union, 1e-12)
 
 
-def _joined(paths: list[Path], dense_times: Times) -> list[Path]:
+def _joined(paths: list[Tracklet], dense_times: Times) -> list[Tracklet]:
     """Joins paths of one label that follow each other where the first one's motion leads."""
     paths = sorted(paths, key=lambda p: p.index[0])
-    joined: list[Path] = []
+    joined: list[Tracklet] = []
     for path in paths:
         for earlier in joined:
             gap = dense_times[path.index[0]] - dense_times[earlier.index[-1]]
@@ -241,13 +241,13 @@ def _joined(paths: list[Path], dense_times: Times) -> list[Path]:
     return joined
 
 
-def _joined_across(paths: list[Path], bursts: list[slice]) -> list[Path]:
+def _joined_across(paths: list[Tracklet], bursts: list[slice]) -> list[Tracklet]:
     """Joins what one burst shows with what an earlier one showed at the same place, by label.
 
     Nothing is known of the time between, so that only what has not moved is taken for the same.
     """
     starts = [burst.start for burst in bursts]
-    joined: list[Path] = []
+    joined: list[Tracklet] = []
     ordered = sorted(paths, key=lambda p: p.index[0])
     for _, group in groupby(ordered, key=lambda p: bisect_right(starts, p.index[0])):
         later = list(group)
@@ -269,7 +269,7 @@ def _joined_across(paths: list[Path], bursts: list[slice]) -> list[Path]:
     return joined
 
 
-def _distance(earlier: Path, later: Path, dense_times: Times) -> float:
+def _distance(earlier: Tracklet, later: Tracklet, dense_times: Times) -> float:
     """From where the earlier path should be by then to where the later begins, in diagonals."""
     last = earlier.boxes[-1]
     n = min(5, len(earlier.index))
@@ -282,9 +282,10 @@ def _distance(earlier: Path, later: Path, dense_times: Times) -> float:
     return float(np.hypot(*offset) / diagonal)
 
 
-def _read_off(
-    path: Path, dense_times: Times, times: Times, options: TrackOptions, cuts: Sequence[float]
+def resample_track(
+    path: Tracklet, dense_times: Times, times: Times, options: TrackOptions, cuts: Sequence[float]
 ) -> Track:
+    """The track at the sampled times, interpolated inside its gaps and never over a cut."""
     seen_at = dense_times[path.index]
     boxes = smooth(np.stack(path.boxes).astype(np.float64), seen_at, options.smoothing)
     spacing = float(np.median(np.diff(dense_times))) if len(dense_times) > 1 else 0.0

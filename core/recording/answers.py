@@ -17,9 +17,9 @@ from macd_studio.core.description import MAX_FRAMES, TEXT
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.media.webp import PICTURE_PIXELS
 from macd_studio.core.options import ContrastOptions, RunOptions
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import ScoreRule, Setting, find_rule, score_token
 from macd_studio.core.text.words import count
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.traces.format import ALL_PIXELS, MODEL_PIXELS, SOURCE_PIXELS
 from macd_studio.core.types import Answer, ModelFrames, Pixels, ShownView
 from macd_studio.core.validation import Number, Part, rules_of, shown
@@ -331,8 +331,8 @@ class AnswerReader:
                     self._text,
                     j,
                     token,
-                    Row(base),
-                    [Row(z) for z in others],
+                    NextTokenLogits(base),
+                    [NextTokenLogits(z) for z in others],
                     weights,
                     rule,
                     self.options.decode.keep,

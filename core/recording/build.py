@@ -363,7 +363,7 @@ def difference_note(trace: Trace, model: Any) -> str:
     height, width = pixels.shape[1:3]
     frames = ModelFrames(pixels, trace.times, float(trace.times[-1]), (0, 0, width, height))
     encoded = model.encode_frames(frames, trace.question)
-    row = model.next_rows(model.prefill(encoded, encoded.video))[0]
+    row = model.next_logits(model.prefill(encoded, encoded.video))[0]
     logits = np.asarray(row.values, np.float64)
     if first.candidates.max() >= len(logits):
         return (

@@ -18,7 +18,7 @@ from macd_studio.core.masking.masks import brushed, combine_masks, draw_masks, s
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.formats.sheet import Drawn, Exported, Sheet
 from macd_studio.core.objects.outlines import filled, outline_of, placed
-from macd_studio.core.system.beside import BESIDE, MakeLimits, made_beside, make_one
+from macd_studio.core.system.beside import BESIDE, ProcessLimits, make_in_process, make_one
 from macd_studio.core.text.words import writable
 from macd_studio.core.traces.bundle import unpack
 from macd_studio.core.types import LOST, SEEN, Trace, Track
@@ -135,15 +135,18 @@ def export_beside(
     format: str,
     what: What,
     cancelled: Callable[[], bool] = lambda: False,
-    limits: MakeLimits = BESIDE,
+    limits: ProcessLimits = BESIDE,
 ) -> bytes:
     """`exported` of the trace in `content`, the bytes of its file, by a bounded process.
 
     Masks of every object on every frame take far more than the trace that describes them, so a
-    server writes an untrusted trace this way. cancelled, limits, errors: as `beside.made_beside`.
+    server writes an untrusted trace this way. cancelled, limits, errors: as
+    `beside.make_in_process`.
     """
     module = "macd_studio.core.report.export"  # run as a process
-    return made_beside(module, {"format": format, "what": what}, content, REMEDY, cancelled, limits)
+    return make_in_process(
+        module, {"format": format, "what": what}, content, REMEDY, cancelled, limits
+    )
 
 
 if __name__ == "__main__":

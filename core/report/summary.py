@@ -19,7 +19,7 @@ from macd_studio.core.decoding.certificate import (
 )
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.macd import Float64Array, weighted
-from macd_studio.core.methods import shown_name
+from macd_studio.core.methods import display_name
 from macd_studio.core.objects.edits import edit_words
 from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions
@@ -29,8 +29,8 @@ from macd_studio.core.report import evidence
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
-from macd_studio.core.whatif.constant import first_difference, stated_constant
-from macd_studio.core.whatif.edits import levels_by_hand
+from macd_studio.core.whatif.constant import constant_of_answer, first_difference
+from macd_studio.core.whatif.edits import edited_levels
 from macd_studio.core.whatif.verdict import verdict_of
 
 _OTHERWISE = (
@@ -79,7 +79,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "enough": [evidence.enough_as_json(one, trace) for one in trace.enough],
         "answers": {
             name: _answer(a, certificates(trace, a))
-            | {"constant": (same := stated_constant(trace, a)) and same.as_dict()}
+            | {"constant": (same := constant_of_answer(trace, a)) and same.as_dict()}
             for name, a in trace.answers.items()
         },
         "options": options_as_dict(trace),
@@ -97,7 +97,7 @@ def _strengths(trace: Trace) -> list[dict[str, Any]]:
     if counterfactual is None or not trace.steps:
         return []
     gradient = trace.steps[0].gradient
-    by_hand, _ = levels_by_hand(trace)
+    by_hand, _ = edited_levels(trace)
     return [
         {
             "track": t.id,
@@ -171,7 +171,7 @@ def _answer(answer: Answer, found: Sequence[Certificate]) -> dict[str, Any]:
         named = zip(tokens, found, strict=True)
         tokens = [token | {"certificate": certificate} for token, certificate in named]
     return as_row(answer, without=("method",)) | {
-        "name": shown_name(answer),
+        "name": display_name(answer),
         "second_views": [second.view.as_dict() for second in answer.second_views],
         "tokens": tokens,
     }
@@ -209,7 +209,7 @@ def as_text(trace: Trace) -> str:
     lines += _thought_lines("Thought", trace.thought)
     for name, answer in trace.answers.items():
         lines += _thought_lines(f"Thought of {name}", answer.thought)
-        name = shown_name(answer)
+        name = display_name(answer)
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
     lines += _certified_lines(trace)
     lines += _constant_lines(trace)
@@ -245,7 +245,7 @@ def _certified_lines(trace: Trace) -> list[str]:
     parts = []
     for answer in trace.answers.values():
         if (counted := count_certified(trace, answer)) is not None:
-            parts.append(f"{shown_name(answer)} {counted[0]} of {counted[1]}")
+            parts.append(f"{display_name(answer)} {counted[0]} of {counted[1]}")
     errors = errors_in(trace)
     if errors is None or not parts:
         return []
@@ -258,7 +258,7 @@ def _certified_lines(trace: Trace) -> list[str]:
 def _constant_lines(trace: Trace) -> list[str]:
     """Would a bias do the same?"""
     macd = trace.answers.get("macd")
-    same = stated_constant(trace, macd) if macd else None
+    same = constant_of_answer(trace, macd) if macd else None
     return [f"{'Constant':<10} {same.sentence}"] if same else []
 
 
@@ -339,7 +339,7 @@ def as_table(trace: Trace) -> str:
         contrasted = a.rule == "linear" and any(t.others for t in a.tokens)
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""
         lines.append(
-            f"{shown_name(a):<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
+            f"{display_name(a):<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
             f"  {standing:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())

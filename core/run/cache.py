@@ -79,14 +79,14 @@ class StageCache:
         self._kept.put(key, value)
 
 
-MOST, MOST_CLIPS = 8, 32
+MOST, MAX_CLIPS = 8, 32
 """Pairs of a detector and a clip object, or of a detector and all files, that are remembered; and
 files a detector."""
 
 _KEPT: Recent[Hashable, StageCache] = Recent(MOST)
 
 
-def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCache:
+def tracks_cache(video: str | Path | Clip, detector: Any, device: str) -> StageCache:
     """Where the tracks of a clip are kept between calls of `macd.trace`.
 
     Files are told apart by their content, inside the cache. A Clip and a loaded detector are
@@ -95,7 +95,7 @@ def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCa
     clip = weakref.ref(video) if isinstance(video, Clip) else None
     try:
         key = (_detector_key(detector), device, clip)
-        return _KEPT.get_or_make(key, lambda: StageCache(MOST_CLIPS))
+        return _KEPT.get_or_make(key, lambda: StageCache(MAX_CLIPS))
     except TypeError:  # a detector that has no weak references or no hash: nothing is shared
         return StageCache()
 

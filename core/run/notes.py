@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from macd_studio.core.methods import clamped_share, shown_name
+from macd_studio.core.methods import clamped_share, display_name
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.types import Answer, AscentStep, Counterfactual
 
@@ -41,7 +41,7 @@ CLAMPED = (
 def of_view(answer: Answer) -> Iterator[str]:
     """Where a second view's values were clamped, how many."""
     if (share := clamped_share(answer)) is not None:
-        yield CLAMPED.format(shown_name(answer), 100 * share)
+        yield CLAMPED.format(display_name(answer), 100 * share)
 
 
 def of_slopes(last: AscentStep, options: AscentOptions) -> Iterator[str]:

@@ -19,7 +19,7 @@ from macd_studio.core.decoding.answers import answer_events, hypotheses
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.decoding.views import DecodedViews, ViewsNeeded
 from macd_studio.core.errors import NotApplicable
-from macd_studio.core.macd import finalize_ascent, no_masks
+from macd_studio.core.macd import empty_counterfactual, finalize_ascent
 from macd_studio.core.methods import METHODS, Method
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.rules import ScoreRule
@@ -171,7 +171,7 @@ def decoding_views(
         return DecodingViews(context.base, rule, None, build)
     built = made()
     base = built.seconds[0].base or context.base
-    if not context.lm.reads_plainly(base):
+    if not context.lm.has_plain_prompt(base):
         raise NotApplicable(
             f"the first view of {method.name} is not the video as it is, and certificates of what a"
             " server says take it to be",
@@ -283,7 +283,7 @@ def _build_macd(
     if counterfactual is None:
         if macd_waits(context):
             yield ContrastNeeded(METHODS["macd"])
-        ended = no_masks()
+        ended = empty_counterfactual()
         for step in context.ascent_steps(mask):
             ended = finalize_ascent(step, context.options.ascent)
             yield AscentUpdate(step, ended)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from macd_studio.core.backbones.base import Encoded, Reader
-from macd_studio.core.decoding.answers import BLANKS
+from macd_studio.core.decoding.answers import MAX_BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory, RemoteError
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
@@ -269,7 +269,9 @@ def _think(run: RunState, context: MethodContext) -> Iterator[Event]:
     """What the model writes before its answers, where it does; see `MethodContext.think`."""
     began, most = time.monotonic(), context.options.decode.max_thought
     for written in context.think():
-        yield Event("decode", written / (most + BLANKS), f"Thinking: token {written}", run.trace)
+        yield Event(
+            "decode", written / (most + MAX_BLANKS), f"Thinking: token {written}", run.trace
+        )
         run.raise_if_cancelled("decode")
     if (thought := context.thought) is not None:
         if not thought.closed:

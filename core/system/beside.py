@@ -1,8 +1,8 @@
 """Files that are made of a trace by a process with bounded memory and time, beside the server.
 
 What an untrusted trace describes can take far more than the trace: masks of every object on every
-frame, pictures of millions of pixels. The parent calls `made_beside`, the process `make_one`; how
-they speak: `core.system.bounded_job`.
+frame, pictures of millions of pixels. The parent calls `make_in_process`, the process `make_one`;
+how they speak: `core.system.bounded_job`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ MAX_LINE, MAX_MADE = 4096, 200 * 10**6
 
 
 @dataclass(frozen=True)
-class MakeLimits:
+class ProcessLimits:
     """What making one file may take: bytes of memory, the trace's own included, and seconds."""
 
     memory_bytes: int = 600 * 10**6
     seconds: float = 10.0
 
 
-BESIDE = MakeLimits()
+BESIDE = ProcessLimits()
 
 
-def made_beside(
+def make_in_process(
     module: str,
     job: dict[str, Any],
     content: bytes,
     remedy: str,
     cancelled: Callable[[], bool] = lambda: False,
-    limits: MakeLimits = BESIDE,
+    limits: ProcessLimits = BESIDE,
 ) -> bytes:
     """What `module`, run as a process, makes of the trace in `content`, the content of its file.
 

@@ -41,7 +41,7 @@ HEAPS = 4
 """Of a server, where else each thread has one, up to eight for each core."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
-SPINS, MOST_SPINS = "GOMP_SPINCOUNT", "1000"
+SPINS, MAX_SPINS = "GOMP_SPINCOUNT", "1000"
 """The variable of GNU's OpenMP, which reads it once, when PyTorch is imported, and our value."""
 POLICY = "OMP_WAIT_POLICY"
 """OpenMP's own variable, for somebody who wants another."""
@@ -78,7 +78,7 @@ _ours = False
 _heap = _Heap()
 
 
-def own_process() -> None:
+def configure_process() -> None:
     """Says that this process, and what it starts, runs a program of the project.
 
     To be called before PyTorch is imported. What the environment says of waiting threads stands.
@@ -86,7 +86,7 @@ def own_process() -> None:
     global _ours
     _ours = True
     if POLICY not in os.environ:
-        os.environ.setdefault(SPINS, MOST_SPINS)
+        os.environ.setdefault(SPINS, MAX_SPINS)
 
 
 def return_freed(parameters: int) -> bool:

@@ -72,7 +72,7 @@ _QUALITIES = set(
     " young different correct unexpected correctly".split()
 )
 """What is said of a thing after it; before a noun it belongs to the phrase."""
-LONGEST_PHRASE, MOST_PHRASES = 4, 12
+LONGEST_PHRASE, MAX_PHRASES = 4, 12
 
 
 def noun_phrases(question: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def noun_phrases(question: str) -> tuple[str, ...]:
             run = []
         else:
             run.append(word)
-    return tuple(dict.fromkeys(phrases))[:MOST_PHRASES]
+    return tuple(dict.fromkeys(phrases))[:MAX_PHRASES]
 
 
 def _phrases_of(run: list[str]) -> list[str]:

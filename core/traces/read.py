@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from macd_studio.core.description import MAX_LOGIT, PLAIN, TEXT, ByName
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.media.webp import decode_picture, decode_pictures, picture_size
-from macd_studio.core.objects.edits import MAX_EDITS, sound_edit
+from macd_studio.core.objects.edits import MAX_EDITS, validated_edit
 from macd_studio.core.options import RunOptions
 from macd_studio.core.records import PENALTY, Edit
 from macd_studio.core.repeats import Repeats
@@ -185,7 +185,7 @@ def _restore_options(
     raw_edits = stored.get("edits", [])
     if not isinstance(raw_edits, list) or len(raw_edits) > MAX_EDITS:
         raise TraceError("options.edits in the trace is not a list of changes", DAMAGED)
-    edits = tuple(sound_edit(raw) for raw in raw_edits)
+    edits = tuple(validated_edit(raw) for raw in raw_edits)
     known, unknown = _split_options({n: v for n, v in stored.items() if n != "edits"})
     try:
         options: RunOptions = Part(RunOptions()).read(known, "options")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from macd_studio.core.decoding.contrast import all_winners
+from macd_studio.core.decoding.contrast import winners_penalised
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import PICTURE_PIXELS, decode_pictures, encode_picture
 from macd_studio.core.traces.codec import Made, Writer
@@ -72,7 +72,7 @@ def _fitting(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
             f"the run had more numbers than a file can hold: about {keep} candidates per token were"
             " saved; choices at every α and β are the same"
         )
-        fewer = with_fewer_candidates(trace, keep)
+        fewer = drop_candidates(trace, keep)
         arrays, manifest = _flatten(replace(fewer, warnings=(*trace.warnings, told)))
     if sum(a.size for a in arrays.values()) <= MAX_ITEMS:
         return arrays, manifest
@@ -206,7 +206,7 @@ def _npy(array: NDArray[Any]) -> bytes:
     return out.getvalue()
 
 
-def with_fewer_candidates(trace: Trace, keep: int) -> Trace:
+def drop_candidates(trace: Trace, keep: int) -> Trace:
     """The trace with the `keep` best candidates of each view at every token, keep ≥ 1.
 
     The choice at every α and β stays exact; probabilities become upper bounds where the cut lets a
@@ -238,7 +238,7 @@ def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
     for view in (step.base, *step.others):
         kept[np.argsort(-view, kind="stable")[:keep]] = True
     if step.others:
-        kept[all_winners(step.base, step.others[0], step.repeats)] = True
+        kept[winners_penalised(step.base, step.others[0], step.repeats)] = True
     if kept.all():
         return step
     highest = np.asarray(step.base[~kept].max())

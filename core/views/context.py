@@ -16,7 +16,12 @@ from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.decoding.answers import Thinking, decode
 from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.macd import MaskCompositor, finalize_ascent, mean_loss, no_masks
+from macd_studio.core.macd import (
+    MaskCompositor,
+    empty_counterfactual,
+    finalize_ascent,
+    mean_question_loss,
+)
 from macd_studio.core.masking.ascent import (
     BasePrefill,
     OwnAnswer,
@@ -75,7 +80,7 @@ class MethodContext:
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """The objects; looked for when they are first asked for, where a call gives them."""
+        """The objects; tracks_ready for when they are first asked for, where a call gives them."""
         if callable(self._tracks):
             self._tracks = self._tracks()
         return self._tracks
@@ -85,7 +90,7 @@ class MethodContext:
         self._tracks = tracks
 
     @property
-    def looked(self) -> bool:
+    def tracks_ready(self) -> bool:
         """Whether the objects are there without looking for them."""
         return not callable(self._tracks)
 
@@ -270,7 +275,7 @@ class MethodContext:
         """
         steps = self.ascent(mask, options)
         if not steps:
-            return no_masks()
+            return empty_counterfactual()
         last = reverse_step(steps[-1]) if reverse else steps[-1]
         return finalize_ascent(last, options or self.options.ascent)
 
@@ -313,7 +318,7 @@ class MethodContext:
 
     def loss(self, view: Handle) -> float:
         """Equation 5 given a view that was prefilled, nats a token."""
-        return mean_loss(self.lm.question_log_p(self.encoded, view)[0])
+        return mean_question_loss(self.lm.question_log_p(self.encoded, view)[0])
 
     def noise(self, seed: int = 0) -> Tensor:
         """Standard normal noise of the video's shape, the same for every method that asks."""

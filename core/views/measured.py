@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.rows import Row, log_partition
 from macd_studio.core.text.question import asks_yes_no, word_tokens
+from macd_studio.core.token_logits import NextTokenLogits, log_partition
 from macd_studio.core.types import Counterfactual
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MASKED_FROM, PARTLY_FROM = 0.5, 0.1
 """Shares of the largest change from which an object is masked, and from which partly."""
 
-LEAST_CHANGE = 1e-3
+MIN_CHANGE = 1e-3
 """Nats: where no object changes the answer's distribution by more, none is masked."""
 
 
@@ -43,7 +43,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     """
     import torch
 
-    from macd_studio.core.masking.composite import one_by_one
+    from macd_studio.core.masking.composite import one_object_at_a_time
 
     mask = replace(context.options.mask, frame_mask="off")
     answers = offered_answers(context.encoded.question, context.options.choices)
@@ -52,14 +52,14 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     def measure() -> NDArray[np.float64]:
         if not context.tracks:
             return np.zeros(0)
-        rows: list[Row] = []
+        rows: list[NextTokenLogits] = []
         ids = np.array(tokens, np.int64) if tokens else None
-        for videos in one_by_one(context.masks(mask)):
+        for videos in one_object_at_a_time(context.masks(mask)):
             first = [] if rows else [context.encoded.video[None].to(videos.dtype)]
             views = context.prefill(torch.cat([*first, videos]))
             if not rows and ids is None:  # those that the reader tells of the video, if not all
-                ids = context.lm.next_rows(views)[0].ids
-            rows += context.lm.next_rows(views, ids=() if ids is None else ids.tolist())
+                ids = context.lm.next_logits(views)[0].ids
+            rows += context.lm.next_logits(views, ids=() if ids is None else ids.tolist())
         log_p = np.stack([_log_p(row, ids, bool(tokens)) for row in rows])
         change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
         return np.asarray(np.maximum(change, 0.0), np.float64)
@@ -67,7 +67,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     return context.cache.memoize("measured", (mask, context.options.choices), measure)
 
 
-def _log_p(row: Row, ids: NDArray[np.int64] | None, alone: bool) -> NDArray[np.float64]:
+def _log_p(row: NextTokenLogits, ids: NDArray[np.int64] | None, alone: bool) -> NDArray[np.float64]:
     """log p of the tokens `ids`, None for all. alone: as if there were no others.
 
     Else what is left of the mass stands at the end, as one outcome.
@@ -93,12 +93,12 @@ def offered_answers(question: str, choices: tuple[str, ...]) -> tuple[str, ...]:
 def measured_levels(change: NDArray[np.float64], r0: float) -> NDArray[np.float64]:
     """Levels (K,): 1 from MASKED_FROM of the largest change on, r0 from PARTLY_FROM on, else 0.
 
-    All 0 where the largest change is below LEAST_CHANGE: nothing there is what the answer rests on.
+    All 0 where the largest change is below MIN_CHANGE: nothing there is what the answer rests on.
 
     >>> measured_levels(np.array([2.0, 1.1, 0.4, 0.1]), 0.75).tolist()
     [1.0, 1.0, 0.75, 0.0]
     """
-    if not len(change) or change.max() < LEAST_CHANGE:
+    if not len(change) or change.max() < MIN_CHANGE:
         return np.zeros(len(change))
     share = change / change.max()
     return np.where(share >= MASKED_FROM, 1.0, np.where(share >= PARTLY_FROM, r0, 0.0))

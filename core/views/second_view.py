@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.macd import no_masks
+from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import Counterfactual, Track
 from macd_studio.core.view_records import MaskedView, NoView, View
@@ -79,4 +79,4 @@ def trained_view(
 def fixed_view(context: MethodContext, level: NDArray[np.float64]) -> SecondView:
     """Every object at a fixed level (K,) without an ascent; no frame mask."""
     mask = replace(context.options.mask, frame_mask="off")
-    return masked_view(context, replace(no_masks(), level=level), mask)
+    return masked_view(context, replace(empty_counterfactual(), level=level), mask)

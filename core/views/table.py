@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.macd import no_masks
+from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.masking.controls import (
     OBJECTS,
     PLACE,
@@ -80,7 +80,7 @@ def macd_fixed(context: MethodContext) -> SecondView:
 def macd_fixed_frames(context: MethodContext) -> SecondView:
     """The other reading of "No Mask Training": every object and every frame group at r0."""
     r0, k, g = context.options.ascent.r0, len(context.tracks), len(context.encoded.groups)
-    fixed = replace(no_masks(), level=np.full(k, r0), frame_level=np.full(g, r0))
+    fixed = replace(empty_counterfactual(), level=np.full(k, r0), frame_level=np.full(g, r0))
     return masked_view(context, fixed, context.options.mask)
 
 
@@ -132,7 +132,7 @@ def keep_only(context: MethodContext) -> SecondView:
     """A control: every object as it is, everything else fully masked."""
     mask = replace(context.options.mask, frame_mask="outside")
     shown = replace(
-        no_masks(),
+        empty_counterfactual(),
         level=np.zeros(len(context.tracks)),
         frame_level=np.ones(len(context.encoded.groups)),
     )
@@ -145,7 +145,7 @@ def reversed_signs(context: MethodContext) -> SecondView:
     return masked_view(context, context.counterfactual(mask, reverse=True), mask)
 
 
-def hidden_by(context: MethodContext, counterfactual: Counterfactual) -> Hidden:
+def hidden_pixels_of(context: MethodContext, counterfactual: Counterfactual) -> Hidden:
     """What the counterfactual's levels hide of the context's clip: the input of every control."""
     x0, y0, x1, y1 = context.encoded.frames.content
     levels = counterfactual.level, counterfactual.frame_level
@@ -164,7 +164,7 @@ def control_view(context: MethodContext, draw_mask: DrawControl, draw: int = 0) 
     seed = context.options.seed
     if draw:  # a stream of its own for each further draw
         seed = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
-    drawn = draw_mask(hidden_by(context, counterfactual), seed)
+    drawn = draw_mask(hidden_pixels_of(context, counterfactual), seed)
     moved = replace(counterfactual, level=drawn.level, frame_level=drawn.frame_level)
     view = masked_view(context, moved, mask, drawn.tracks)
     boxes = tuple(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.repeats import before_penalty, penalised
+from macd_studio.core.repeats import penalised, undo_repetition_penalty
 from macd_studio.core.text.words import signed, visible
 from macd_studio.core.types import Answer, TokenStep, Trace
 
@@ -21,7 +21,7 @@ ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
-class SameByConstant:
+class EquivalentConstant:
     """Where two answers part, and the constant that would have done it without a second view.
 
     index: the first token that differs, from 0. token, instead_of: its text in the method's answer
@@ -101,14 +101,14 @@ def smallest_constant(baseline: Answer, macd: Answer) -> float:
     return lead
 
 
-def stated_constant(trace: Trace, answer: Answer) -> SameByConstant | None:
+def constant_of_answer(trace: Trace, answer: Answer) -> EquivalentConstant | None:
     """The same for an answer of a trace; None where it was not decoded greedily as the baseline."""
     baseline = trace.answers.get("baseline")
     greedy = trace.options.decode.search == "greedy"
-    return same_by_constant(answer, baseline) if baseline and greedy else None
+    return equivalent_constant(answer, baseline) if baseline and greedy else None
 
 
-def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
+def equivalent_constant(answer: Answer, baseline: Answer) -> EquivalentConstant | None:
     """The smallest constant that makes plain decoding choose the answer's token where they differ.
 
     What comes before is equal, so the baseline's logits there are those of the same prefix; what
@@ -122,7 +122,7 @@ def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
     if (_lead_over(plain, plain.token) or 0.0) > ROUNDED:
         return None
     delta = _lead_over(plain, other.token)
-    return SameByConstant(plain.index, other.text, plain.text, delta, _on_yes(plain, other))
+    return EquivalentConstant(plain.index, other.text, plain.text, delta, _on_yes(plain, other))
 
 
 def _lead_over(step: TokenStep, token: int) -> float | None:
@@ -139,7 +139,7 @@ def _scores(step: TokenStep) -> NDArray[np.float64]:
 
 def _missing(step: TokenStep, score: float) -> NDArray[np.float64]:
     """What must be added to each candidate's logit so that its score, penalised, is this one."""
-    return before_penalty(np.full(len(step.base), score), step.repeats) - step.base
+    return undo_repetition_penalty(np.full(len(step.base), score), step.repeats) - step.base
 
 
 def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:

@@ -3,7 +3,7 @@
 At the first token where MACD's answer leaves the baseline's, every control decides anew, after the
 same tokens and with the same α and β; one batched prefill over all controls.
 
-The choice map decodes every subset of up to `MOST_OBJECTS` objects; of more those with the largest
+The choice map decodes every subset of up to `MAX_MAPPED` objects; of more those with the largest
 measured effects. Each is masked at level 1, once with MACD's frame mask and once without it where
 it has one. A view is read once: for the tokens up to the one where MACD's answer parts from the
 baseline's and, where it makes the answer leave the baseline before, for that answer to its end.
@@ -22,15 +22,15 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import Handle
 from macd_studio.core.backbones.local import DecodeState
-from macd_studio.core.decoding.answers import answers_together, find_answer
-from macd_studio.core.decoding.views import score_rows
+from macd_studio.core.decoding.answers import answer_in_batch, find_answer
+from macd_studio.core.decoding.views import score_views
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.macd import finalize_ascent
 from macd_studio.core.masking.ascent import reverse_step
 from macd_studio.core.masking.controls import ControlMask, random_place
 from macd_studio.core.measurements import (
-    MOST_OBJECTS,
+    MAX_MAPPED,
     RANDOM_MASKS,
     ChoiceMap,
     ControlOutcome,
@@ -39,12 +39,12 @@ from macd_studio.core.measurements import (
 )
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.repeats import repeats_of
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_changes, measured_levels
-from macd_studio.core.views.table import hidden_by
+from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 from macd_studio.core.whatif.verdict import masks_frames
 
@@ -118,7 +118,7 @@ def _controls(
 ) -> Iterator[tuple[str, Tensor]]:
     """The name and the video of every control: random masks, all objects, reversed, blank."""
     mask = context.options.mask
-    masks, hidden = context.masks(mask), hidden_by(context, counterfactual)
+    masks, hidden = context.masks(mask), hidden_pixels_of(context, counterfactual)
     for seed in range(draws):
         drawn = random_place(hidden, context.options.seed + seed)
         moved = context.masks(mask, drawn.tracks)
@@ -159,7 +159,7 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
         repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
         for n, other in enumerate(seconds.rows(index, () if own.ids is None else ids.tolist())):
             if chosen[n][0] == len(tokens):
-                scored = score_rows(rule, own, [other.among(ids)], index, repeats)
+                scored = score_views(rule, own, [other.among(ids)], index, repeats)
                 best = scored.choose(int(scored.scores.argmax()))
                 if best != token:
                     chosen[n] = index, best
@@ -201,7 +201,7 @@ def measure_choices(
         return context.composite(masks, level, levels.frame_level if frames else none)
 
     lm, base = context.lm, context.base
-    plain = [lm.next_rows(base, tokens[:n], [token])[0] for n, token in enumerate(tokens)]
+    plain = [lm.next_logits(base, tokens[:n], [token])[0] for n, token in enumerate(tokens)]
     found: list[Subset] = []
     for at in range(0, len(wanted), BATCH):
         if stopped():
@@ -224,7 +224,7 @@ def measure_choices(
 
 
 def _leads(
-    context: MethodContext, plain: Sequence[Row], views: Handle, tokens: Sequence[int]
+    context: MethodContext, plain: Sequence[NextTokenLogits], views: Handle, tokens: Sequence[int]
 ) -> list[tuple[float, int]]:
     """Of each view how far the best other token leads, where it leads most, and the choice there.
 
@@ -239,11 +239,11 @@ def _leads(
         repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
         place = int(np.flatnonzero(ids == token)[0])
         asked = () if own.ids is None else ids.tolist()
-        for n, row in enumerate(lm.next_rows(views, tokens[:index], asked)):
+        for n, row in enumerate(lm.next_logits(views, tokens[:index], asked)):
             before, _ = leads.setdefault(n, (-np.inf, tokens[-1]))
             if before > 0:
                 continue
-            scored = score_rows(rule, own, [row.among(ids)], index, repeats)
+            scored = score_views(rule, own, [row.among(ids)], index, repeats)
             # a penalty may leave the baseline's token below the cut
             lead = min(LARGE, float(np.delete(scored.scores, place).max() - scored.scores[place]))
             choice = scored.choose(int(scored.scores.argmax())) if lead > 0 else tokens[-1]
@@ -258,7 +258,7 @@ def _answers(
     lm, rule = context.lm, Linear(context.options.contrast)
     greedy = replace(context.options.decode, search="greedy")
     if isinstance(views, DecodeState) and isinstance(context.base, DecodeState):
-        return answers_together(context.local, context.base, views, flips, rule, greedy)
+        return answer_in_batch(context.local, context.base, views, flips, rule, greedy)
     return [
         find_answer(lm, "subset", context.base, [context.prefill(videos[n])], rule, greedy).text
         for n in flips
@@ -270,9 +270,9 @@ def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tup
     ids = [t.id for t in trace.tracks]
     if not ids:
         raise OptionError("there is no object to choose", "Add one, or run another clip")
-    if len(ids) <= MOST_OBJECTS:
+    if len(ids) <= MAX_MAPPED:
         return tuple(ids), ()
-    strongest = np.argsort(-measured_changes(context), kind="stable")[:MOST_OBJECTS]
+    strongest = np.argsort(-measured_changes(context), kind="stable")[:MAX_MAPPED]
     kept = sorted(int(k) for k in strongest)
     return tuple(ids[k] for k in kept), tuple(i for k, i in enumerate(ids) if k not in kept)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import Method, find_method
-from macd_studio.core.objects.edits import NEW, kind_of, sound_edit
+from macd_studio.core.objects.edits import NEW, kind_of, validated_edit
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.types import LOST, SEEN, Stroke, Trace, Track
 from macd_studio.core.validation import Number, shown
@@ -30,7 +30,7 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
         _check_track(raw.get("other"), trace)
     if kind in ("brush", "point"):
         Number(0, len(trace.frames) - 1, whole=True).read(raw.get("frame"), "frame")
-    return sound_edit(raw)
+    return validated_edit(raw)
 
 
 def _check_track(value: Any, trace: Trace) -> None:
@@ -145,7 +145,7 @@ def edited_tracks(trace: Trace, edit: Edit, found: Track | None = None) -> tuple
     return tuple(by_id.values())
 
 
-def levels_by_hand(trace: Trace) -> tuple[dict[int, float], dict[int, float]]:
+def edited_levels(trace: Trace) -> tuple[dict[int, float], dict[int, float]]:
     """The levels that were set by hand: of objects by the track's id, of frame groups by index."""
     objects: dict[int, float] = {}
     frames: dict[int, float] = {}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import MaskCompositor, mean_loss
-from macd_studio.core.masking.composite import one_by_one
+from macd_studio.core.macd import MaskCompositor, mean_question_loss
+from macd_studio.core.masking.composite import one_object_at_a_time
 from macd_studio.core.measurements import OcclusionReport
 
 Float64Array = NDArray[np.float64]
@@ -41,9 +41,9 @@ def measure(
         raise OptionError("there is nothing to measure", "Add an object, or run another clip")
     losses: list[float] = []
     chances: list[list[float]] = []
-    for videos in chain([view.encoded.video[None]], one_by_one(view)):
+    for videos in chain([view.encoded.video[None]], one_object_at_a_time(view)):
         read = lm.forced(view.encoded, videos, answer, base)
-        losses += [mean_loss(question) for question in read.question()]
+        losses += [mean_question_loss(question) for question in read.question()]
         columns = [[row.log_p(t) for row in read.rows(n, ())] for n, t in enumerate(answer)]
         chances += [list(row) for row in zip(*columns, strict=True)]
     loss, log_p = np.array(losses), np.array(chances)

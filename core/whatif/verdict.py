@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from macd_studio.core.measurements import MOST_OBJECTS, Enough, Subset, rank
+from macd_studio.core.measurements import MAX_MAPPED, Enough, Subset, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.objects.truth import normalized
 from macd_studio.core.text.words import count, ordinal, signed
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.constant import first_divergence, stated_constant
+from macd_studio.core.whatif.constant import constant_of_answer, first_divergence
 
 MARKS = ("measured", "enough", "asked")
 """measured: the objects with at least half of the largest measured effect, which `macd-measured`
@@ -101,7 +101,7 @@ def verdict_of(trace: Trace) -> Verdict:
         return Verdict("undecided", (), ("both answers",))
     if first_divergence(baseline, macd) is None and baseline.text == macd.text:
         return Verdict("no change", (f"Both answers: {macd.text}",))
-    found, report, constant = trace.choice_map, trace.controls, stated_constant(trace, macd)
+    found, report, constant = trace.choice_map, trace.controls, constant_of_answer(trace, macd)
     missing = [
         name for name, part in (("the choice map", found), ("the controls", report)) if part is None
     ]
@@ -234,4 +234,4 @@ def views_of_map(trace: Trace) -> int:
     Every subset, MACD's own levels, and for the measured effects the video and each object alone.
     """
     objects = len(trace.tracks)
-    return ((1 + masks_frames(trace)) << min(objects, MOST_OBJECTS)) + 1 + 1 + objects
+    return ((1 + masks_frames(trace)) << min(objects, MAX_MAPPED)) + 1 + 1 + objects

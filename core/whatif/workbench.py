@@ -22,7 +22,6 @@ from macd_studio.core.objects.edits import MAX_EDITS
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.options import RunOptions
 from macd_studio.core.records import EDIT_FIELDS, Edit
-from macd_studio.core.rows import Row
 from macd_studio.core.run.order import (
     AnswerUpdate,
     AscentUpdate,
@@ -31,6 +30,7 @@ from macd_studio.core.run.order import (
 )
 from macd_studio.core.run.state import Event
 from macd_studio.core.system.library_notes import collecting
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.views.context import MethodContext
@@ -39,8 +39,8 @@ from macd_studio.core.whatif.controls import measure_choices, measure_controls
 from macd_studio.core.whatif.edits import (
     check_changeable,
     check_frame_mask,
+    edited_levels,
     edited_tracks,
-    levels_by_hand,
     read_edit,
     read_edits,
 )
@@ -292,7 +292,7 @@ def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
 def _kept_by_hand(trace: Trace, counterfactual: Counterfactual) -> Counterfactual:
     """Levels that were set by hand earlier stay so after a new ascent."""
     level, frames = counterfactual.level.copy(), counterfactual.frame_level.copy()
-    objects_by_hand, frames_by_hand = levels_by_hand(trace)
+    objects_by_hand, frames_by_hand = edited_levels(trace)
     for k, track in enumerate(trace.tracks):
         level[k] = objects_by_hand.get(track.id, level[k])
     for g in range(len(frames)):
@@ -318,13 +318,13 @@ class TraceContext(MethodContext):
             tokens = self._trace.answers["baseline"].tokens
             if tokens:
                 asked = tokens[0].candidates[:CANDIDATES]
-                (row,) = self.lm.next_rows(read.state, ids=asked.tolist())
+                (row,) = self.lm.next_logits(read.state, ids=asked.tolist())
                 check_same_weights(self._trace, row)
             self._trace = None
         return read
 
 
-def check_same_weights(trace: Trace, row: Row) -> None:
+def check_same_weights(trace: Trace, row: NextTokenLogits) -> None:
     """Compares the baseline's first token. row: given the video, of the model at hand.
 
     Raises OptionError where their best candidates differ by more than `TOLERANCE` on average.

@@ -35,7 +35,7 @@ from macd_studio.evals.benchmarks.layout import (
 CHOOSE_SHARE = 0.2
 """Of the clips, those on which α and β are chosen where they are not given."""
 PICTURES = (".jpg", ".jpeg", ".png")
-MOST_FRAMES = 256
+MAX_FRAMES = 256
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def frames_at(seconds: float, fps: float) -> int:
     >>> frames_at(4.0, 1), frames_at(0.2, 1), frames_at(3600, 2)
     (4, 1, 256)
     """
-    return max(1, min(MOST_FRAMES, round(seconds * fps)))
+    return max(1, min(MAX_FRAMES, round(seconds * fps)))
 
 
 def letter_of(options: Sequence[str], answer: str) -> str | None:

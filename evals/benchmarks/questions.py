@@ -29,7 +29,7 @@ YES, NO = ("yes", "true", "1", "y"), ("no", "false", "0", "n")
 """Words of a truth, in any case. 1 and 0 may be numbers that were asked for, too."""
 NUMBERS = ("1", "0")
 WORDS_FILE = "words.csv"
-MOST_WORDS, LONGEST = 100, 60
+MAX_WORDS, LONGEST = 100, 60
 WORDS_REMEDY = "Write the columns yes and no, a word of a language in each, such as oui and non"
 _MARKED = r"\s*[(（]?{}\s*(?:[.):]\s+|[、．）：]\s*)"
 _MARKS = (LETTERS, LETTERS.lower(), "123456789")
@@ -46,7 +46,7 @@ def read_words(folder: Path) -> Words:
     if not path.is_file():
         return ()
     rows = read_table(path, WORDS_REMEDY, largest_mb=1)
-    if not 1 <= len(rows) <= MOST_WORDS:
+    if not 1 <= len(rows) <= MAX_WORDS:
         raise BenchmarkError(f"{place(path)} holds {len(rows)} rows", WORDS_REMEDY)
     pairs: list[tuple[str, str]] = []
     for where, record in rows:

@@ -22,7 +22,7 @@ BINARY, CHOICE, ORDER = "binary", "choice", "order"
 FILES = {BINARY: "ach_binaryqa.json", CHOICE: "ach_mcq.json", ORDER: "tsh.json"}
 FOLDERS = {BINARY: "ACH", CHOICE: "ACH", ORDER: "TSH"}
 LEFT_OUT = "sth.json"
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 AFTER = {
     BINARY: " Only answer with a single word 'Yes' or 'No'.",
     ORDER: "Sort these two actions in the order they occur in the video, and return which action"
@@ -63,7 +63,7 @@ class VidHalluc(FileBenchmark):
         """Name of a clip → its file, wherever below the folder it lies."""
         found: dict[str, Path] = {}
         for n, path in enumerate(self._root.rglob("*.mp4")):
-            if n >= MOST_FILES:
+            if n >= MAX_FILES:
                 break
             found.setdefault(path.stem, path)
         return found

@@ -37,7 +37,7 @@ from macd_studio.evals.benchmarks.questions import without_letters
 BINARY, CHOICE = "binary", "multiple_choice"
 VIDEOS, PAIRS, LEFT_OUT = "VidPair-Halluc", "pairs/pairs.json", "qa/hf/open_ended.jsonl"
 RELEASED = {BINARY: 4000, CHOICE: 4000}
-LEAST_READ = 2
+MIN_READ = 2
 """Answers of yes or no that a folder of clips needs to count in the authors' figures."""
 REMEDY = "Give the folder of the dataset; docs/benchmarks.md shows it"
 
@@ -123,7 +123,7 @@ class VidPairHalluc(FileBenchmark):
         """Binary: one question over both clips, one clip over both questions, and both together.
 
         As the authors count, answers without yes or no are left out of what they belong to, and a
-        folder of clips with fewer than LEAST_READ others is left out whole. Of choices the share
+        folder of clips with fewer than MIN_READ others is left out whole. Of choices the share
         that is right.
         """
         read = Counter(
@@ -133,7 +133,7 @@ class VidPairHalluc(FileBenchmark):
         by_clip: dict[str, list[bool]] = defaultdict(list)
         for i in items:
             said = right[i.id]
-            if i.regime == BINARY and said is not None and read[_folder_of(i)] >= LEAST_READ:
+            if i.regime == BINARY and said is not None and read[_folder_of(i)] >= MIN_READ:
                 by_question[self.group(i)].append(said)
                 by_clip[i.clip].append(said)
         rows: list[Official] = []

@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
     check_engine_flags(args)
     check_folder(args.out)
     engine = find_engine(args)
-    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.bounds import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.rows import Setting, code_fingerprint

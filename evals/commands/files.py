@@ -227,7 +227,7 @@ def answer_files(
     """
     from macd_studio.evals.benchmarks.base import Item, Split
     from macd_studio.evals.benchmarks.files import FileBenchmark
-    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.bounds import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.output import write_json
     from macd_studio.evals.running.run import choose, complete, plan, ticking

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.core.backbones import load_backbone
     from macd_studio.evals.pairs.items import drawn, pairs_of
     from macd_studio.evals.pairs.meter import METHODS, figures_of, markdown, read_pairs
-    from macd_studio.evals.protocol.border import NAME_OF_FILE
+    from macd_studio.evals.protocol.bounds import NAME_OF_FILE
     from macd_studio.evals.protocol.record import make_protocol
     from macd_studio.evals.running.rows import Row, Setting
     from macd_studio.evals.running.run import ticking

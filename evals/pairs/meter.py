@@ -100,7 +100,7 @@ def read_pair(
     yes, no = (np.array(word_tokens(lm.tokens, word)) for word in ("yes", "no"))
 
     def of(state: Any) -> list[float]:
-        (row,) = lm.next_rows(state, ids=[*yes, *no])
+        (row,) = lm.next_logits(state, ids=[*yes, *no])
         return [float(row.among(z).values.max()) for z in (yes, no)]
 
     views = {name: of(asking.prefill(encoded, video[None])) for name, video in videos.items()}

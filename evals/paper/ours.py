@@ -27,7 +27,7 @@ from macd_studio.evals.running.rows import Setting
 from macd_studio.evals.running.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline
 from macd_studio.evals.statistics.intervals import clustered_share
-from macd_studio.evals.statistics.stats import could_differ, sign_flip
+from macd_studio.evals.statistics.stats import enough_differ, sign_flip
 
 REASONING = re.compile(
     r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"
@@ -319,4 +319,4 @@ def p_of(a: Ours, b: Ours, what: Literal["right", "false_yes"] = "right") -> flo
     if not len(first):
         return None
     difference = second - first
-    return sign_flip(difference, a.clusters) if could_differ(difference, a.clusters) else None
+    return sign_flip(difference, a.clusters) if enough_differ(difference, a.clusters) else None

@@ -29,7 +29,7 @@ from macd_studio.evals.printing.figures import (
 )
 from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.output import failures_line, objects_note
-from macd_studio.evals.statistics.stats import COULD_DIFFER
+from macd_studio.evals.statistics.stats import MIN_DIFFERING
 
 
 def honest_table(report: Report) -> str:
@@ -87,8 +87,8 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         f" in points. Intervals are 95 %, over clips (docs/intervals.md; of ratios from"
         f" {report['resamples']} resamples of whole clips). Bold: significant (p"
         f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
-        f" clips; comparisons in which fewer than {COULD_DIFFER} clips differ are no tests. Regimes"
-        " are never pooled. Captions count as right where nothing is named that is not there."
+        f" clips; comparisons in which fewer than {MIN_DIFFERING} clips differ are no tests."
+        " Regimes are never pooled. Captions count as right where nothing is named that is not there."
     )
     yield honest_table(report)
     yield from _about(report)

@@ -9,7 +9,7 @@ from typing import Any
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import OWN_CONTRAST
-from macd_studio.evals.protocol.border import ClipGiven, ItemGiven, Protocol
+from macd_studio.evals.protocol.bounds import ClipGiven, ItemGiven, Protocol
 from macd_studio.evals.protocol.inputs import Figure
 
 ANNOTATION, CLIP, FRAMES, SIZE, FIT = "annotation", "clip file", "frames", "size", "fit"

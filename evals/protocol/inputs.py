@@ -20,7 +20,7 @@ from macd_studio.evals.benchmarks import DRAWN, find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.protocol import lmms
-from macd_studio.evals.protocol.border import NAME_OF_FILE, Protocol, read_protocol
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE, Protocol, read_protocol
 from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.scoring.predictions import read_predictions
 from macd_studio.evals.scoring.score import Over, check_over, headline, left_out

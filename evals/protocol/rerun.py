@@ -77,7 +77,7 @@ OF_STATED = {
 }
 
 
-def untold(
+def unrecorded_causes(
     found: Differences, first: Figure, second: Figure, order: Sequence[str]
 ) -> list[dict[str, str]]:
     """[{cause, reason}] of what is not in the order; together they are the rest.
@@ -259,7 +259,7 @@ def rerun(
         "repeated": sum((base.get(i) or "") == (first.texts.get(i) or "") for i in ids),
         "not_repeated": change(right(first.texts), begin),
         "rest": rest,
-        "left": untold(found, first, second, switched_whole),
+        "left": unrecorded_causes(found, first, second, switched_whole),
     }
 
 

@@ -64,7 +64,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def stated_rows(first: Figure, second: Figure) -> list[list[str]]:
+def printed_rows(first: Figure, second: Figure) -> list[list[str]]:
     """[name, of the first, of the second, whether they differ] of what either says."""
     one, other = statements(first), statements(second)
     rows = []
@@ -140,7 +140,7 @@ def plain(first: Figure, second: Figure, made: Split | None, more: Plain) -> Pla
         for f in (first, second)
     ]  # fmt: skip
     rows = [dict(zip(("name", "first", "second", "differ"), r, strict=True))
-            for r in stated_rows(first, second)]  # fmt: skip
+            for r in printed_rows(first, second)]  # fmt: skip
     split = {} if made is None else asdict(made)
     return finite({"kind": "diff", "figures": sides, "stated": rows, "split": split, **more})  # type: ignore[no-any-return]
 

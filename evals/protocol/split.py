@@ -36,7 +36,7 @@ PRINTED = "figure as printed"
 NOT_RECORDED = "not recorded"
 UNKNOWN = "cannot be told"
 TINY = 1e-9
-MOST_RESAMPLED = 5000
+MAX_RESAMPLED = 5000
 """Clusters: 4,000 drawings of more would take much memory, and say the same."""
 Bools = NDArray[np.bool_]
 
@@ -173,7 +173,7 @@ class Comparison:
             at = np.flatnonzero(a[1])
             clusters = [self.clusters[i] for i in at]
             found = mean_difference(a[0][at], b[0][at], clusters)
-        elif len(set(self.clusters)) > MOST_RESAMPLED:
+        elif len(set(self.clusters)) > MAX_RESAMPLED:
             found = by_influence(self.clusters, [(1, *b), (-1, *a)])
         else:
             found = bootstrap_ratio(*b, self.clusters, minus=a)
@@ -313,7 +313,7 @@ def _two_changes(
     """(start − first) + (second − end), by resampling all clusters together."""
     ends = [(sign, *made.sums(state)) for sign, state in
             ((-1, own[0]), (1, start), (-1, end), (1, own[1]))]  # fmt: skip
-    if len(set(made.clusters)) > MOST_RESAMPLED:
+    if len(set(made.clusters)) > MAX_RESAMPLED:
         return by_influence(made.clusters, ends)
     columns = [z for _, *sums_of in ends for z in sums_of]
     whole = np.stack(cluster_sums(made.clusters, *columns))

@@ -14,7 +14,7 @@ from macd_studio.core.decoding.answers import find_answer
 from macd_studio.core.decoding.certificate import certify, errors_of
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NotApplicable, RemoteError
-from macd_studio.core.macd import Head, above, cut_floor, weighted
+from macd_studio.core.macd import Head, plausibility_threshold, plausible, weighted
 from macd_studio.core.methods import (
     METHODS,
     Method,
@@ -66,7 +66,9 @@ def pick_option(step: TokenStep, answer: Answer) -> str:
     own = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     floor = own.floor
     if answer.rule in EVENLY_WEIGHED:
-        floor = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
+        floor = plausibility_threshold(
+            step.base, answer.beta, "raw" if answer.head == "raw" else "probability"
+        )
     scores = weighted(step.base, step.others, replace(own, floor=floor), step.candidates)
     scores = penalised(scores, step.repeats)
     return step.texts[int(scores.argmax())].strip().lower()
@@ -197,7 +199,7 @@ def _answer_item(
 
 def _found(context: MethodContext) -> int:
     """How many objects were found, if anybody looked."""
-    return len(context.tracks) if context.looked else NOT_LOOKED
+    return len(context.tracks) if context.tracks_ready else NOT_LOOKED
 
 
 def open_tokens(answer: Answer, rule: ScoreRule) -> int | None:
@@ -237,7 +239,7 @@ def _row(lm: Reader, context: MethodContext, want: PendingAnswer, views: Decodin
         first=first.text if first else "",
         scores=_first_scores(first) if plain and first else {},
         probability=_probability(answer),
-        tracks=[t.label for t in context.tracks] if plain and context.looked else [],
+        tracks=[t.label for t in context.tracks] if plain and context.tracks_ready else [],
         tokens=len(answer.tokens),
         open=None if want.item.kind == "forced" else open_tokens(answer, views.rule),
         penalty=None if lm.info.repetition_penalty == 1.0 else lm.info.repetition_penalty,
@@ -316,7 +318,9 @@ def _probability(answer: Answer) -> float | None:
         return None
     total = 0.0
     for step in answer.tokens:
-        linear = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
+        linear = plausibility_threshold(
+            step.base, answer.beta, "raw" if answer.head == "raw" else "probability"
+        )
         weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,), linear)
         others = step.others
         at = int(np.flatnonzero(step.candidates == step.token)[0])
@@ -325,7 +329,7 @@ def _probability(answer: Answer) -> float | None:
             total += float(step.base[at]) - step.base_log_z
             continue
         scores = penalised(weighted(step.base, others, weights, step.candidates), step.repeats)
-        passed = above(step.base, weights.floor)
+        passed = plausible(step.base, weights.floor)
         total += float(scores[at] - np.logaddexp.reduce(scores[passed]))
     return float(np.exp(total))
 

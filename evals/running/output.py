@@ -84,7 +84,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 Report = dict[str, Any]
-MOST_REASONS = 3
+MAX_REASONS = 3
 EXIT = 1
 """What a command exits with whose report is written but lacks answers."""
 
@@ -96,7 +96,7 @@ def count_failures(rows: Iterable[Row]) -> Report:
     return {
         "failed": sum(reasons.values()),
         "asked": len(errors),
-        "reasons": dict(reasons.most_common(MOST_REASONS)),
+        "reasons": dict(reasons.most_common(MAX_REASONS)),
     }
 
 

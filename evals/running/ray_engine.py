@@ -20,7 +20,7 @@ from typing import Any
 
 import macd_studio
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 from macd_studio.evals.running.engine import Engine, Group, Worker, clip_of, need_objects
 from macd_studio.evals.running.rows import Row, Setting
 from macd_studio.evals.running.tracks import ClipOf, Prepared
@@ -45,7 +45,7 @@ class Actor:
     """What runs in a process of its own."""
 
     def __init__(self, setting: Setting, tracks: Path, threads: int, objects: bool = True) -> None:
-        own_process()
+        configure_process()
         import torch
 
         torch.set_num_threads(threads)

@@ -25,7 +25,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 ROOT = Path(__file__).resolve().parents[2]
 CODE = tuple(
     "macd.py masking decoding objects rules.py views methods.py run/order.py"
-    " backbones text/question.py rows.py ../evals/running/answer.py"
+    " backbones text/question.py token_logits.py ../evals/running/answer.py"
     " ../evals/running/prompting.py".split()
 )
 

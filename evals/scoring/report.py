@@ -28,7 +28,7 @@ from macd_studio.evals.running.output import count_objects, objects_note
 from macd_studio.evals.scoring import TRACES
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
-    MOST_FLIPS,
+    MAX_FLIPS,
     Over,
     by_label,
     by_rule,
@@ -50,7 +50,7 @@ from macd_studio.evals.statistics.metrics import (
 )
 from macd_studio.evals.statistics.stats import (
     RESAMPLES,
-    could_differ,
+    enough_differ,
     holm,
     mean_difference,
     sign_flip,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from macd_studio.evals.running.rows import Row  # it needs torch, and a report is shown without
 
 
-MOST_CLIPS = 10
+MAX_CLIPS = 10
 """Clips whose notes a report spells out."""
 Report = dict[str, Any]
 Answers = Mapping[tuple[str, str], "Row"]
@@ -100,7 +100,7 @@ def make_report(
             "labels": by_label(benchmark, items, texts[m], rule),
             "rules": by_rule(benchmark.name, items, texts[m]),
             "flips": len(flipped),
-            "flipped": [f["id"] for f in flipped[:MOST_FLIPS]],
+            "flipped": [f["id"] for f in flipped[:MAX_FLIPS]],
             **open_shares([answers[i.id, m] for i in items]),
             **certified_tokens([answers[i.id, m] for i in items]),
         }
@@ -148,11 +148,11 @@ def _clips_note(items: Sequence[Item], answers: Answers) -> str:
     if not notes:
         return ""
     told = [f"{clip} ({'; '.join(said)})" for clip, said in notes.items()]
-    more = f"; and {len(told) - MOST_CLIPS} more" if len(told) > MOST_CLIPS else ""
+    more = f"; and {len(told) - MAX_CLIPS} more" if len(told) > MAX_CLIPS else ""
     whole, verb = count(len({i.clip for i in items}), "clip"), "was" if len(told) == 1 else "were"
     return (
         f"Of {whole}, {len(told)} {verb} read with notes, and answers may be those of other frames:"
-        f" {'; '.join(told[:MOST_CLIPS])}{more}."
+        f" {'; '.join(told[:MAX_CLIPS])}{more}."
     )
 
 
@@ -182,7 +182,7 @@ def compare(
             clusters = [benchmark.cluster(i) for i in members]
             d, low, high = mean_difference(a, b, clusters)
             difference = b.astype(int) - a.astype(int)
-            tested = could_differ(difference, clusters)
+            tested = enough_differ(difference, clusters)
             comparisons[m][name] = {
                 "change": round(100 * d, 4),
                 "interval": [round(100 * low, 4), round(100 * high, 4)],
@@ -275,7 +275,7 @@ def _one_answer(splits: Mapping[str, Sequence[Item]]) -> str:
     return one_answer_note(yes_no)
 
 
-MOST_PLOTTED = 8
+MAX_PLOTTED = 8
 """Methods in the plot of reliability, which tells them apart by colour and mark."""
 COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "right", "margin", "key")
 
@@ -326,7 +326,7 @@ def plots(report: Report) -> dict[str, str]:
     from macd_studio.evals.printing.plots import accuracies, reliability  # with matplotlib
 
     drawings = {"accuracy": accuracies(report)}
-    methods = tuple(report["methods"][:MOST_PLOTTED])
+    methods = tuple(report["methods"][:MAX_PLOTTED])
     regimes: dict[str, Any] = {}
     for split in ("all", *_splits(report)):
         parts = {m: _part(report["scores"][m], split) for m in methods}

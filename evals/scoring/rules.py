@@ -53,7 +53,7 @@ def spoken(text: str | None) -> str | None:
     return text if rest == text else rest.strip() or None
 
 
-def thought_only(text: str | None) -> bool:
+def is_thought_without_answer(text: str | None) -> bool:
     """Whether an answer holds what the model thought and nothing else."""
     return bool(text and text.strip() not in ("", FAILED)) and spoken(text) is None
 

@@ -13,7 +13,7 @@ from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
-from macd_studio.evals.scoring.rules import FAILED, OWN, Rule, rules_for, thought_only
+from macd_studio.evals.scoring.rules import FAILED, OWN, Rule, is_thought_without_answer, rules_for
 from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.metrics import (
     Ledger,
@@ -63,7 +63,7 @@ def sums(right: Array, counted: Array, groups: Array, over: Over) -> tuple[Array
 
 Texts = Mapping[str, str | None]
 Scores = dict[str, Any]
-MOST_FLIPS = 1000
+MAX_FLIPS = 1000
 """Questions that are listed where rules differ; their number is that of all."""
 
 
@@ -153,7 +153,7 @@ def score(
         },
         "labels": by_label(benchmark, items, texts, rule),
         "rules": by_rule(benchmark.name, items, texts),
-        "flips": flipped[:MOST_FLIPS],
+        "flips": flipped[:MAX_FLIPS],
         "flipped": len(flipped),
     }
     truths = {
@@ -183,7 +183,7 @@ def notes_on(
             f"{len(lucky)} of {count(len(items), 'answer')} are right by the rule {title} though it"
             f" reads no option in them, such as {shown(text)}"
         )
-    cut = sum(thought_only(texts.get(i.id)) for i in items)
+    cut = sum(is_thought_without_answer(texts.get(i.id)) for i in items)
     if cut:
         notes.append(
             f"{cut} of {count(len(items), 'answer')} hold a model's thinking and nothing else,"

@@ -19,11 +19,11 @@ from macd_studio.evals.printing.figures import (
 )
 from macd_studio.evals.running.output import failures_line
 from macd_studio.evals.scoring.score import WORDS, questions_of
-from macd_studio.evals.statistics.stats import COULD_DIFFER
+from macd_studio.evals.statistics.stats import MIN_DIFFERING
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
-LEAST_CLUSTERS = 2
+MIN_CLUSTERS = 2
 """An interval over fewer would say that anything may be."""
 
 
@@ -164,7 +164,7 @@ def _yes_no(figures: Scores) -> list[str]:
 
 def _with_interval(figures: Scores) -> str:
     """Without an interval where one question, or one cluster, tells nothing of others."""
-    if figures["interval"] is None or figures["clusters"] < LEAST_CLUSTERS:
+    if figures["interval"] is None or figures["clusters"] < MIN_CLUSTERS:
         return _p(figures["accuracy"])
     return with_interval((figures["accuracy"], *figures["interval"]), ".2f", 1)
 
@@ -256,7 +256,7 @@ def _compared(report: Scores) -> Iterator[str]:
     yield table(heads, rows)
     yield (
         "p: exact sign test over clips, all questions; in brackets by Holm over the tests of all"
-        f" methods and splits. –: fewer than {COULD_DIFFER} clips differ, too few for a test."
+        f" methods and splits. –: fewer than {MIN_DIFFERING} clips differ, too few for a test."
     )
     constants = [(m, f["all"]["like_constant"]) for m, f in report.get("compared", {}).items()
                  if f["all"]["like_constant"]]  # fmt: skip
@@ -280,7 +280,7 @@ def _constant(like: Scores) -> str:
 
 
 def _change(figures: Scores) -> str:
-    if figures.get("clusters", LEAST_CLUSTERS) < LEAST_CLUSTERS:
+    if figures.get("clusters", MIN_CLUSTERS) < MIN_CLUSTERS:
         return number(figures["change"], "+.2f")
     low, high = figures["interval"]
     ends = (figures["change"], low, high)

@@ -162,18 +162,18 @@ def sum_of_draws(among: Sequence[Sequence[int]]) -> Array:
     return np.asarray(np.maximum(np.fft.irfft(product, length), 0.0))
 
 
-COULD_DIFFER = 6
+MIN_DIFFERING = 6
 """Clusters with another outcome from which an exact sign test can reach .05 at all."""
 
 
-def could_differ(difference: Array, cluster: Clusters) -> bool:
+def enough_differ(difference: Array, cluster: Clusters) -> bool:
     """Whether enough clusters differ for `sign_flip` to find anything; else it is no test.
 
-    >>> could_differ(np.array([1, 1, 1, -1, 1, 1]), range(6)), could_differ(np.ones(9), [0] * 9)
+    >>> enough_differ(np.array([1, 1, 1, -1, 1, 1]), range(6)), enough_differ(np.ones(9), [0] * 9)
     (True, False)
     """
     (sums,) = cluster_sums(cluster, difference)
-    return int((np.abs(np.rint(sums)) > 0).sum()) >= COULD_DIFFER
+    return int((np.abs(np.rint(sums)) > 0).sum()) >= MIN_DIFFERING
 
 
 def holm(p: Sequence[float]) -> list[float]:

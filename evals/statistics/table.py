@@ -49,7 +49,7 @@ from macd_studio.evals.statistics.objects import (
 )
 from macd_studio.evals.statistics.stats import (
     bootstrap_ratio,
-    could_differ,
+    enough_differ,
     holm,
     mcnemar,
     mean_difference,
@@ -251,7 +251,7 @@ def _against(judged: Judged, first: str, second: str) -> Figures:
     both = judged.only(judged.applies[first] & judged.applies[second])
     a, b = both.hits[first], both.hits[second]
     difference = b.astype(int) - a.astype(int)
-    tested = len(a) and could_differ(difference, both.clips)
+    tested = len(a) and enough_differ(difference, both.clips)
     return {
         "delta": mean_difference(a, b, both.clips),
         "p": mcnemar(a, b),

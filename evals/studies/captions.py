@@ -36,7 +36,7 @@ from macd_studio.evals.running.answer import count_reads, item_seed, with_contra
 from macd_studio.evals.running.output import write_json
 from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.metrics import chair, mentioned
-from macd_studio.evals.statistics.stats import bootstrap_ratio, could_differ, holm, sign_flip
+from macd_studio.evals.statistics.stats import bootstrap_ratio, enough_differ, holm, sign_flip
 from macd_studio.evals.studies.first_token import ORACLE, VIDEO, oracle_view
 from macd_studio.evals.studies.headroom import METHODS, as_drawn, check_methods
 from macd_studio.evals.studies.shared import Row, check_counts, command, kept, open_models
@@ -176,7 +176,7 @@ def compare(
             one["contrast"] = list(contrasts[name])
             one["reads"] = float(np.mean([row["reads"][name] for row in told.rows]))
             difference = own["errors"] - base["errors"]
-            if could_differ(difference, told.clips) and name != ORACLE:
+            if enough_differ(difference, told.clips) and name != ORACLE:
                 one["p"] = sign_flip(difference, told.clips)
             equal = told.counts(told.named(name, EQUAL))["errors"]
             one["equal"] = bootstrap_ratio(equal, ones, told.clips, minus=(base["errors"], ones))

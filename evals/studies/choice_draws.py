@@ -18,7 +18,7 @@ import torch
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import OptionError
-from macd_studio.core.measurements import MOST_OBJECTS
+from macd_studio.core.measurements import MAX_MAPPED
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Item
@@ -72,9 +72,9 @@ def read_choices(
     lm: LocalLM, clip: Clip, tracks: tuple[Track, ...], item: Item, options: RunOptions
 ) -> ChoiceDraws:
     """The item's row; all subsets in one batch. Raises OptionError for too many objects."""
-    if len(tracks) > MOST_OBJECTS:
+    if len(tracks) > MAX_MAPPED:
         raise OptionError(
-            f"{item.id} has {len(tracks)} objects; subsets of at most {MOST_OBJECTS} are read",
+            f"{item.id} has {len(tracks)} objects; subsets of at most {MAX_MAPPED} are read",
             "Take another regime",
         )
     context = context_of(lm, clip, tracks, item, options)

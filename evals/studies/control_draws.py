@@ -20,7 +20,7 @@ import torch
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.macd import no_masks
+from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.masking.controls import (
     ControlMask,
     Hidden,
@@ -34,7 +34,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Counterfactual, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
-from macd_studio.core.views.table import hidden_by
+from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.studies.first_token import ORACLE
 from macd_studio.evals.studies.shared import (
@@ -110,7 +110,7 @@ def chosen_by(choice: str, context: MethodContext, about: str) -> Counterfactual
     """
     if choice == ORACLE:
         asked = [float(t.label == about) for t in context.tracks]
-        return replace(no_masks(), level=np.array(asked))
+        return replace(empty_counterfactual(), level=np.array(asked))
     if choice == MEASURED:
         return measured_counterfactual(context)
     with torch.enable_grad():
@@ -137,7 +137,7 @@ def read_draws(
     context = context_of(lm, clip, tracks, item, options)
     mask = options.mask
     macd = chosen_by(choice, context, item.about)
-    hidden = hidden_by(context, macd)
+    hidden = hidden_pixels_of(context, macd)
     seeds = np.random.SeedSequence(context.options.seed).generate_state(max(places, PLACES) + 1)
     placed = [random_place(hidden, int(seed)) for seed in seeds[:places]]
     objects = list(orders(hidden, int(seeds[-1])))

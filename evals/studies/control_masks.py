@@ -22,7 +22,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import (
     CONTROLS,
     ELSEWHERE,
-    MOST_OVERLAP,
+    MAX_OVERLAP,
     Hidden,
     draw_control,
 )
@@ -69,7 +69,7 @@ def describe(clip: str, kind: str, hidden: Hidden, seed: int) -> Masks:
 def of_drawn(n: int, seed: int) -> Iterator[tuple[str, Hidden]]:
     """Clips of the crossed benchmark, all regimes in turn, with their true boxes."""
     from macd_studio.core.views.context import MethodContext
-    from macd_studio.core.views.table import hidden_by
+    from macd_studio.core.views.table import hidden_pixels_of
 
     setting = Setting("toyworld-crossed", RunOptions(), "toyworld", "toyworld", "truth", seed=seed)
     benchmark = setting.open()
@@ -82,7 +82,7 @@ def of_drawn(n: int, seed: int) -> Iterator[tuple[str, Hidden]]:
     for item in items:
         clip, tracks = prepare(item)
         context = MethodContext(lm, lm.encode(clip, item.question), tracks, setting.options)
-        yield item.id, hidden_by(context, context.counterfactual(setting.options.mask))
+        yield item.id, hidden_pixels_of(context, context.counterfactual(setting.options.mask))
 
 
 def of_files(folder: Path, n: int) -> Iterator[tuple[str, Hidden]]:
@@ -93,7 +93,7 @@ def of_files(folder: Path, n: int) -> Iterator[tuple[str, Hidden]]:
     from macd_studio.core.objects.find import look
     from macd_studio.core.options import options_from
     from macd_studio.core.views.context import MethodContext
-    from macd_studio.core.views.table import hidden_by
+    from macd_studio.core.views.table import hidden_pixels_of
 
     files = sorted(p for p in folder.iterdir() if p.suffix == ".mp4")
     if not files:
@@ -112,7 +112,10 @@ def of_files(folder: Path, n: int) -> Iterator[tuple[str, Hidden]]:
             *_, last = look(clip, detector, options.detect, options)
             tracks, _notes = last.finish()
             context = MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
-            yield f"{path.stem}/{start:g}", hidden_by(context, context.counterfactual(options.mask))
+            yield (
+                f"{path.stem}/{start:g}",
+                hidden_pixels_of(context, context.counterfactual(options.mask)),
+            )
             found += 1
             if found == n:
                 return
@@ -151,7 +154,7 @@ def missing(rows: Sequence[Masks]) -> str:
     )
     return (
         f"{len(without)} of {len(rows)} clips have no {ELSEWHERE} that hides at most"
-        f" {100 * MOST_OVERLAP:.0f} % of what MACD hides: there MACD hides {100 * own:.0f} % of all"
+        f" {100 * MAX_OVERLAP:.0f} % of what MACD hides: there MACD hides {100 * own:.0f} % of all"
         f" pixels (median), in the others {100 * others:.0f} %."
     )
 

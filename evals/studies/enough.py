@@ -115,7 +115,7 @@ def _sets(reader: PieceReader, bounds: Bounds, asked: int | None) -> Row:
 
 def _curves(lm: LocalLM, context: MethodContext, target: Target) -> dict[str, float]:
     """Score of each kind of map, and the mean of random orders."""
-    rival = lm.next_rows(context.base)[0].ranked(2)[1]
+    rival = lm.next_logits(context.base)[0].ranked(2)[1]
     against = Target("baseline", 0, target.token, target.text, rival, lm.token_text(rival))
     options = EvidenceOptions(kinds=KINDS, patches=PATCHES, sanity=False)
     views = {"video": context.encoded.video}

@@ -74,7 +74,7 @@ def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
     counterfactual = context.counterfactual(context.options.mask)
     masks = context.masks(context.options.mask)
     counter = context.composite(masks, counterfactual.level, counterfactual.frame_level)
-    best, second = lm.next_rows(context.base)[0].ranked(2)
+    best, second = lm.next_logits(context.base)[0].ranked(2)
     target = Target("baseline", 0, best, lm.token_text(best), second, lm.token_text(second))
     options = EvidenceOptions(kinds=KINDS, patches=PATCHES)
     views = dict(zip(VIEWS, (encoded.video, counter), strict=True))
@@ -119,7 +119,7 @@ def _sanity(measured: Measured) -> float | None:
 def answers_right(lm: LocalLM, benchmark: ToyWorld, item: Item) -> bool:
     """Whether the model's own first token is the truth."""
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
-    best = lm.next_rows(lm.prefill(encoded, encoded.video))[0].best()
+    best = lm.next_logits(lm.prefill(encoded, encoded.video))[0].best()
     return lm.text([best]).lower() == item.truth.lower()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.macd import no_masks
+from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.order import decoding_views
@@ -40,7 +40,9 @@ def oracle_view(context: MethodContext, about: str) -> SecondView:
     """
     mask = replace(context.options.mask, frame_mask="off")
     asked = tuple(t for t in context.tracks if t.label == about)
-    return masked_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)
+    return masked_view(
+        context, replace(empty_counterfactual(), level=np.ones(len(asked))), mask, asked
+    )
 
 
 def removed_view(context: MethodContext, without: Clip | None) -> SecondView:

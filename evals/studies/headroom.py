@@ -34,8 +34,8 @@ from macd_studio.evals.running.rows import Setting, row_key
 from macd_studio.evals.statistics.constant import accurate_constants, best, likely_constants
 from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import (
-    COULD_DIFFER,
-    could_differ,
+    MIN_DIFFERING,
+    enough_differ,
     holm,
     mean_difference,
     sign_flip,
@@ -207,7 +207,7 @@ def _compared(a: NDArray[np.bool_], b: NDArray[np.bool_], clips: Sequence[str]) 
     """What b gains over a, and p where enough clips differ for it to be small."""
     difference = b.astype(int) - a.astype(int)
     figures: dict[str, Any] = {"delta": mean_difference(a, b, clips)}
-    tested = could_differ(difference, clips)
+    tested = enough_differ(difference, clips)
     return figures | ({"p": sign_flip(difference, clips)} if tested else {})
 
 
@@ -215,7 +215,7 @@ def adjust(regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Adds Holm's p, `holm`, over all methods' gains, and over all choices against references.
 
     What knows the truth, and the constants, are measures and in no family. Returns the tests of
-    each family: comparisons in which fewer than `COULD_DIFFER` clips differ are none.
+    each family: comparisons in which fewer than `MIN_DIFFERING` clips differ are none.
     """
     gains: list[dict[str, Any]] = []
     choices: list[dict[str, Any]] = []
@@ -305,7 +305,7 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join((
         table(["method", "prompts read", *names], gains),
         "Right answers in %, then changes in points and α, β. Bold: significant after Holm's"
-        f" correction over {families['gains']} changes by methods in which at least {COULD_DIFFER}"
+        f" correction over {families['gains']} changes by methods in which at least {MIN_DIFFERING}"
         " clips differ; neither the constants nor what knows the truth is tested.",
         table(["regime", "choice", *(f"over {words}" for words in BESIDE)], paired),
         f"Bold: the same over {families['choices']} choices against references.",

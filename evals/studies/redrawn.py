@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from macd_studio.core.backbones.local import LocalLM
-from macd_studio.core.masking.composite import one_by_one
+from macd_studio.core.masking.composite import one_object_at_a_time
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import SEEN, Track
@@ -75,12 +75,12 @@ def _margins(lm: LocalLM, spec: ClipSpec, question: str, masked: Track | None) -
     if masked is not None:
         context = MethodContext(lm, encoded, (masked,), RunOptions())
         for fill in FILLS:
-            (video,) = one_by_one(context.masks(MaskOptions(frame_mask="off", fill=fill)))
+            (video,) = one_object_at_a_time(context.masks(MaskOptions(frame_mask="off", fill=fill)))
             names.append(fill)
             videos.append(video)
     batch = torch.cat([v.to(videos[-1].dtype) for v in videos])
     yes, no = (np.array(word_tokens(lm.tokens, word)) for word in ("yes", "no"))
-    rows = lm.next_rows(lm.prefill(encoded, batch), ids=[*yes, *no])
+    rows = lm.next_logits(lm.prefill(encoded, batch), ids=[*yes, *no])
     differences = (float(r.among(yes).values.max() - r.among(no).values.max()) for r in rows)
     return dict(zip(names, differences, strict=True))
 

@@ -204,7 +204,7 @@ def option_logits(
     named = sorted({int(i) for tokens in ids for i in tokens})
     return [
         [round(float(row.among(tokens).values.max()), digits) for tokens in ids]
-        for row in lm.next_rows(state, ids=named)
+        for row in lm.next_logits(state, ids=named)
     ]
 
 

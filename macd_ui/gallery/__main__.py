@@ -13,7 +13,7 @@ from pathlib import Path
 from macd_studio.commands import parser as command_line
 from macd_studio.core.text.words import count
 from macd_studio.macd_ui.engine import built
-from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
 
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--max-kb",
         type=_kilobytes,
-        default=MOST_KB,
+        default=MAX_KB,
         metavar="KB",
         help="of a run's page; pictures are compressed to fit (default: %(default)s)",
     )

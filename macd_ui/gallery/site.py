@@ -26,7 +26,7 @@ from macd_studio.core.pages.frame import page, template
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.system.shipped import look
 from macd_studio.core.text.words import count, visible
-from macd_studio.core.traces.write import with_fewer_candidates
+from macd_studio.core.traces.write import drop_candidates
 from macd_studio.core.types import LOST, Trace
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file
@@ -57,12 +57,12 @@ from macd_studio.viewer.shrink import as_text, shrink, webp, without_pictures
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent / "js" / "gallery.js"
 STYLE = HERE / "gallery.css"
-MOST_KB = 150
+MAX_KB = 150
 """Of a run's page, when its other parts allow: the pictures are compressed to fit."""
 AROUND = 14_000
 """Bytes of a run's page around its data, and of its picture in the index."""
 THUMBNAIL = 256
-MOST_TEXT = 0.65
+MAX_TEXT = 0.65
 """Share of a run's data that answers, tracks and the like may take; the rest is for pictures."""
 FEWER = (128, 64, 32, 24, 16, 12, 8)
 """Candidates per view and token, tried in this order where answers are long."""
@@ -104,7 +104,7 @@ class Site:
     def __init__(
         self,
         places: Sequence[Path],
-        most_kb: int = MOST_KB,
+        most_kb: int = MAX_KB,
         home: str = "",
         engine: Engine | None = None,
         course: str = "",
@@ -230,7 +230,7 @@ _ABOVE = template("""\
 def run_page(
     run: Run,
     trace: Trace,
-    most_kb: int = MOST_KB,
+    most_kb: int = MAX_KB,
     back: tuple[str, str] = ("../index.html", "All runs"),
     engine: Engine | None = None,
 ) -> File:
@@ -275,9 +275,9 @@ def _with_room_for_pictures(trace: Trace, room: int) -> tuple[dict[str, Any], in
     """
     data, left = payload(trace, status()), 0
     for keep in FEWER:
-        if len(as_text(without_pictures(data))) <= MOST_TEXT * room:
+        if len(as_text(without_pictures(data))) <= MAX_TEXT * room:
             break
-        data, left = payload(with_fewer_candidates(trace, keep), status()), keep
+        data, left = payload(drop_candidates(trace, keep), status()), keep
     return data, left
 
 

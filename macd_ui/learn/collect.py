@@ -25,7 +25,7 @@ from macd_studio.core.validation import Many, Number, Text
 from macd_studio.macd_ui.learn.chapters import Chapter
 from macd_studio.macd_ui.learn.markup import plain
 
-MOST_FILES, MOST_BYTES, MOST_ANSWERS = 2000, 200_000, 200
+MAX_FILES, MAX_BYTES, MAX_ANSWERS = 2000, 200_000, 200
 """Of a folder; of a file; of the predictions, and of the choices, in one."""
 HANDS = Number(0, 999, whole=True)
 NAME = Text(60)
@@ -86,10 +86,10 @@ def collect(folder: Path, edition: str, questions: Mapping[str, Question]) -> Cl
     if not folder.is_dir():
         raise OptionError(f"{visible(str(folder))[:200]} is no folder", "Give one of saved answers")
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".json")
-    if not files or len(files) > MOST_FILES:
+    if not files or len(files) > MAX_FILES:
         raise OptionError(
             f"the folder holds {count(len(files), '.json file')}",
-            f"Put 1 to {MOST_FILES} files there that *Save as JSON* wrote",
+            f"Put 1 to {MAX_FILES} files there that *Save as JSON* wrote",
         )
     found = Class()
     for file in files:
@@ -103,8 +103,8 @@ def collect(folder: Path, edition: str, questions: Mapping[str, Question]) -> Cl
 def read_saved(file: Path, edition: str, questions: Mapping[str, Question]) -> dict[str, Any]:
     """One saved file, checked. Raises OptionError that says what is wrong with it."""
     remedy = "Save the results again"
-    if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
-        raise OptionError(f"no file of at most {MOST_BYTES // 1000} kB", remedy)
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_BYTES:
+        raise OptionError(f"no file of at most {MAX_BYTES // 1000} kB", remedy)
     try:
         content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -118,8 +118,8 @@ def read_saved(file: Path, edition: str, questions: Mapping[str, Question]) -> d
     name = " ".join(NAME.read(content.get("name", ""), "name").split())
     parts = {part: content.get(part, {}) for part in ("answers", "chosen")}
     for name_of, part in parts.items():
-        if not isinstance(part, dict) or len(part) > MOST_ANSWERS:
-            raise OptionError(f"{name_of}: no table of at most {MOST_ANSWERS}", remedy)
+        if not isinstance(part, dict) or len(part) > MAX_ANSWERS:
+            raise OptionError(f"{name_of}: no table of at most {MAX_ANSWERS}", remedy)
         if not all(_ID.fullmatch(key) for key in part):
             raise OptionError(f"{name_of}: a name that no question has", remedy)
     for key, answer in parts["answers"].items():

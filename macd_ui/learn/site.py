@@ -66,7 +66,7 @@ LEARN = "learn"
 UNKNOWN = "There is no such page in the course. /learn is its beginning."
 FOR_TEACHERS = ("misconceptions", "shown_by")
 """Fields of a chapter that the page does not get."""
-MOST_KB = 150
+MAX_KB = 150
 """Of an example's trace: the pictures are compressed to fit."""
 
 _INDEX = template("""\
@@ -235,7 +235,7 @@ class Site:
 
     def _example(self, role: str) -> dict[str, Any]:
         shown = self.examples[role]
-        data, _ = shrink(payload(shown.trace, status()), 1000 * MOST_KB)
+        data, _ = shrink(payload(shown.trace, status()), 1000 * MAX_KB)
         data["constants"]["glossary"] = read_glossary(self.language)
         if self.engine:
             data["engine"] = self.engine.about(shown.trace, f"data/run-{role}.json")

@@ -34,13 +34,13 @@ Send = Callable[[Message], Awaitable[None]]
 Raw = list[tuple[bytes, bytes]]
 RANGE = re.compile(rb"bytes=(?:\d{1,18}-|\d{1,18}-\d{1,18}|-\d{1,18})")
 """One part of a file."""
-MOST_PATH = 2**10
+MAX_PATH = 2**10
 """Bytes of the path of an address; the longest that the page uses names a file of an upload."""
-MOST_PART = 255
+MAX_PART = 255
 """Bytes of a part of it: no file has a longer name."""
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Values in a JSON body: each takes far more memory than the bytes that it was written with."""
-MOST_CONTAINERS = 20_000
+MAX_CONTAINERS = 20_000
 """Lists and objects among them, counted by their brackets before anything is parsed: making them
 starts collections of garbage, which take longest."""
 HELD = 256 * 2**20
@@ -97,7 +97,7 @@ def check_framing(headers: Headers) -> None:
 def check_path(path: str) -> None:
     """Raises Refusal for an address that can name nothing, before a file is looked for by it."""
     parts = path.encode("utf-8", "replace").split(b"/")
-    if sum(map(len, parts)) > MOST_PATH or max(map(len, parts)) > MOST_PART:
+    if sum(map(len, parts)) > MAX_PATH or max(map(len, parts)) > MAX_PART:
         raise Refusal(404, "There is nothing at an address as long as this. The page is at /.")
 
 
@@ -315,9 +315,9 @@ def session_hash(value: Any) -> str:
 
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises Refusal."""
-    if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
+    if body.count(b"[") + body.count(b"{") > MAX_CONTAINERS:
         raise Refusal(
-            413, f"The request holds more than {MOST_CONTAINERS:,} lists. Send less at once."
+            413, f"The request holds more than {MAX_CONTAINERS:,} lists. Send less at once."
         )
     try:
         content = json.loads(body)
@@ -366,9 +366,9 @@ class _Cleaning:
     def value(self, value: Any) -> Any:
         """The same, cleaned. Raises Refusal for too many values."""
         self.count += 1
-        if self.count > MOST_VALUES:
+        if self.count > MAX_VALUES:
             raise Refusal(
-                413, f"The request holds more than {MOST_VALUES:,} values. Send less at once."
+                413, f"The request holds more than {MAX_VALUES:,} values. Send less at once."
             )
         if isinstance(value, list):
             return [self.value(v) for v in value]

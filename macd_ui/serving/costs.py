@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from macd_studio.macd_ui.limits import VisitorLimits
 from macd_studio.macd_ui.queues import MAX_WAITING, NEAR
-from macd_studio.macd_ui.serving import before
+from macd_studio.macd_ui.serving import file_costs as before
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -20,10 +20,10 @@ from macd_studio.macd_ui.serving.bodies import (
 )
 from macd_studio.macd_ui.serving.connections import HEAD_S, RESERVED
 from macd_studio.macd_ui.serving.logs import MINUTE_S
-from macd_studio.macd_ui.serving.logs import MOST as MOST_RECORDS
+from macd_studio.macd_ui.serving.logs import MOST as MAX_RECORDS
 from macd_studio.macd_ui.serving.passwords import APART_S, FIRST_S, FREE, LONGEST_S
 from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
-from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
+from macd_studio.macd_ui.serving.upstream import MAX_UNREAD
 from macd_studio.macd_ui.session import MAX_SESSIONS
 from macd_studio.macd_ui.settings import KEPT_SHARED
 from macd_studio.macd_ui.traces import MAX_OPENING
@@ -49,7 +49,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" 429; {_mb(MIN_FREE)} of the disk stay free; then 507",
         "events": f"{limits.events} calls of one visitor wait for a thread, and"
         f" {limits.unread} messages for its tabs to read them, {limits.unread_of_tab} of them for"
-        f" one tab, which is sent at most {MOST_UNREAD};"
+        f" one tab, which is sent at most {MAX_UNREAD};"
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
@@ -68,7 +68,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         " files, half of them for one address, or for one visitor of a trusted proxy;"
         " a request head has"
         f" {HEAD_S:g} s to arrive; then they are closed",
-        "log": f"{MOST_RECORDS} records of one kind in {MINUTE_S:g} s; the next one says how"
+        "log": f"{MAX_RECORDS} records of one kind in {MINUTE_S:g} s; the next one says how"
         " many were left out",
     }
 

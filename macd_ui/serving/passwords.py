@@ -30,7 +30,7 @@ KIND = "scrypt"
 COST = {"n": 2**14, "r": 8, "p": 1}
 USER = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 LONGEST = 1000
-MOST_USERS = 10_000
+MAX_USERS = 10_000
 
 
 def hash_password(password: str) -> str:
@@ -67,7 +67,7 @@ def read_users(path: str | Path) -> dict[str, str]:
         if not USER.fullmatch(user) or len(parts) != 3 or parts[0] != KIND or not _decodes(parts):
             raise OptionError(f"line {number} of {str(path)!r} is not user:hash", remedy)
         users[user] = stored
-    if not users or len(users) > MOST_USERS:
+    if not users or len(users) > MAX_USERS:
         raise OptionError(f"{str(path)!r} holds {len(users)} users", remedy)
     return users
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from macd_studio.core.embedded import AUTO, SHIPPED
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.system.process import keep_heaps_small, own_process
+from macd_studio.core.system.process import configure_process, keep_heaps_small
 from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 from macd_studio.macd_ui.storage import data_folder, set_up, temporary_folder
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop.request)
-    own_process()
+    configure_process()
     try:
         settings = read_settings(arguments)
         temporary_folder()  # before Gradio is imported, which looks for one and fails

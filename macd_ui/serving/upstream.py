@@ -34,14 +34,14 @@ from macd_studio.macd_ui.serving.connections import bound_connections
 from macd_studio.macd_ui.settings import Network
 
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
-MOST_FILES = 1
+MAX_FILES = 1
 """Files of one upload; the page and gradio_client send each file by itself."""
-MOST_FIELDS = 8
-MOST_FIELD_BYTES = 2**10
+MAX_FIELDS = 8
+MAX_FIELD_BYTES = 2**10
 """Of a part of an upload that is no file; the page sends none."""
 UPLOADS_WATCHED = 1000
 """Uploads under way whose progress somebody may ask for."""
-MOST_UNREAD = 128
+MAX_UNREAD = 128
 """Messages that wait for one tab; each may hold a picture of every frame."""
 UNREAD = "This page did not read what was computed for it. Reload it, and run the clip again."
 LISTED = "/gradio_api/info lists the inputs of every function."
@@ -63,15 +63,15 @@ class OneFileParser(gradio.route_utils.GradioMultiPartParser):
     """
 
     def __init__(self, headers: Any, stream: Any, **named: Any) -> None:
-        super().__init__(headers, stream, **named | {"max_files": MOST_FILES})
-        self.max_fields = MOST_FIELDS
+        super().__init__(headers, stream, **named | {"max_files": MAX_FILES})
+        self.max_fields = MAX_FIELDS
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         """See GradioMultiPartParser."""
         part = self._current_part
         if part.file is not None:
             super().on_part_data(data, start, end)
-        elif len(part.data) + end - start > MOST_FIELD_BYTES:
+        elif len(part.data) + end - start > MAX_FIELD_BYTES:
             raise MultiPartException("A part of the upload is no file.")
         else:
             part.data += data[start:end]
@@ -130,7 +130,7 @@ class BoundedProgress(gradio.route_utils.FileUploadProgress):
 
 
 class BoundedQueue(gradio.queueing.Queue):
-    """Keeps no more than MOST_UNREAD messages for a tab that reads none.
+    """Keeps no more than MAX_UNREAD messages for a tab that reads none.
 
     SOURCE/queueing.py, `Queue.send_message`: keeps every message, of up to megabytes, until it is
     read or the tab's session ends.
@@ -142,7 +142,7 @@ class BoundedQueue(gradio.queueing.Queue):
         if messages is None or not event.alive:
             return
         messages.visitor = event.request.scope.get(Framework.VISITOR)
-        if messages.qsize() >= MOST_UNREAD:
+        if messages.qsize() >= MAX_UNREAD:
             while not messages.empty():
                 messages.get_nowait()
             event.alive = False

@@ -16,15 +16,15 @@ from macd_studio.core.decoding.contrast import (
     kept_candidates,
     score,
 )
-from macd_studio.core.macd import above, cut_floor, weighted
+from macd_studio.core.macd import plausibility_threshold, plausible, weighted
 from macd_studio.core.options import (
     ContrastOptions,
     RuleOptions,
 )
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rows import log_partition
 from macd_studio.core.rules import RULES, Setting, find_rule
 from macd_studio.core.text.words import signed
+from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import (
     Answer,
     StepWeights,
@@ -140,7 +140,7 @@ def probabilities_of_a_stored_part() -> Case:
         for told, (i, alpha, beta, head) in zip(found, asked, strict=True):
             base, counter = rows[i]
             stored = steps[i].candidates
-            head_ids = np.flatnonzero(above(base, cut_floor(base, beta, head)))
+            head_ids = np.flatnonzero(plausible(base, plausibility_threshold(base, beta, head)))
             exact = bool(np.isin(head_ids, stored).all())
             assert told["exact"] == exact
             seen.add(exact)
@@ -315,7 +315,9 @@ def certificates_of_tokens() -> Case:
         seen = set()
         for told, (i, alpha, beta, head, moves, search) in zip(found, asked, strict=True):
             step = steps[i]
-            linear = StepWeights(1 + alpha, (-alpha,), cut_floor(step.base, beta, head))
+            linear = StepWeights(
+                1 + alpha, (-alpha,), plausibility_threshold(step.base, beta, head)
+            )
             others = step.others or (step.base,)
             scores = weighted(step.base, others, step.weights or linear, step.candidates)
             chosen = int(penalised(scores, step.repeats).argmax())

@@ -10,7 +10,7 @@ import pytest
 import macd_studio as macd
 from macd_studio.core.decoding.contrast import kept_candidates
 from macd_studio.core.records import Thought
-from macd_studio.core.rows import log_partition
+from macd_studio.core.token_logits import log_partition
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights, TokenStep
 from macd_studio.viewer import JS, bundle, payload, status

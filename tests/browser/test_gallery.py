@@ -3,7 +3,7 @@
 import pytest
 
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
 
 pytestmark = pytest.mark.browser
 
@@ -84,7 +84,7 @@ def test_every_run_is_small(gallery):
     folder, runs = gallery
     for run in runs:
         size = sum((folder / "t" / f"{run.name}{end}").stat().st_size for end in (".html", ".webp"))
-        assert size <= 1000 * MOST_KB, run.file
+        assert size <= 1000 * MAX_KB, run.file
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from macd_studio.core.errors import BlindGradient, NumericalError, OptionError
-from macd_studio.core.macd import finalize_ascent, gradient_at, no_masks, query_loss
+from macd_studio.core.macd import empty_counterfactual, finalize_ascent, gradient_at, query_loss
 from macd_studio.core.masking.ascent import (
     BasePrefill,
     OwnAnswer,
@@ -357,7 +357,7 @@ def test_a_reversed_step_descends():
 
 
 def test_nothing_to_mask_has_no_levels():
-    empty = no_masks()
+    empty = empty_counterfactual()
     for name in ("strength", "margin", "level", "frame_strength", "frame_margin", "frame_level"):
         assert getattr(empty, name).shape == (0,)
     assert empty.loss is None

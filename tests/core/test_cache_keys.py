@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from macd_studio.core.macd import no_masks
+from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.objects.find import tracks_key
 from macd_studio.core.options import RunOptions
 from macd_studio.core.run.pipeline import _read
@@ -163,4 +163,4 @@ def test_every_option_is_in_a_key_or_says_why_not():
             assert all(one.compare for one in fields(part)), name
             assert type(part).__dataclass_params__.frozen
             assert hash(part) == hash(replace(part))
-    assert no_masks().level.shape == (0,)
+    assert empty_counterfactual().level.shape == (0,)

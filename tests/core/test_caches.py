@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.run.cache import StageCache, kept_tracks, run_in_thread
+from macd_studio.core.run.cache import StageCache, run_in_thread, tracks_cache
 from macd_studio.core.system.recent import Recent
 from macd_studio.core.types import Clip
 from tests.patience import PATIENCE_S
@@ -128,15 +128,15 @@ def test_tracks_are_kept_by_detector_device_and_the_files_behind_it(tmp_path):
     inner.write_bytes(b"one")
     weights.write_bytes(b"one")
     names = [str(folder), str(weights), str(tmp_path / "yolo")]
-    caches = [kept_tracks("clip.mp4", name, "cpu") for name in names]
+    caches = [tracks_cache("clip.mp4", name, "cpu") for name in names]
     assert len({id(cache) for cache in caches}) == 3
-    assert [kept_tracks("other.mp4", name, "cpu") for name in names] == caches
-    assert kept_tracks("clip.mp4", names[0], "cuda") is not caches[0]
+    assert [tracks_cache("other.mp4", name, "cpu") for name in names] == caches
+    assert tracks_cache("clip.mp4", names[0], "cuda") is not caches[0]
     for path in (inner, weights):  # another file of the same length
         path.write_bytes(b"two")
         os.utime(path, ns=(1, 1))
     assert all(
-        kept_tracks("clip.mp4", n, "cpu") is not c for n, c in zip(names, caches, strict=True)
+        tracks_cache("clip.mp4", n, "cpu") is not c for n, c in zip(names, caches, strict=True)
     )
 
 
@@ -146,10 +146,10 @@ def test_files_of_one_time_and_size_are_told_apart_by_their_names(tmp_path):
         (tmp_path / name / "w.bin").write_bytes(b"same")
         os.utime(tmp_path / name / "w.bin", ns=(5, 5))
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    first = kept_tracks("clip.mp4", str(tmp_path / "link"), "cpu")
+    first = tracks_cache("clip.mp4", str(tmp_path / "link"), "cpu")
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to(tmp_path / "b")
-    assert kept_tracks("clip.mp4", str(tmp_path / "link"), "cpu") is not first
+    assert tracks_cache("clip.mp4", str(tmp_path / "link"), "cpu") is not first
 
 
 def test_a_call_in_a_thread_gives_its_value_or_its_error_and_holds_nothing_up():

@@ -109,7 +109,9 @@ def test_occlusion_is_measured_without_a_gradient(toy_mp4, toy_detector):
 def test_what_a_view_needs_is_said_where_it_is_listed():
     """With a capability missing a view fails at once where it says so, and only there."""
     for missing in ("gradient", "prune"):
-        kind = type("Lacking", (ByteLM,), {"capabilities": frozenset(CAPABILITIES) - {missing}})
+        kind = type(
+            "MissingFeature", (ByteLM,), {"capabilities": frozenset(CAPABILITIES) - {missing}}
+        )
         views = sorted(set(VIEWS) - {"video", "prompt-bias"})
         methods = [f"{view}+linear" for view in views]
         trace = run(kind(), methods)

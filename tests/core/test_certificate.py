@@ -12,8 +12,8 @@ from macd_studio.core.decoding.certificate import Errors, certify, errors_of
 from macd_studio.core.decoding.steps import make_token_step
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import RULES, Linear, Plain, score_token
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import Answer, StepWeights
 
 E = 0.01
@@ -31,11 +31,11 @@ def log_softmax(z):
 def step_of(base, others, rule, keep=3, told=None):
     """The greedy token of these views. told: the server tells of so many only."""
     base, others = log_softmax(base), [log_softmax(z) for z in others]
-    row = Row(base, log_z=0.0)
+    row = NextTokenLogits(base, log_z=0.0)
     ids = np.argsort(-base, kind="stable")[:told]
     if told is not None:
-        row = Row(base[ids], ids, float(base[ids].min()), 0.0)
-    seconds = [Row(z if told is None else z[ids], row.ids, log_z=0.0) for z in others]
+        row = NextTokenLogits(base[ids], ids, float(base[ids].min()), 0.0)
+    seconds = [NextTokenLogits(z if told is None else z[ids], row.ids, log_z=0.0) for z in others]
     weights, scores = score_token(rule, row.values, [s.values for s in seconds], 0, None, row.ids)
     token = row.token(int(scores.argmax()))
     return make_token_step(str, 0, token, row, seconds, weights, rule, keep)
@@ -153,11 +153,11 @@ def test_one_error_holds_of_every_view_where_only_one_was_recorded():
 
 def test_a_token_that_passes_alone_needs_no_second_view():
     rule = Linear(ContrastOptions(1.0, 0.5))
-    base = Row(log_softmax([5.0, 0.0, 0.0]), log_z=0.0)
+    base = NextTokenLogits(log_softmax([5.0, 0.0, 0.0]), log_z=0.0)
     weights = StepWeights(floor=rule.floor(base.values))
     alone = make_token_step(str, 0, 0, base, [], weights, rule, 3)
     assert certify(alone, answer_of(rule), BOTH) == "certified"
-    near = Row(log_softmax([5.0, 5.0 + np.log(0.5) - E, 0.0]), log_z=0.0)
+    near = NextTokenLogits(log_softmax([5.0, 5.0 + np.log(0.5) - E, 0.0]), log_z=0.0)
     close = make_token_step(
         str, 0, 0, near, [], StepWeights(floor=rule.floor(near.values)), rule, 3
     )

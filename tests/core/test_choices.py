@@ -73,7 +73,7 @@ def margin_alone(bench, chosen, frames):
     tokens = [step.token for step in trace.answers["baseline"].tokens]
     lead = -np.inf
     for n in range(trace.choice_map.index + 1):
-        rows = [np.asarray(context.lm.next_rows(v, tokens[:n])[0].values, float) for v in views]
+        rows = [np.asarray(context.lm.next_logits(v, tokens[:n])[0].values, float) for v in views]
         lead = max(lead, lead_of(*rows, trace.options.contrast, tokens[n]))
         if lead > 0:
             break

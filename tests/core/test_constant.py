@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.types import Answer, TokenStep
-from macd_studio.core.whatif.constant import first_difference, first_divergence, same_by_constant
+from macd_studio.core.whatif.constant import equivalent_constant, first_difference, first_divergence
 from macd_studio.viewer import payload
 from tests.small_trace import small_trace
 
@@ -39,7 +39,9 @@ WORDS = ["Yes", "No", "Maybe", "yes"]
 def test_plain_decoding_with_a_little_more_says_the_same(halves, wanted):
     logits = [h / 2 for h in halves]
     plain = int(np.argmax(logits))
-    same = same_by_constant(answer(step(WORDS, logits, wanted)), answer(step(WORDS, logits, plain)))
+    same = equivalent_constant(
+        answer(step(WORDS, logits, wanted)), answer(step(WORDS, logits, plain))
+    )
     if wanted == plain:
         assert same is None
         return
@@ -52,17 +54,17 @@ def test_plain_decoding_with_a_little_more_says_the_same(halves, wanted):
 
 def test_a_constant_on_yes_takes_off_or_adds():
     said_yes, said_no = ([step(WORDS, [2.0, 0.5, -3.0, 1.0], i)] for i in (0, 1))
-    off = same_by_constant(answer(*said_no), answer(*said_yes))
+    off = equivalent_constant(answer(*said_no), answer(*said_yes))
     assert (off.delta, off.on_yes) == (1.5, -1.5)
     assert "−1.50 on the logit of “yes”" in off.sentence
     leaning = [2.0, 4.0, -3.0, 3.5]  # "yes" in lower case is the nearest
-    on = same_by_constant(answer(step(WORDS, leaning, 0)), answer(step(WORDS, leaning, 1)))
+    on = equivalent_constant(answer(step(WORDS, leaning, 0)), answer(step(WORDS, leaning, 1)))
     assert (on.delta, on.on_yes) == (2.0, 0.5)
 
 
 def test_where_another_word_would_win_no_constant_on_yes_is_named():
     plain, other = (step(WORDS, [3.0, 1.0, 2.0, 0.0], i) for i in (0, 1))
-    same = same_by_constant(answer(other), answer(plain))
+    same = equivalent_constant(answer(other), answer(plain))
     assert same.on_yes is None
     assert same.delta == 2.0
 
@@ -70,10 +72,10 @@ def test_where_another_word_would_win_no_constant_on_yes_is_named():
 def test_the_first_difference_counts_and_a_missing_logit_is_said():
     first = step(WORDS, [1.0, 0.0, 0.0, 0.0], 0)
     plain, other = (step(WORDS, [1.0, 0.0, 0.5, 0.0], i, index=1) for i in (0, 2))
-    same = same_by_constant(answer(first, other), answer(first, plain))
+    same = equivalent_constant(answer(first, other), answer(first, plain))
     assert (same.index, same.token, same.instead_of, same.delta) == (1, "Maybe", "Yes", 0.5)
     gone = replace(plain, candidates=plain.candidates[:1], texts=("Yes",), base=plain.base[:1])
-    assert same_by_constant(answer(first, other), answer(first, gone)).delta is None
+    assert equivalent_constant(answer(first, other), answer(first, gone)).delta is None
 
 
 def parted(search="greedy"):
@@ -114,7 +116,7 @@ def test_no_constant_is_stated_where_no_token_had_to_be_the_best(search):
 
 def test_no_constant_is_stated_where_the_baseline_did_not_take_its_best_token():
     drawn, other = (step(WORDS, [1.0, 0.0, 3.0, 0.0], i) for i in (0, 1))
-    assert same_by_constant(answer(other), answer(drawn)) is None
+    assert equivalent_constant(answer(other), answer(drawn)) is None
 
 
 def test_one_answer_is_the_beginning_of_the_other():
@@ -124,7 +126,7 @@ def test_one_answer_is_the_beginning_of_the_other():
     assert first_difference(short, replace(long, finished=True)) is None  # no word differs
     assert first_difference(short, long) == first_difference(long, short) == 1
     assert first_divergence(short, long) == first_divergence(long, short) == 0
-    assert same_by_constant(long, short) is None
+    assert equivalent_constant(long, short) is None
     trace = parted()
     answers = {"baseline": replace(short, method="baseline"), "macd": long}
     rows = [row.split() for row in as_table(replace(trace, answers=answers)).splitlines()]
@@ -133,5 +135,5 @@ def test_one_answer_is_the_beginning_of_the_other():
 
 def test_a_small_constant_is_not_rounded_to_zero():
     plain, other = (step(WORDS, [1.0, 1.0 - 2**-8, -5.0, -5.0], i) for i in (0, 1))
-    same = same_by_constant(answer(other), answer(plain))
+    same = equivalent_constant(answer(other), answer(plain))
     assert "A constant of −3.9e−3 on the logit of “yes”" in same.sentence

@@ -20,8 +20,8 @@ from macd_studio.core.decoding.contrast import (
     winners,
 )
 from macd_studio.core.errors import NumericalError
-from macd_studio.core.macd import above, cut_floor, weighted
-from macd_studio.core.rows import log_partition
+from macd_studio.core.macd import plausibility_threshold, plausible, weighted
+from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import StepWeights
 
 
@@ -195,7 +195,7 @@ def test_candidates_of_equal_logits_stand_in_the_order_of_their_ids():
 
 def test_the_cut_by_raw_logits_keeps_the_argmax_where_all_are_negative():
     base = np.array([-4.0, -2.0, -3.0])
-    assert cut_floor(base, 0.5, "raw") == -1.0
+    assert plausibility_threshold(base, 0.5, "raw") == -1.0
     assert plausibility_mask(base, 0.5, "raw").tolist() == [False, True, False]
     scores = score(base, np.zeros(3), 1.0, 1.5, "raw")
     assert scores.tolist() == [-np.inf, -4.0, -6.0]
@@ -203,17 +203,17 @@ def test_the_cut_by_raw_logits_keeps_the_argmax_where_all_are_negative():
 
 def test_the_cut_and_the_score_by_hand():
     base, counter = np.array([2.0, 1.0, 1.5, -4.0], np.float32), np.array([1.0, 0.0, 3.0, -9.0])
-    assert cut_floor(base, 0.5) == pytest.approx(2 + math.log(0.5))
-    assert cut_floor(base, 0.5, "raw") == 1.0
-    assert cut_floor(base, 0.0) == -np.inf
-    assert cut_floor(base, 0.0, "raw") == 0.0
-    assert cut_floor(base, 1e-9) == pytest.approx(2 + math.log(1e-9))
+    assert plausibility_threshold(base, 0.5) == pytest.approx(2 + math.log(0.5))
+    assert plausibility_threshold(base, 0.5, "raw") == 1.0
+    assert plausibility_threshold(base, 0.0) == -np.inf
+    assert plausibility_threshold(base, 0.0, "raw") == 0.0
+    assert plausibility_threshold(base, 1e-9) == pytest.approx(2 + math.log(1e-9))
     assert plausibility_mask(base, 0.5).tolist() == [True, False, True, False]
     assert plausibility_mask(base, 0.5, "raw").tolist() == [True, True, True, False]
-    assert above([1.0, 3.0, 2.0], 2.0).tolist() == [False, True, True]
-    assert above([1.0, 3.0, 2.0], 9.0).tolist() == [False, True, False]
+    assert plausible([1.0, 3.0, 2.0], 2.0).tolist() == [False, True, True]
+    assert plausible([1.0, 3.0, 2.0], 9.0).tolist() == [False, True, False]
     # a floor that float32 would round to the logit
-    assert above(np.array([3.0, 1.0], np.float32), 1 + 1e-9).tolist() == [True, False]
+    assert plausible(np.array([3.0, 1.0], np.float32), 1 + 1e-9).tolist() == [True, False]
     inside = score(base, counter, 0.5, 0.5)
     assert inside.tolist() == [2.5, -np.inf, 0.75, -np.inf]
     raw = score(base, counter, 0.5, 0.5, "raw")
@@ -239,7 +239,7 @@ def test_nothing_is_mutated():
     base, counter = views.copy()
     score(base, counter, 2.0, 0.1)
     flip_points(base, counter, 0.1)
-    kept_candidates([base, counter], 3, cut_floor(base, 0.9), chosen=1)
+    kept_candidates([base, counter], 3, plausibility_threshold(base, 0.9), chosen=1)
     np.testing.assert_array_equal([base, counter], views)
     with pytest.raises(ValueError, match="differ in shape"):
         score(np.zeros(3), np.zeros(4), 1, 0.1)
@@ -257,7 +257,7 @@ def large_views(seed, size=20_000):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_choice_among_the_candidates_is_that_of_the_whole_vocabulary(seed):
     base, counter = large_views(seed)
-    ids = kept_candidates([base, counter], 8, cut_floor(base, 1.0), int(base.argmax()))
+    ids = kept_candidates([base, counter], 8, plausibility_threshold(base, 1.0), int(base.argmax()))
     assert len(ids) < 2000
     found = winners(base, counter)
     assert set(found) <= set(ids)

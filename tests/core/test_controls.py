@@ -13,7 +13,7 @@ from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.table import hidden_by
+from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 from macd_studio.core.whatif.controls import count_same, measure_controls
 from macd_studio.core.whatif.workbench import Workbench
@@ -56,7 +56,7 @@ def test_masks_that_are_counted_are_judged_as_those_of_the_report(toyworld):
     trace, bench = opened("question-prior", toyworld)
     context, answers = bench.context, trace.answers
     report = measured(trace, context, draws=9)  # more than one batch
-    hidden = hidden_by(context, trace.counterfactual)
+    hidden = hidden_pixels_of(context, trace.counterfactual)
     drawn = [random_place(hidden, context.options.seed + n) for n in range(9)]
     same = [o.same for o in report.outcomes if o.name == "random"]
     for masks, expected in ((drawn, same), (drawn[3:5], same[3:5]), ([], [])):

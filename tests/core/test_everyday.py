@@ -288,7 +288,7 @@ def test_grey_behind_a_thing_takes_it_away():
     clip = read_clip(assets() / "everyday" / "examples" / "street.mp4", RunOptions().video)
     encoded = lm.encode(clip, "Is there a car in the video?")
     assert (
-        lm.next_rows(lm.prefill(encoded, encoded.video))[0].values.argmax() == lm.tokens("yes")[0]
+        lm.next_logits(lm.prefill(encoded, encoded.video))[0].values.argmax() == lm.tokens("yes")[0]
     )
     behind = Masked(lm, clip, load_detector("yolo11n"))
     assert behind.answers(encoded, "car")["own"] == "no"

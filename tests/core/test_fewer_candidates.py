@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.decoding.contrast import floor_of, kept_candidates, score
 from macd_studio.core.measurements import Evidence, Target
-from macd_studio.core.traces.write import with_fewer_candidates
+from macd_studio.core.traces.write import drop_candidates
 from macd_studio.core.types import Answer, TokenStep
 from tests.small_trace import small_trace
 
@@ -50,7 +50,7 @@ def drawn_trace():
 @pytest.mark.parametrize("keep", [1, 8, 64])
 def test_every_choice_is_that_of_the_whole_vocabulary(drawn_trace, keep):
     trace, whole = drawn_trace
-    fewer = with_fewer_candidates(trace, keep)
+    fewer = drop_candidates(trace, keep)
     for step, (_, base, other) in zip(fewer.answers["macd"].tokens, whole, strict=True):
         for alpha in (0.0, 0.3, 1.0, 2.5, 7.0, 20.0):
             for beta in (0.0, 0.1, 0.5, 1.0):
@@ -62,7 +62,7 @@ def test_every_choice_is_that_of_the_whole_vocabulary(drawn_trace, keep):
 @pytest.mark.parametrize("keep", [1, 8])
 def test_the_floor_says_which_tokens_are_missing(drawn_trace, keep):
     trace, whole = drawn_trace
-    fewer = with_fewer_candidates(trace, keep)
+    fewer = drop_candidates(trace, keep)
     for step, (_, base, _) in zip(fewer.answers["macd"].tokens, whole, strict=True):
         assert set(np.flatnonzero(base >= step.floor)) <= set(step.candidates)
         missing = np.setdiff1d(np.arange(WORDS), step.candidates)
@@ -71,12 +71,10 @@ def test_the_floor_says_which_tokens_are_missing(drawn_trace, keep):
 
 def test_the_best_of_each_view_and_what_is_referred_to_stay(drawn_trace):
     trace, whole = drawn_trace
-    without = with_fewer_candidates(trace, 4).answers["macd"].tokens[3].candidates
+    without = drop_candidates(trace, 4).answers["macd"].tokens[3].candidates
     low, lower = np.setdiff1d(trace.answers["macd"].tokens[3].candidates, without)[:2].tolist()
     target = Target("macd", 3, low, "t", lower, "t")
-    fewer = with_fewer_candidates(
-        replace(trace, evidence=(Evidence(target, (0.0, 0.0), (), ()),)), 4
-    )
+    fewer = drop_candidates(replace(trace, evidence=(Evidence(target, (0.0, 0.0), (), ()),)), 4)
     for i, step in enumerate(fewer.answers["macd"].tokens):
         assert len(step.candidates) == len(step.texts) == len(step.base) == len(step.others[0]) < 60
         assert all(t == f"t{c}" for c, t in zip(step.candidates, step.texts, strict=True))
@@ -91,17 +89,17 @@ def test_the_best_of_each_view_and_what_is_referred_to_stay(drawn_trace):
 def test_the_token_of_another_answer_stays(drawn_trace):
     trace, _ = drawn_trace
     plain, macd = trace.answers["baseline"], trace.answers["macd"]
-    without = with_fewer_candidates(trace, 4).answers["macd"].tokens[5].candidates
+    without = drop_candidates(trace, 4).answers["macd"].tokens[5].candidates
     token = int(np.setdiff1d(macd.tokens[5].candidates, without)[0])
     changed = tuple(replace(s, token=token) if s.index == 5 else s for s in plain.tokens)
     trace = replace(trace, answers={"baseline": replace(plain, tokens=changed), "macd": macd})
     # the headline says how the baseline's token moves under the mask
-    assert token in with_fewer_candidates(trace, 4).answers["macd"].tokens[5].candidates
+    assert token in drop_candidates(trace, 4).answers["macd"].tokens[5].candidates
 
 
 def test_nothing_changes_where_few_are_held(drawn_trace):
     trace, _ = drawn_trace
-    same = with_fewer_candidates(trace, WORDS)
+    same = drop_candidates(trace, WORDS)
     for name, answer in trace.answers.items():
         for one, two in zip(answer.tokens, same.answers[name].tokens, strict=True):
             assert one is two

@@ -105,7 +105,7 @@ def test_pictures_unpack_to_no_more_than_the_bound(tmp_path):
 
 
 def test_so_many_files_are_looked_at_and_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(frames_module, "MOST_NAMES", 4)
+    monkeypatch.setattr(frames_module, "MAX_NAMES", 4)
     path = packed(tmp_path, {f"{i}.png": coded(i) for i in range(5)})
     with pytest.raises(errors.VideoTooLarge, match="more than 4 files"):
         read_clip(path, TEN)

@@ -16,7 +16,7 @@ from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch
 from macd_studio.core.decoding.search import vote
 from macd_studio.core.decoding.views import ViewsNeeded
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import above
+from macd_studio.core.macd import plausible
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions, RunOptions
 from macd_studio.core.rules import RULES, Linear, Setting, find_rule
@@ -147,7 +147,7 @@ def test_the_edge_of_the_cut_is_that_of_the_scores(beta, head):
             base = np.array([top, min(second, top), top - 60.0])
             other = np.array([0.0, -90.0, 0.0])
             weights = rule.weigh(base, [other], 0)
-            passing = above(base, weights.floor)
+            passing = plausible(base, weights.floor)
             assert rule.decides(base) == (passing.sum() == 1)
             lm = CountingLM()
             lm.row = lambda view, tokens, b=base, o=other: np.pad(
@@ -197,16 +197,16 @@ def test_a_complete_sample_needs_nothing_more():
     eager = find_answer(lm, "x", base, [other], rule, options)
     assert sorted(eager.votes) == ["", "b"]  # some go on beside those that are complete
     batch = opened(lm, base, other, 8)
-    batch.next_rows(0, rule)
+    batch.next_logits(0, rule)
     batch.step([1, END] * 4)  # half of them complete
-    assert len(batch.next_rows(1, rule)) == 2
+    assert len(batch.next_logits(1, rule)) == 2
     batch.select(range(0, 8, 2))
-    assert len(batch.next_rows(1, rule)) == 1
+    assert len(batch.next_logits(1, rule)) == 1
     asked = []
 
     class Asked(LazyViewBatch):
-        def next_rows(self, *given):
-            rows = super().next_rows(*given)
+        def next_logits(self, *given):
+            rows = super().next_logits(*given)
             asked.append(len(rows))
             return rows
 
@@ -274,7 +274,7 @@ def test_a_lazy_batch_can_be_cropped(kept):
     lm = Planned(opened=(2, 6, kept + 1), end_after=30)
     lazy = opened(lm, *views_of(lm, "b"), *views_of(lm, "q"))
     for token in (1, 2, 3, 4, 5, 6, 7):
-        lazy.next_rows(0, rule)
+        lazy.next_logits(0, rule)
         lazy.step([token])
     lazy.crop(kept)
     lazy.step([0])

@@ -23,7 +23,7 @@ def both(lm, names, rows=1):
 
 def step(batches, tokens):
     for batch in batches:
-        batch.next_rows(0, RULE)
+        batch.next_logits(0, RULE)
         batch.step(tokens)
 
 
@@ -92,18 +92,18 @@ def test_a_logit_that_is_not_finite_names_its_token():
     lazy = opened(lm := Planned((), 9), *views_of(lm, "bq"))
     lazy.crop(0)
     with pytest.raises(NumericalError, match=r"\btoken 5\b"):
-        lazy.next_rows(4, RULE)
+        lazy.next_logits(4, RULE)
     with pytest.raises(NumericalError, match=r"\btoken 1\b"):
-        lazy.video_row()
+        lazy.video_logits()
 
 
 def test_what_follows_in_the_video_is_that_of_the_first_hypothesis():
     for names in ("b", "bq", "bp"):
         base, *others = states(names)
         batch = ViewBatch(LM, base, others, 2)
-        assert batch.video_row().values.tolist() == LM.row("b", []).tolist()
+        assert batch.video_logits().values.tolist() == LM.row("b", []).tolist()
         batch.step([1, 2])
-        assert batch.video_row().values.tolist() == LM.row("b", [1]).tolist()
+        assert batch.video_logits().values.tolist() == LM.row("b", [1]).tolist()
 
 
 @pytest.mark.parametrize("names", ["bq", "bp", "bqp", "bpq"])

@@ -10,7 +10,7 @@ import torch
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.decoding.answers import (
-    answers_together,
+    answer_in_batch,
     decode,
     decode_from,
     redecode,
@@ -20,7 +20,7 @@ from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.loop import decode_views
 from macd_studio.core.decoding.steps import answer
 from macd_studio.core.errors import NumericalError
-from macd_studio.core.macd import LinearContrast, mean_loss, query_loss
+from macd_studio.core.macd import LinearContrast, mean_question_loss, query_loss
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import Linear, MeanViews, Plain, score_token
@@ -100,7 +100,7 @@ def states(names):
 
 
 def rows_of(batch, index=0, rule=PLAIN):
-    return [[row.values.tolist() for row in view] for view in batch.next_rows(index, rule)]
+    return [[row.values.tolist() for row in view] for view in batch.next_logits(index, rule)]
 
 
 def table(names, *hypotheses):
@@ -173,7 +173,7 @@ def test_a_logit_that_is_not_finite_names_its_token():
     batch = ViewBatch(LM, *states("b"), [])
     batch.crop(0)
     with pytest.raises(NumericalError, match="token 5"):
-        batch.next_rows(4, Plain())
+        batch.next_logits(4, Plain())
 
 
 class Drawn(TableLM):
@@ -280,10 +280,10 @@ def test_answers_of_several_views_together_are_those_of_each(names):
     lm = Staggered()
     views = lm.state([(name, []) for name in names[1:]], 10)
     options = DecodeOptions(max_tokens=7, search="sample")
-    texts = answers_together(lm, lm.prefill("b"), views, [2, 0], RULE, options)
+    texts = answer_in_batch(lm, lm.prefill("b"), views, [2, 0], RULE, options)
     expected = [decoded_one_by_one(lm, "b" + names[n], linear(2.0, 0.05), 7) for n in (3, 1)]
     assert texts == [lm.text(t for t in tokens if t != END) for tokens in expected]
-    assert answers_together(lm, lm.prefill("b"), views, [], RULE, options) == []
+    assert answer_in_batch(lm, lm.prefill("b"), views, [], RULE, options) == []
 
 
 @pytest.mark.parametrize("first", [0, 2])
@@ -435,7 +435,7 @@ def test_equations_8_and_9_as_weights(head, floor):
 
 
 def test_the_loss_is_the_mean_and_memory_is_not_spared_unless_asked():
-    assert mean_loss(np.array([-1.0, -3.0])) == 2.0
+    assert mean_question_loss(np.array([-1.0, -3.0])) == 2.0
     asked = []
 
     def query_logits(encoded, video, *given):

@@ -9,7 +9,7 @@ from scipy.stats import kstest
 from macd_studio.core.masking.controls import (
     CONTROLS,
     ELSEWHERE,
-    MOST_OVERLAP,
+    MAX_OVERLAP,
     OBJECTS,
     PLACE,
     Hidden,
@@ -61,7 +61,7 @@ def test_area_and_overlap_are_those_of_the_masks(name):
     if name != OBJECTS:
         assert made.area_ratio == pytest.approx(1, abs=TOLERANCE)
     if name == ELSEWHERE:
-        assert made.overlap <= MOST_OVERLAP
+        assert made.overlap <= MAX_OVERLAP
     told = made.as_dict()
     assert told["control"] == name
     assert (told["area_ratio"], told["overlap"]) == pytest.approx(

@@ -40,13 +40,13 @@ def context(lm, clip, partner, fit="pad"):
 
 def logits(lm, made):
     views = decoding_views(made, find_method("pair"))
-    return [lm.next_rows(state)[0].values for state in (views.base, *views.others)]
+    return [lm.next_logits(state)[0].values for state in (views.base, *views.others)]
 
 
 def test_the_second_view_is_what_the_model_reads_of_the_partner(toyworld, clip, other):
     base, counter = logits(toyworld, context(toyworld, clip, other))
     encoded = toyworld.encode(other, QUESTION)
-    alone = toyworld.next_rows(toyworld.prefill(encoded, encoded.video))[0].values
+    alone = toyworld.next_logits(toyworld.prefill(encoded, encoded.video))[0].values
     np.testing.assert_allclose(counter, alone, atol=1e-4)
     assert np.abs(np.asarray(base) - np.asarray(counter)).max() > 0.1
 

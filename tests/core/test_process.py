@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from macd_studio.core.system import process
 if sys.argv[1] == "ours":
-    process.own_process()
+    process.configure_process()
 print(process.return_freed(int(sys.argv[2])))
 taken = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
 before = taken()
@@ -49,7 +49,7 @@ from macd_studio.core.system import process
 if sys.argv[1] == "server":
     process.keep_heaps_small()
 elif sys.argv[1] == "model":
-    process.own_process()
+    process.configure_process()
     process.return_freed(10**9)
 faults = lambda: int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[7])
 taken = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
@@ -62,7 +62,7 @@ with process.freed_kept() if sys.argv[2] == "kept" else nullcontext():
     with process.freed_kept() if sys.argv[2] == "kept" else nullcontext():
         work()
     if sys.argv[1] == "late":
-        process.own_process()
+        process.configure_process()
         process.return_freed(10**9)
     work()
 print(faults() - before)
@@ -108,10 +108,10 @@ def test_where_the_c_library_has_no_such_setting_nothing_is_done(monkeypatch):
 THREADS = """
 import ctypes, os, sys
 from macd_studio.core.cli.main import main
-from macd_studio.core.system.process import own_process
+from macd_studio.core.system.process import configure_process
 assert "torch" not in sys.modules  # which reads the setting once, when it is imported
 if sys.argv[1] == "ours":
-    own_process()
+    configure_process()
 import torch
 """
 

@@ -11,8 +11,8 @@ from macd_studio.core.decoding.batch import open_views
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.options import ContrastOptions, DecodeOptions
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear, Plain
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.workbench import Workbench
 from tests.fakes import BoxDetector, ByteLM, clip
@@ -78,16 +78,16 @@ class FarReader(Reader):
     def prompt_of(self, views):
         return self._state(views).prompt_tokens
 
-    def next_rows(self, views, tokens=(), ids=(), whole=False):
+    def next_logits(self, views, tokens=(), ids=(), whole=False):
         assert not whole, "it cannot"
         self.asked += 1
         rows = []
-        for whole in self._lm.next_rows(self._state(views), tokens):
+        for whole in self._lm.next_logits(self._state(views), tokens):
             log_p = whole.values - whole.log_partition
             best = np.argsort(-log_p)[: self.best]
             told = np.array(sorted({*best.tolist(), *ids}))
             left = np.delete(log_p, best)
-            rows.append(Row(log_p[told], told, float(left.max()), 0.0))
+            rows.append(NextTokenLogits(log_p[told], told, float(left.max()), 0.0))
         return rows
 
 
@@ -241,8 +241,8 @@ def test_views_are_asked_for_the_tokens_of_the_video():
     base, other = (lm.prefill(encoded, v) for v in (encoded.video, encoded.video * 0.3))
     views = open_views(lm, base, [other])
     assert isinstance(views, AskedViews)
-    video, second = views.next_rows(0, Linear(ContrastOptions(1.5, 0.3)))
+    video, second = views.next_logits(0, Linear(ContrastOptions(1.5, 0.3)))
     assert second[0].ids.tolist() == video[0].ids.tolist()
-    whole = lm._lm.next_rows(lm._lm.prefill(encoded, encoded.video * 0.3))[0]
+    whole = lm._lm.next_logits(lm._lm.prefill(encoded, encoded.video * 0.3))[0]
     expected = whole.values[video[0].ids] - whole.log_partition
     np.testing.assert_allclose(second[0].values, expected, atol=1e-12)

@@ -87,7 +87,7 @@ def test_rows_and_losses_are_those_of_the_model(way, off, toyworld, asked, reque
     )
     for tokens in ((), (73,)):
         for row, whole in zip(
-            lm.next_rows(other, tokens), toyworld.next_rows(one, tokens), strict=True
+            lm.next_logits(other, tokens), toyworld.next_logits(one, tokens), strict=True
         ):
             np.testing.assert_allclose(row.values, whole.values - whole.log_partition, atol=off)
             assert row.log_partition == 0.0
@@ -307,7 +307,7 @@ def test_a_stopped_run_does_not_wait_for_the_server(toyworld, exact, asked):
     stopping = lm.stopping_when(waiting.is_set)
     encoded = encoded_by(stopping, asked)
     with pytest.raises(Cancelled):
-        stopping.next_rows(stopping.prefill(encoded, encoded.video))
+        stopping.next_logits(stopping.prefill(encoded, encoded.video))
     release.set()
 
 
@@ -330,10 +330,10 @@ def test_tokens_that_cannot_be_named_are_found_in_the_row_or_refused(toyworld, a
     assert not lm.server.chosen
     encoded = encoded_by(lm, asked)
     views = lm.prefill(encoded, encoded.video)
-    (row,) = lm.next_rows(views, (), [73, 74])
+    (row,) = lm.next_logits(views, (), [73, 74])
     assert {73, 74} <= set(row.ids.tolist())
     with pytest.raises(NotApplicable, match="--max-logprobs -1"):
-        lm.next_rows(views, (), [0, 5])
+        lm.next_logits(views, (), [0, 5])
 
 
 def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyworld, toy_detector):
@@ -509,7 +509,7 @@ def test_the_first_view_of_every_method_is_the_plain_video(exact, asked):
         except NotApplicable as error:
             refused.append(str(error))
         else:
-            assert exact.reads_plainly(views.base), method.name
+            assert exact.has_plain_prompt(views.base), method.name
     assert not any("first view" in why for why in refused)
 
 

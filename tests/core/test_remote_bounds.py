@@ -60,8 +60,8 @@ def test_an_exchange_ends_whatever_arrives(what, monkeypatch):
 
 
 def test_a_flood_ends_by_its_bytes(monkeypatch):
-    monkeypatch.setattr(client_module, "MOST_BYTES", 200_000)
-    monkeypatch.setattr(client_module, "MOST_HEADERS", 1000)
+    monkeypatch.setattr(client_module, "MAX_BYTES", 200_000)
+    monkeypatch.setattr(client_module, "MAX_HEADERS", 1000)
 
     def flood():
         while True:
@@ -76,7 +76,7 @@ def test_a_flood_ends_by_its_bytes(monkeypatch):
 
 
 def test_what_a_coding_unpacks_to_is_bounded_before_it_is_unpacked(monkeypatch):
-    monkeypatch.setattr(client_module, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(client_module, "MAX_BYTES", 2**20)
     bomb = gzip.compress(bytes(200 * 2**20), 1)
     with answering(coded(bomb, b"gzip")) as address:
         tracemalloc.start()
@@ -107,7 +107,7 @@ def test_one_coding_is_read_and_two_are_refused():
 
 
 def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(client_module, "MOST_PARSED", 4 * 2**20)
+    monkeypatch.setattr(client_module, "MAX_PARSED", 4 * 2**20)
     content = b"[" + b"[]," * 100_000 + b"[]]"
     tracemalloc.start()
     with pytest.raises(RemoteError, match="more values than 4 MB have room for"):

@@ -12,8 +12,8 @@ from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.remote.probe import (
     HEAD,
     LARGE,
-    LEAST_ERROR,
-    LEAST_ROUNDED,
+    MIN_ERROR,
+    MIN_ROUNDED,
     TIMES_FLAT,
     TIMES_NOISE,
     change,
@@ -100,7 +100,7 @@ def test_what_norms_without_biases_make_of_a_full_mask_widens_the_error(unbiased
     assert far.flat > LARGE / TIMES_NOISE
     assert far.error == TIMES_NOISE * far.flat
     assert far.padding < far.flat / 10
-    assert far.video_error == max(LEAST_ERROR, TIMES_NOISE * far.padding)
+    assert far.video_error == max(MIN_ERROR, TIMES_NOISE * far.padding)
     told = "\n".join(far.lines())
     assert f"by {far.flat:.1e} when pixels of 0 are off" in told
     assert "amplifies what the server makes of a pixel of exactly 0" in told
@@ -114,7 +114,7 @@ def test_a_server_that_takes_normalised_pixels_moves_none(models):
     assert reader.server.exact
     assert reader.server.flat == 0
     assert reader.server.padding == 0
-    assert reader.server.error == reader.server.video_error == reader.server.noise == LEAST_ERROR
+    assert reader.server.error == reader.server.video_error == reader.server.noise == MIN_ERROR
     assert not reader.server.amplified
     assert "pixels of 0" not in "\n".join([*reader.server.lines(), *reader.notes])
 
@@ -125,8 +125,8 @@ def test_frames_in_8_bits_move_them_by_a_step_of_these(models):
     far = reader.server
     assert not far.exact
     assert far.error == TIMES_FLAT * far.flat > TIMES_NOISE * far.rounding
-    assert far.video_error == LEAST_ROUNDED
-    assert replace(far, resizes=True).video_error == TIMES_NOISE * far.rounding > LEAST_ROUNDED
+    assert far.video_error == MIN_ROUNDED
+    assert replace(far, resizes=True).video_error == TIMES_NOISE * far.rounding > MIN_ROUNDED
     assert replace(far, padding=1.0).video_error == TIMES_NOISE
     assert replace(far, among=5.0).video_error == TIMES_NOISE * 5
     assert far.flat > LARGE
@@ -144,7 +144,7 @@ def test_another_model_under_the_same_address_is_noticed_beside_a_large_error(mo
     encoded = reader.encode(drawn_clip(seed=5), "Is there a dog in the video?")
     reader._way.client.counted.broken += 1
     with pytest.raises(RemoteError, match="another model"):
-        reader.next_rows(reader.prefill(encoded, encoded.video))
+        reader.next_logits(reader.prefill(encoded, encoded.video))
 
 
 def test_an_error_is_a_number_that_a_trace_holds_whatever_a_server_tells(unbiased):

@@ -95,8 +95,8 @@ def local(toyworld):
     videos = encoded.video[None].repeat(2, 1, 1, 1, 1)
     videos[1, :4] *= 0.5
     views = toyworld.prefill(encoded, videos)
-    rows = toyworld.next_rows(views)
-    rows += toyworld.next_rows(views, [rows[0].best()])
+    rows = toyworld.next_logits(views)
+    rows += toyworld.next_logits(views, [rows[0].best()])
     log_p = [row.values - row.log_partition for row in rows]
     return [toyworld.question_log_p(encoded, views), *log_p]
 

@@ -24,9 +24,9 @@ from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.report.summary import as_json
 from macd_studio.core.rules import Linear, Olm, Plain, score_token
 from macd_studio.core.traces.bundle import load, save
-from macd_studio.core.traces.write import with_fewer_candidates
+from macd_studio.core.traces.write import drop_candidates
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.core.whatif.constant import equivalent_constant
 from macd_studio.core.whatif.controls import _choose
 from macd_studio.core.whatif.redecoding import _kept_until
 from tests.fakes import ByteLM
@@ -279,7 +279,7 @@ def test_fewer_candidates_keep_the_choice(lm):
     steps = tuple(decode(lm, base, [other], Linear(CONTRAST), DecodeOptions(max_tokens=12)))
     trace = small_trace()
     answer = replace(trace.answers["macd"], tokens=steps)
-    small = with_fewer_candidates(replace(trace, answers={"macd": answer}, evidence=()), 1)
+    small = drop_candidates(replace(trace, answers={"macd": answer}, evidence=()), 1)
     for step, own in zip(small.answers["macd"].tokens, steps, strict=True):
         assert len(step.repeats.at) == len(step.candidates) < len(own.candidates)
         before = dict(zip(own.candidates.tolist(), own.repeats.at.tolist(), strict=True))
@@ -320,7 +320,7 @@ def test_a_stated_constant_just_changes_the_choice(penalty, logits):
                    repeats=Repeats(penalty, at), token=0, text="no")  # fmt: skip
     said = replace(made, token=1, text="yes")
     plain = replace(small_trace().answers["baseline"], tokens=(made,))
-    same = same_by_constant(replace(plain, tokens=(said,)), plain)
+    same = equivalent_constant(replace(plain, tokens=(said,)), plain)
     for given, spellings in ((same.delta, [1]), (same.on_yes, [1, 2])):
         for shift, turned in ((1e-4, True), (-1e-4, False)):
             moved = logits.copy()

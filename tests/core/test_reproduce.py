@@ -11,7 +11,7 @@ import pytest
 from macd_studio.core.cli.flags import options_of
 from macd_studio.core.cli.main import _parser, main
 from macd_studio.core.cli.reproduce import command, snippet
-from macd_studio.core.objects.edits import read_edit_flag, sound_edit
+from macd_studio.core.objects.edits import read_edit_flag, validated_edit
 from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,
@@ -144,7 +144,7 @@ def test_a_shell_reads_the_same_words(trace, hostile):
         question=hostile,
         clip=replace(trace.clip, name=hostile),
         options=replace(OPTIONS, detect=DetectOptions(prompt=hostile)),
-        edits=tuple(sound_edit(edit) for edit in edits),
+        edits=tuple(validated_edit(edit) for edit in edits),
     )
     spoken = 'python() { printf "%s\\0" "$@"; printf "\\n\\0"; }\n' + command(shown)
     done = subprocess.run(

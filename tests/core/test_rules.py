@@ -14,13 +14,13 @@ from macd_studio.core.decoding.answers import decode
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NotApplicable, OptionError
-from macd_studio.core.macd import cut_floor, weighted
+from macd_studio.core.macd import plausibility_threshold, weighted
 from macd_studio.core.methods import METHODS, Method, find_method, find_methods
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import RULES, Linear, Setting, find_rule, score_token
 from macd_studio.core.run.order import run_method
 from macd_studio.core.text.question import asks_yes_no
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
 from macd_studio.core.views.table import VIEWS
@@ -115,7 +115,7 @@ def test_linear(views, alpha, beta, head):
     np.testing.assert_array_equal(found, score(z, c, alpha, beta, head))
     p = softmax(z)
     inside = p >= beta * p.max() if head == "probability" else z >= beta * z.max()
-    near = np.abs(z - cut_floor(z, beta, head)) < 1e-9 * (1 + np.abs(z))
+    near = np.abs(z - plausibility_threshold(z, beta, head)) < 1e-9 * (1 + np.abs(z))
     inside[z.argmax()] = True
     assert np.isfinite(found)[~near].tolist() == inside[~near].tolist()
     np.testing.assert_allclose(
@@ -191,7 +191,9 @@ def test_a_rule_derived_from_linear_keeps_its_weights():
     rule = Sharpened(ContrastOptions())
     base, other = np.array([1.0, 2.0]), np.array([2.0, 1.0])
     weights, _ = score_token(rule, base, [other], 0)
-    step = make_token_step(str, 0, 1, Row(base), [Row(other)], weights, rule, keep=2)
+    step = make_token_step(
+        str, 0, 1, NextTokenLogits(base), [NextTokenLogits(other)], weights, rule, keep=2
+    )
     assert step.weights == weights
     assert make_answer("x", "x", [step], (), rule).alpha == 0
 

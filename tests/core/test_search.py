@@ -7,8 +7,8 @@ from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.search import normalised
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
-from macd_studio.core.rows import Row
 from macd_studio.core.rules import Linear
+from macd_studio.core.token_logits import NextTokenLogits
 from tests.fakes import ByteLM, clip
 from tests.samples import sampled
 
@@ -130,11 +130,13 @@ def test_a_token_knows_how_deep_its_candidates_go(views):
 @pytest.mark.parametrize("floor", [-np.inf, -4.0, -2.5, 0.5])
 def test_of_some_tokens_a_row_leaves_out_no_larger_value_than_its_floor(floor):
     """Its own floor stays; what is left out now may raise it, and never lowers it."""
-    row = Row(np.array([-1.0, -2.0, -3.0]), np.array([7, 3, 5]), floor, 0.25)
+    row = NextTokenLogits(np.array([-1.0, -2.0, -3.0]), np.array([7, 3, 5]), floor, 0.25)
     some = row.among(np.array([3, 7]))
     assert (some.ids.tolist(), some.values.tolist()) == ([3, 7], [-2.0, -1.0])
     assert (some.floor, some.log_partition) == (max(floor, -3.0), 0.25)
     assert row.among(row.ids).floor == floor
-    assert Row(row.values, None, floor).among(np.array([1, 0])).floor == max(floor, -3.0)
+    assert NextTokenLogits(row.values, None, floor).among(np.array([1, 0])).floor == max(
+        floor, -3.0
+    )
     with pytest.raises(KeyError):
         row.among(np.array([4]))

@@ -142,7 +142,7 @@ def test_what_is_kept_is_bounded(tower, monkeypatch):
     with of.reading(None, keep=True) as plan:
         run(torch.rand(4, 3, 2, 2))
     assert plan.found is not None
-    monkeypatch.setattr(of, "MOST_BYTES", 2 * 4 * 12 * 4 - 1)  # pixels and output of float32
+    monkeypatch.setattr(of, "MAX_BYTES", 2 * 4 * 12 * 4 - 1)  # pixels and output of float32
     with of.reading(None, keep=True) as plan:
         run(torch.rand(4, 3, 2, 2))
     assert plan.found is None

@@ -15,9 +15,9 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.segment import Sighting
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
 from macd_studio.core.records import Thought
-from macd_studio.core.rows import Row
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.traces.write import stored_frames
 from macd_studio.core.types import Stroke
 from macd_studio.core.views.context import MethodContext
@@ -520,9 +520,9 @@ def test_only_the_best_candidates_are_compared_and_once(trace):
     asked = []
 
     class Asked(ByteLM):
-        def next_rows(self, views, tokens=(), ids=()):
+        def next_logits(self, views, tokens=(), ids=()):
             asked.append(list(ids))
-            return super().next_rows(views, tokens, ids)
+            return super().next_logits(views, tokens, ids)
 
     first = trace.answers["baseline"].tokens[0]
     assert len(first.candidates) > 10
@@ -541,7 +541,7 @@ def test_the_mean_difference_may_be_three_quarters(trace):
 
     def row(by):
         order = np.argsort(ids)
-        return Row((logits + by)[order], ids[order], -np.inf, 0.0)
+        return NextTokenLogits((logits + by)[order], ids[order], -np.inf, 0.0)
 
     check_same_weights(trace, row(0.75))
     check_same_weights(trace, row(-0.75))

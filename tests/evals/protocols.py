@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from macd_studio.core.options import RunOptions
 from macd_studio.evals.benchmarks.questions import Questions
 from macd_studio.evals.protocol import record
-from macd_studio.evals.protocol.border import NAME_OF_FILE
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE
 from macd_studio.evals.running.rows import Row, Setting
 from macd_studio.evals.scoring.report import make_report
 

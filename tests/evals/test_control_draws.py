@@ -10,7 +10,7 @@ from macd_studio.core.masking.controls import CONTROLS, arrangements
 from macd_studio.core.options import RunOptions
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.table import find_view, hidden_by
+from macd_studio.core.views.table import find_view, hidden_pixels_of
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import choices_of, item_seed
 from macd_studio.evals.studies import control_draws, control_masks
@@ -65,7 +65,7 @@ def test_every_order_of_the_levels_is_there_once(read):
     row, context, _ = read
     levels = [tuple(d.level) for d in row.objects]
     assert levels == list(arrangements(row.level))
-    hidden = hidden_by(context, context.counterfactual(context.options.mask))
+    hidden = hidden_pixels_of(context, context.counterfactual(context.options.mask))
     many = replace(hidden, level=np.arange(len(hidden.level) or 1) / 10, tracks=hidden.tracks)
     drawn = list(control_draws.orders(replace(many, level=np.linspace(0, 1, 4)), 0))
     assert len(drawn) == ORDERS

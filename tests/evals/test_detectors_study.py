@@ -10,7 +10,7 @@ from macd_studio.core.options import options_from
 from macd_studio.core.types import LOST
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.commands.detectors import compare, markdown, read_sources
-from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE, read_protocol
 from macd_studio.evals.running.rows import Row, Setting
 
 

@@ -16,7 +16,7 @@ from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import FILES
-from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE, read_protocol
 from macd_studio.evals.running.rows import Setting, read, read_setting
 from macd_studio.evals.running.run import complete, plan
 from macd_studio.evals.running.tracks import Preparing, read_tracks, write_tracks

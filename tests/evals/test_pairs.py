@@ -21,7 +21,7 @@ from macd_studio.evals.pairs.meter import (
     markdown,
     read_pair,
 )
-from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE, read_protocol
 from macd_studio.evals.studies.first_token import REMOVED, contrasted, read_options, stack
 from macd_studio.evals.studies.redrawn import margins
 from tests.evals.layouts import MAKERS, PAIRS

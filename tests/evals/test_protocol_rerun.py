@@ -13,7 +13,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol import jobs, rerun, switch
-from macd_studio.evals.protocol.border import NAME_OF_FILE
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE
 from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.running import run
 from macd_studio.evals.running.given import folder_hashes

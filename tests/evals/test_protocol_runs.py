@@ -10,7 +10,7 @@ import pytest
 from macd_studio.core.system.shipped import shipped
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.protocol import jobs
-from macd_studio.evals.protocol.border import NAME_OF_FILE, read_protocol
+from macd_studio.evals.protocol.bounds import NAME_OF_FILE, read_protocol
 from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.protocol.rerun import Places, chosen, rerun
 from macd_studio.evals.protocol.split import split

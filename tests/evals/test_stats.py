@@ -17,7 +17,7 @@ from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import (
     check_difference,
     choice_test,
-    could_differ,
+    enough_differ,
     power_of,
     questions_needed,
     smallest_difference,
@@ -246,5 +246,5 @@ def test_the_distribution_is_that_of_all_combinations():
 
 
 def test_clips_without_a_difference_are_no_evidence():
-    assert could_differ([1, -1, 1, 1, -1, 1, 0, 0], range(8))
-    assert not could_differ([1, -1, 1, 1, -1, 0, 0, 0], range(8))
+    assert enough_differ([1, -1, 1, 1, -1, 1, 0, 0], range(8))
+    assert not enough_differ([1, -1, 1, 1, -1, 0, 0, 0], range(8))

@@ -95,7 +95,7 @@ def cases(*strategies, share=1.0):
     return decorate
 
 
-def is_told_well(error):
+def is_clear_error(error):
     """Whether an error says what to do, in a message that can be written and is not endless."""
     str(error).encode()
     return bool(error.remedy) and len(str(error)) < 1000

@@ -9,7 +9,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.edits import FORMS, edit_words, read_edit_flag
 from macd_studio.core.records import EDIT_FIELDS
 from macd_studio.core.whatif.edits import edited_tracks, read_edit, read_edits
-from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
+from tests.fuzz.cases import HOSTILE, cases, change_at, is_clear_error, paths_in, plain
 from tests.small_trace import EDITS, small_trace
 
 TRACE = replace(small_trace(), edits=())
@@ -22,7 +22,7 @@ def check(raw):
         edit = read_edit(raw, TRACE)
         tracks = edited_tracks(TRACE, edit)
     except OptionError as error:
-        if not is_told_well(error):
+        if not is_clear_error(error):
             raise
         return
     assert len({t.id for t in tracks}) == len(tracks)
@@ -70,7 +70,7 @@ def test_the_text_of_a_flag(flag, text):
     try:
         raw = read_edit_flag(flag, text)
     except OptionError as error:
-        if not is_told_well(error):
+        if not is_clear_error(error):
             raise
         return
     check(raw)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
-from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
+from tests.fuzz.cases import HOSTILE, cases, change_at, is_clear_error, paths_in, plain
 
 USUAL = json.dumps(RunOptions().as_dict())
 PATHS = list(paths_in(json.loads(USUAL)))
@@ -17,7 +17,7 @@ def check(told):
     try:
         found = options_from(told)
     except OptionError as error:
-        if not is_told_well(error):
+        if not is_clear_error(error):
             raise
         return
     assert isinstance(found, RunOptions)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from macd_studio.core.errors import QuestionError
 from macd_studio.core.text.question import MAX_LENGTH, clean_question
-from tests.fuzz.cases import cases, is_told_well, plain
+from tests.fuzz.cases import cases, is_clear_error, plain
 
 PIECES = st.sampled_from(
     ["<", ">", "|", "<|", "|>", "im_end", "im_start", "<|im_end|>", "<|video_pad|>", "video",
@@ -35,7 +35,7 @@ def check(text):
     try:
         question = clean_question(text)
     except QuestionError as error:
-        if not is_told_well(error):
+        if not is_clear_error(error):
             raise
         return
     assert 0 < len(question) <= MAX_LENGTH
@@ -46,7 +46,7 @@ def check(text):
     try:
         lm.refuse_control_tokens(question)
     except QuestionError as error:
-        if not is_told_well(error):
+        if not is_clear_error(error):
             raise
         return
     assert not special & set(lm.tokens(question))

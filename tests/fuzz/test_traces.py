@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from macd_studio.core.errors import TraceError
 from macd_studio.core.traces.bundle import pack, unpack
-from tests.fuzz.cases import HOSTILE, MEMORY_MB, cases, change_at, is_told_well, paths_in
+from tests.fuzz.cases import HOSTILE, MEMORY_MB, cases, change_at, is_clear_error, paths_in
 from tests.small_trace import (
     members_alone,
     npy,
@@ -45,7 +45,7 @@ def check(content):
     try:
         trace = unpack(content)
     except TraceError as error:
-        if not is_told_well(error) or isinstance(error.__context__, MemoryError):
+        if not is_clear_error(error) or isinstance(error.__context__, MemoryError):
             raise
         return
     read_everywhere(trace)

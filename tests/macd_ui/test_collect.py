@@ -8,7 +8,7 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.truth import is_right
 from macd_studio.macd_ui.learn.__main__ import main
-from macd_studio.macd_ui.learn.collect import MOST_BYTES, collect, read_saved, report
+from macd_studio.macd_ui.learn.collect import MAX_BYTES, collect, read_saved, report
 from macd_studio.macd_ui.learn.lessons import quiz
 from macd_studio.macd_ui.learn.picture import BAR, BELIEF, OTHER, RIGHT, picture
 from macd_studio.macd_ui.learn.site import Site
@@ -112,7 +112,7 @@ def test_what_nobody_saved_is_refused(site, tmp_path, change, why):
     assert len(collect(folder, site.edition(), site.questions()).refused) == 1
 
 
-@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"x" * (MOST_BYTES + 1), b""])
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"x" * (MAX_BYTES + 1), b""])
 def test_no_file_of_a_folder_ends_the_others(site, tmp_path, content):
     write(tmp_path, saved(site, {LEAN: answer(0)}))
     (tmp_path / "bad.json").write_bytes(content)

@@ -166,7 +166,7 @@ def test_every_choice_is_streamed_kept_and_timed(handlers):
     expected = expected_s(estimator, work, trace, action)
     assert expected == pytest.approx(0.6 * views * estimator.reading(work, 1))
     job = zerogpu.ChangeJob(trace, action)  # what a shared GPU is asked for
-    assert zerogpu.seconds_of_change(job) >= zerogpu.LEAST_S
+    assert zerogpu.seconds_of_change(job) >= zerogpu.MIN_S
     updates = list(tried(handlers))
     told = [u["viewer"]["status"]["message"] for u in updates if "viewer" in u]
     subsets = views - 2 - len(trace.tracks)

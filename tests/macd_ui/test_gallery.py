@@ -29,7 +29,7 @@ from macd_studio.macd_ui.gallery.runs import (
     outcome_of,
     read_run,
 )
-from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 
@@ -148,7 +148,7 @@ def test_a_long_answer_leaves_candidates_out_and_says_so(folder, tmp_path, capsy
     assert main([str(tmp_path / "out"), str(folder)]) == 0
     assert not capsys.readouterr().err
     pages = [p.read_text() for p in (tmp_path / "out" / "t").glob("*.html")]
-    assert all(len(page.encode()) <= 1000 * MOST_KB for page in pages)
+    assert all(len(page.encode()) <= 1000 * MAX_KB for page in pages)
     (page,) = [page for page in pages if "word 1" in page]
     kept = int(re.search(r"this page holds the (\d+) best candidates under each view", page)[1])
     data = json.loads(re.search(r'id="trace">(.*?)</script>', page, re.S)[1])

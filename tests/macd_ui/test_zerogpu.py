@@ -26,7 +26,7 @@ from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import try_out
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from macd_studio.macd_ui.store import Store
-from macd_studio.macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
+from macd_studio.macd_ui.zerogpu import MAX_S, MIN_S, allowance, declared
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
 from tests.vllm_server import NAME, FakeVLLM, opened
@@ -361,8 +361,8 @@ def test_what_is_declared_follows_frames_steps_and_methods():
     reads = allowance(replace(work, frames=16)) - allowance(work)
     assert reads == pytest.approx(zerogpu.READ_S * 2.2 * (2 + zerogpu.GRADIENT_READS) * 8)
     assert declared(work, 10.0) == math.ceil(zerogpu.START_S + 15.0)
-    assert declared(work, 0.01) == LEAST_S
-    assert declared(work, 1e6) == MOST_S
+    assert declared(work, 0.01) == MIN_S
+    assert declared(work, 1e6) == MAX_S
     other = replace(work, backbone="somebody/unknown")
     assert allowance(other) > allowance(work)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.controls import ELSEWHERE, MOST_OVERLAP, ControlMask
+from macd_studio.core.masking.controls import ELSEWHERE, MAX_OVERLAP, ControlMask
 from macd_studio.core.system.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
@@ -84,7 +84,7 @@ def test_an_elsewhere_hides_little_of_what_macd_hides():
         made = ARMS[ELSEWHERE](clip, np.random.default_rng(seed))
         shared = np.minimum(own, made.mask).sum() / own.sum()
         assert made.details["overlap"] == pytest.approx(shared, abs=1e-4)
-        assert shared <= MOST_OVERLAP
+        assert shared <= MAX_OVERLAP
 
 
 def test_why_items_fall_out(tmp_path):

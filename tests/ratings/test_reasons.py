@@ -5,7 +5,7 @@ from macd_studio.ratings.events import REASONS
 from macd_studio.ratings.export import rows
 from macd_studio.ratings.render import markdown
 from macd_studio.ratings.report import figures
-from macd_studio.ratings.store import MOST_NOTES
+from macd_studio.ratings.store import MAX_NOTES
 from tests.ratings.studies import event, rate, rater_in
 
 PLAN = {"clips": 3}
@@ -80,7 +80,7 @@ def test_reasons_need_a_low_rating(study):
 
 
 def test_reasons_are_no_notes(study, monkeypatch):
-    monkeypatch.setattr("macd_studio.ratings.store.MOST_NOTES", 1)
+    monkeypatch.setattr("macd_studio.ratings.store.MAX_NOTES", 1)
     _, rater = rater_in(study)
     one, *_ = tasks_of(study, rater)
     rate(study, rater, one, (1, 1))
@@ -88,4 +88,4 @@ def test_reasons_are_no_notes(study, monkeypatch):
     outcomes = study.append(rater, [*sent, event("flag", one, note="a")])
     assert all(outcome.committed for outcome in outcomes)
     assert not study.append(rater, [event("flag", one, note="b")])[0].committed
-    assert MOST_NOTES > 1
+    assert MAX_NOTES > 1

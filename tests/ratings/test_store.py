@@ -118,8 +118,8 @@ def test_a_uuid_means_one_event(study, rater):
 
 
 def test_one_rater_cannot_fill_the_disk(study, rater, monkeypatch):
-    monkeypatch.setattr(store, "MOST_OF_RATER", 5)
-    monkeypatch.setattr(store, "MOST_NOTES", 2)
+    monkeypatch.setattr(store, "MAX_OF_RATER", 5)
+    monkeypatch.setattr(store, "MAX_NOTES", 2)
     _, other = rater_in(study)
     task = study.tasks(rater)[0]["id"]
     flags = [event("flag", task, note="x" * 900) for _ in range(3)]

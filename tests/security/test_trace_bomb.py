@@ -29,7 +29,7 @@ from tests.samples import sampled
 from tests.zip_lies import by_hand, zeros
 
 ROOT = Path(__file__).parents[2]
-MOST_MB = 300
+MAX_MB = 300
 SIDE = 1024
 OPEN = """
 import gc, json, sys, threading, time
@@ -72,7 +72,7 @@ print(json.dumps({"said": sorted(set(said)), "peak": peak - idle, "left": status
 
 WIDE = 400
 """Candidates of a token: an answer has at most 4096 tokens."""
-MOST_CANDIDATES = (MAX_ITEMS - 10_000) // (3 * WIDE + 5) * WIDE
+MAX_CANDIDATES = (MAX_ITEMS - 10_000) // (3 * WIDE + 5) * WIDE
 """A candidate takes three numbers, a token five."""
 
 
@@ -184,7 +184,7 @@ def largest(noise=0):
 def everything(members, manifest):
     """All bounds at once."""
     largest(noise=10)(members, manifest)
-    many_candidates(MOST_CANDIDATES)(members, manifest)
+    many_candidates(MAX_CANDIDATES)(members, manifest)
     as_many_values_as_allowed(members, manifest)
     rest = MAX_BYTES - sum(map(len, members.values()))
     left = min(MAX_MANIFEST, rest) - len(json.dumps(manifest)) - 200_000
@@ -206,7 +206,7 @@ OPENED = {
     "most pixels": largest(),
     "most pixels and bytes": largest(noise=13),
     "most second views": frames(SIDE, 7, views=6),
-    "most candidates": many_candidates(MOST_CANDIDATES),
+    "most candidates": many_candidates(MAX_CANDIDATES),
     "everything": everything,
     "long texts": long_texts,
     "most values": as_many_values_as_allowed,
@@ -234,7 +234,7 @@ def test_a_bomb_is_refused_before_it_takes_memory(content, tmp_path, name):  # n
     print(name, found)
     assert all(words in said for said in found["said"])
     assert "opened" not in found["said"]
-    assert found["peak"] <= MOST_MB
+    assert found["peak"] <= MAX_MB
 
 
 def lying_archives():
@@ -271,7 +271,7 @@ def test_the_largest_files_open_within_the_bound(content, tmp_path, name, thread
     found = measure(tmp_path / "large.macd", threads=threads)
     print(name, threads, found)
     assert found["said"] == ["opened"]
-    assert found["peak"] <= MOST_MB * threads
+    assert found["peak"] <= MAX_MB * threads
     assert found["left"] <= 128 * threads  # fragments of small objects, used again
     if name.startswith(("most pixels", "everything")):
         assert 0.9 * ALL_PIXELS <= min(found["pixels"]) <= max(found["pixels"]) <= ALL_PIXELS

@@ -228,11 +228,11 @@ def test_upstream_keeps_every_message():
     for kind in (upstreams(upstream.BoundedQueue), upstream.BoundedQueue):
         queue, event = kind(False, 1, 1.0, None, None), Event()
         messages = queue.pending_messages_per_session["s"] = gradio.queueing.AsyncQueue()
-        for _ in range(3 * upstream.MOST_UNREAD):
+        for _ in range(3 * upstream.MAX_UNREAD):
             queue.send_message(event, ProcessGeneratingMessage(output={}, success=True))
         kept[kind] = messages.qsize()
     assert kept == {
-        upstreams(upstream.BoundedQueue): 3 * upstream.MOST_UNREAD,
+        upstreams(upstream.BoundedQueue): 3 * upstream.MAX_UNREAD,
         upstream.BoundedQueue: 1,
     }
 

@@ -86,7 +86,7 @@ def difference(state):
     return None if len(ids[0]) == len(ids[1]) or shorter in last else shorter
 
 
-def levels_by_hand(trace):
+def edited_levels(trace):
     """The level that a person set last, of objects by id and of frame groups by place."""
     objects, groups = {}, {}
     for edit in trace.edits:
@@ -106,7 +106,7 @@ def masked_of(state):
     trace = state.trace
     if state.method != "macd":  # of another second view nothing is said
         return None
-    objects, groups = levels_by_hand(trace)
+    objects, groups = edited_levels(trace)
     labels = [t.label for t in trace.tracks]
     levels = zip(trace.tracks, trace.counterfactual.level, strict=True)
     chosen = [(t, name_of(level)) for t, level in levels if t.id not in objects]

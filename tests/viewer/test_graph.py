@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 import torch
 
-from macd_studio.core.macd import loss_of, query_loss
+from macd_studio.core.macd import query_loss, question_loss_from_logits
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import SHIPPED
@@ -64,7 +64,9 @@ def test_logits_loss_and_gradient_are_those_of_the_model(toyworld, sessions, que
     )
     assert np.abs(again - logits).max() < 1e-5
     assert found == pytest.approx(loss.item(), abs=1e-5)
-    assert loss.item() == pytest.approx(float(loss_of(state.query_logits[0], encoded)), abs=1e-5)
+    assert loss.item() == pytest.approx(
+        float(question_loss_from_logits(state.query_logits[0], encoded)), abs=1e-5
+    )
     assert slope.abs().max() > 1e-4
     assert np.abs(back - slope.numpy()).max() < 1e-3 * float(slope.abs().max())
 

@@ -10,7 +10,12 @@ import pytest
 from macd_studio.core import types
 from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
-from macd_studio.core.objects.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
+from macd_studio.core.objects.edits import (
+    LABEL_CHARACTERS,
+    MAX_POINTS,
+    SMALLEST_SIDE,
+    validated_edit,
+)
 from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions, ContrastOptions
 from macd_studio.core.report.summary import as_json, as_text
@@ -140,9 +145,9 @@ def test_bounds_of_changes_are_those_that_the_core_takes():
         (stroke | {"points": points}, stroke | {"points": [*points, points[0]]}),
         (box, box | {"box": [0, 0, side, 0.9 * side]}),
     ):
-        sound_edit(good)
+        validated_edit(good)
         with pytest.raises(OptionError):
-            sound_edit(bad)
+            validated_edit(bad)
 
 
 def test_the_map_ends_where_the_sliders_end():

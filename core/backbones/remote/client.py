@@ -31,15 +31,15 @@ from macd_studio.core.validation import shown
 
 CONCURRENCY = 16
 """Requests that are under way at once, unless another number is given."""
-MOST_AT_ONCE = 256
+MAX_AT_ONCE = 256
 CONNECT_S, ANSWER_S = 10.0, 300.0
 """How long a connection may take, and the silence before an answer."""
 TRIES = 4
 PAUSES_S = (0.5, 2.0, 6.0)
 """How often a request is sent at most, and how long before each further time."""
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 """The largest answer that is read: a whole row of 150,000 tokens takes 12 MB."""
-MOST_HEADERS = 2**20
+MAX_HEADERS = 2**20
 """Bytes of an answer's head and of the marks between its pieces."""
 LOOK_S = 0.2
 """How often it is asked whether the run was stopped."""
@@ -82,7 +82,7 @@ class Counted:
 ASK_LESS = "Ask for fewer log-probabilities, or look at what listens at that address"
 OBJECT, LIST, VALUE = 300, 90, 48
 """Bytes that Python takes at most for an object, a list and a value of JSON, beside its text."""
-MOST_PARSED = 768 * 2**20
+MAX_PARSED = 768 * 2**20
 """Of memory that the values of one answer may take."""
 
 
@@ -206,12 +206,12 @@ def read_json(content: bytes, no_number: Callable[[str], Any]) -> Any:
     """The values of JSON, whose memory is estimated from its marks first.
 
     no_number: called for NaN and infinities. Raises RemoteError where they would take more than
-    MOST_PARSED, or are nested deeply; ValueError for what is no JSON.
+    MAX_PARSED, or are nested deeply; ValueError for what is no JSON.
     """
     objects, lists, values = (content.count(mark) for mark in (b"{", b"[", b","))
-    if OBJECT * objects + LIST * lists + VALUE * values + 2 * len(content) > MOST_PARSED:
+    if OBJECT * objects + LIST * lists + VALUE * values + 2 * len(content) > MAX_PARSED:
         raise RemoteError(
-            f"the server's answer holds more values than {MOST_PARSED // 2**20} MB have room for",
+            f"the server's answer holds more values than {MAX_PARSED // 2**20} MB have room for",
             ASK_LESS,
         )
     try:
@@ -233,7 +233,7 @@ class Client:
         answer_s: float = ANSWER_S,
     ) -> None:
         self.address, self._pauses, self._answer_s = address, tuple(pauses_s), answer_s
-        self.concurrency = max(1, min(concurrency, MOST_AT_ONCE))
+        self.concurrency = max(1, min(concurrency, MAX_AT_ONCE))
         self.counted = Counted()
         self._counting = threading.Lock()
         self._cancelled: Callable[[], bool] = lambda: False
@@ -247,7 +247,7 @@ class Client:
             trust_env=False,
             transport=transport
             or bounded_transport(
-                self.concurrency, 2 * answer_s, MOST_BYTES + MOST_HEADERS, self.counted.hear
+                self.concurrency, 2 * answer_s, MAX_BYTES + MAX_HEADERS, self.counted.hear
             ),
         )
         self._places = threading.BoundedSemaphore(self.concurrency)
@@ -353,7 +353,7 @@ class Client:
                 raise httpx.ReadTimeout("the answer does not end")
 
         with self._http.stream(method, asked.path, **how) as answer:
-            content = content_of(answer, MOST_BYTES, check)
+            content = content_of(answer, MAX_BYTES, check)
         with self._counting:
             self.counted.sent += 1
         return answer.status_code, content
@@ -386,7 +386,7 @@ class Client:
         )
 
     def _refused(self, asked: Asked, status: int, content: bytes) -> RemoteError:
-        host, told = self.address.url, told_by(content)
+        host, told = self.address.url, error_message_in(content)
         if status in (401, 403):
             return RemoteError(
                 f"the server at {host} wants another key ({status})",
@@ -409,10 +409,10 @@ class Client:
         return RemoteError(f"the server at {host} answers {status}: {told}", remedy, status)
 
 
-def told_by(content: bytes) -> str:
+def error_message_in(content: bytes) -> str:
     """What an error's body says, on one line.
 
-    >>> told_by(b'{"error": {"message": "too many\\\\nframes"}}')
+    >>> error_message_in(b'{"error": {"message": "too many\\\\nframes"}}')
     "'too many frames'"
     """
     text = content[:4000].decode("utf-8", "replace")

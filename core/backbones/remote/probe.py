@@ -28,7 +28,7 @@ from macd_studio.core.errors import RemoteError
 from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
 
-LEAST_ERROR, LEAST_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
+MIN_ERROR, MIN_ROUNDED, TIMES_NOISE = 1e-3, 0.05, 3.0
 """The least error that a log-probability is taken to have in the exact and in the common way, nats,
 and how often the noise counts. Views behind masks of level 0.75, rounded to 8 bits, moved those
 within 3 nats of the best by up to 0.031. The plain video is not rounded; its error is taken to be
@@ -38,9 +38,9 @@ TIMES_FLAT = 6.0
 itself, and views that hold zeros were off by up to 3.9 times that change (docs/remote.md)."""
 TOPS = (WHOLE, 128, 20, 5)
 """Numbers of log-probabilities a token that are tried, the best first."""
-MOST_CHOSEN = 128
+MAX_CHOSEN = 128
 """Tokens that vLLM gives at most by their ids."""
-MOST_ERROR = 1e3
+MAX_ERROR = 1e3
 """The largest ε that a trace holds; far below it nothing is certified any more."""
 LARGE = 0.1
 """ε from which on what makes it so large is told: at α = 1 a lead of 0.6 nats is not certified."""
@@ -59,7 +59,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Lacking:
+class MissingFeature:
     """Something that this server does not give, and what starting it otherwise would change."""
 
     what: str
@@ -112,25 +112,25 @@ class Server:
     in the common way too, where less than a step of 8 bits cannot be sent."""
     resizes: bool = False
     """Whether the server rounds a plain video, by a processor that resizes frames in 8 bits."""
-    lacking: tuple[Lacking, ...] = ()
+    lacking: tuple[MissingFeature, ...] = ()
 
     @property
     def error(self) -> float:
         """ε, the error that each log-probability is taken to have in any view, nats."""
         times = TIMES_NOISE if self.exact else TIMES_FLAT
         own = self.video_error, TIMES_NOISE * self.rounding, times * self.flat
-        return min(MOST_ERROR, max(own))
+        return min(MAX_ERROR, max(own))
 
     @property
     def video_error(self) -> float:
         """ε_V, the same of the plain video: no mask covers it, and 8 bits hold it as it is."""
         rounding = self.rounding if self.resizes else 0.0
-        return min(MOST_ERROR, max(self.noise, TIMES_NOISE * max(self.padding, rounding)))
+        return min(MAX_ERROR, max(self.noise, TIMES_NOISE * max(self.padding, rounding)))
 
     @property
     def noise(self) -> float:
         """The error of a view that is read again as it was sent, nats."""
-        least = LEAST_ERROR if self.exact else LEAST_ROUNDED
+        least = MIN_ERROR if self.exact else MIN_ROUNDED
         return max(least, TIMES_NOISE * max(self.alone, self.among))
 
     @property
@@ -325,12 +325,14 @@ def probe(
     exact: whether the exact way is tried.
     """
     encoded = encode(lm, drawn_clip())
-    view, lacking = whole_view(encoded), list[Lacking]()
+    view, lacking = whole_view(encoded), list[MissingFeature]()
     way = _way(client, lm, model, view, lacking) if exact else CommonWay(client, model, lm)
     most, vocabulary = _most(way, view, lacking)
     chosen = _chosen(way, view, most)
     if not chosen:
-        lacking.append(Lacking("log-probabilities of tokens by their ids", "vLLM 0.32 gives them"))
+        lacking.append(
+            MissingFeature("log-probabilities of tokens by their ids", "vLLM 0.32 gives them")
+        )
     question = _question(way, view, lacking)
     if isinstance(way, CommonWay):
         _check_frames(way, encoded)
@@ -350,7 +352,7 @@ def probe(
     return found, way, sample
 
 
-def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lacking]) -> Way:
+def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[MissingFeature]) -> Way:
     exact = ExactWay(client, model, lm)
     try:
         exact.prepare([view])
@@ -370,7 +372,7 @@ def _way(client: Client, lm: FilesLM, model: str, view: View, lacking: list[Lack
         option = told.cause
     elif told.status != 404:
         option += f"; it answered {told.cause}"
-    lacking.append(Lacking(EXACT, option))
+    lacking.append(MissingFeature(EXACT, option))
     return common
 
 
@@ -389,7 +391,7 @@ def _refused(error: RemoteError) -> RemoteError:
     return error
 
 
-def _most(way: Way, view: View, lacking: list[Lacking]) -> tuple[int, int]:
+def _most(way: Way, view: View, lacking: list[MissingFeature]) -> tuple[int, int]:
     """How many log-probabilities a token are given, and the vocabulary where all are."""
     refused = ""
     for top in TOPS:
@@ -405,7 +407,7 @@ def _most(way: Way, view: View, lacking: list[Lacking]) -> tuple[int, int]:
             continue
         if top != WHOLE:
             what = f"log-probabilities of more than {top} tokens, so wide heads are not certified"
-            lacking.append(Lacking(what, "start it with --max-logprobs -1"))
+            lacking.append(MissingFeature(what, "start it with --max-logprobs -1"))
             return min(top, max(1, len(said.log_p))), 0
         return top, len(said.log_p)
     raise RemoteError(
@@ -426,7 +428,7 @@ def _chosen(way: Way, view: View, most: int) -> bool:
     return all(abs(named.log_p.get(i, 1.0) - top.log_p[i]) < 0.1 for i in ids)
 
 
-def _question(way: Way, view: View, lacking: list[Lacking]) -> Question:
+def _question(way: Way, view: View, lacking: list[MissingFeature]) -> Question:
     """How log p of the question's tokens is obtained, cheapest first, on this short prompt."""
     assert view.encoded is not None
     at = view.encoded.query.tolist()
@@ -441,10 +443,10 @@ def _question(way: Way, view: View, lacking: list[Lacking]) -> Question:
             continue
         if how == "prompt":
             what = "the loss of long prompts at little memory: logits of the whole prompt are made"
-            lacking.append(Lacking(what, "VLLM_USE_V2_MODEL_RUNNER=1 where vLLM has it"))
+            lacking.append(MissingFeature(what, "VLLM_USE_V2_MODEL_RUNNER=1 where vLLM has it"))
         return how
     what = "the question's loss, so no ascent; masks that are measured and contrasts remain"
-    lacking.append(Lacking(what, "a vLLM that gives prompt_logprobs"))
+    lacking.append(MissingFeature(what, "a vLLM that gives prompt_logprobs"))
     return ""
 
 

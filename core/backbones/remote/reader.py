@@ -20,7 +20,7 @@ from macd_studio.core.backbones.remote.client import CONCURRENCY, Client
 from macd_studio.core.backbones.remote.files import FilesLM, load_files, normalised_apart
 from macd_studio.core.backbones.remote.probe import (
     EXACT,
-    MOST_CHOSEN,
+    MAX_CHOSEN,
     Sample,
     Server,
     choose_model,
@@ -31,7 +31,7 @@ from macd_studio.core.backbones.remote.wire import Said, unusable
 from macd_studio.core.backbones.remote_address import Address, files, key, read_address
 from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.options import Fit
-from macd_studio.core.rows import Row
+from macd_studio.core.token_logits import NextTokenLogits
 from macd_studio.core.types import Clip, ModelFrames, Progress
 
 TOP = 128
@@ -190,8 +190,8 @@ class RemoteReader(Reader):
         prompt = (*ids.tolist(), *thought)
         return Views((View(None, None, prompt, question),))
 
-    def reads_plainly(self, views: Views) -> bool:
-        """See `Reader.reads_plainly`."""
+    def has_plain_prompt(self, views: Views) -> bool:
+        """See `Reader.has_plain_prompt`."""
         return views.plain
 
     def prompt_of(self, views: Views) -> Sequence[int]:
@@ -215,14 +215,14 @@ class RemoteReader(Reader):
         ]
         return np.stack(found)
 
-    def next_rows(
+    def next_logits(
         self,
         views: Views,
         tokens: Sequence[int] = (),
         ids: Sequence[int] = (),
         whole: bool = False,
-    ) -> list[Row]:
-        """See `Reader.next_rows`: log-probabilities, of which `log_z` is 0."""
+    ) -> list[NextTokenLogits]:
+        """See `Reader.next_logits`: log-probabilities, of which `log_z` is 0."""
         wanted = self._wanted(ids, whole)
         way, asked = self._way, []
         way.prepare(views.views)
@@ -267,10 +267,10 @@ class RemoteReader(Reader):
             return [Wanted(TOP if most == WHOLE else min(TOP, most))]
         if not chosen:
             return [Wanted(most)]
-        each = MOST_CHOSEN if most == WHOLE else min(MOST_CHOSEN, most)
+        each = MAX_CHOSEN if most == WHOLE else min(MAX_CHOSEN, most)
         return [Wanted(ids=tuple(ids[i : i + each])) for i in range(0, len(ids), each)]
 
-    def _row(self, said: Sequence[Said], wanted: Wanted) -> Row:
+    def _row(self, said: Sequence[Said], wanted: Wanted) -> NextTokenLogits:
         """The answers about one view as one row. wanted: the first of what was asked of it."""
         found: dict[int, float] = {}
         for one in said:
@@ -282,13 +282,13 @@ class RemoteReader(Reader):
             raise unusable("it leaves tokens out of a whole row")
         values = np.array([found[i] for i in ids.tolist()])
         if len(ids) > 1 and abs(np.exp(values).sum() - 1) < 1e-3 and ids[-1] == len(ids) - 1:
-            return Row(values, log_z=0.0)
+            return NextTokenLogits(values, log_z=0.0)
         # a token that was not named may be as likely as the likeliest, one below the top is not
         floor = float(values.max() if wanted.ids else values.min())
-        return Row(values, ids, floor, 0.0)
+        return NextTokenLogits(values, ids, floor, 0.0)
 
 
-def _told(row: Row) -> set[int] | range:
+def _told(row: NextTokenLogits) -> set[int] | range:
     return range(len(row.values)) if row.ids is None else set(row.ids.tolist())
 
 

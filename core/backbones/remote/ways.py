@@ -24,7 +24,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded, to_pixels
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.prompt import without_thinking
+from macd_studio.core.backbones.prompt import disable_thinking
 from macd_studio.core.backbones.remote.client import Asked, Client
 from macd_studio.core.backbones.remote.files import FilesLM, normalised_apart, pixels_of
 from macd_studio.core.backbones.remote.wire import (
@@ -45,7 +45,7 @@ from macd_studio.core.errors import NotApplicable, RemoteError
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 
-NEAR = 16
+SEARCHED_STEPS = 16
 """Steps of float32 on either side within which a value is looked for that becomes exactly 0."""
 NORMALISING = 2.0**-22
 """How far a normalised pixel near 0 may be off where the server normalises: two steps of float32
@@ -142,7 +142,7 @@ class Way(ABC):
 
     def chat(self, view: View) -> dict[str, Any]:
         """The chat request of a view's frames, in 8 bits, or of its text alone."""
-        template = without_thinking(self.lm.processor)
+        template = disable_thinking(self.lm.processor)
         if view.encoded is None or view.video is None:
             return chat_body(self.model, view.text, None, template=template)
         frames = frames_of(self.lm, view.encoded, view.video)
@@ -297,7 +297,10 @@ def with_neutral(encoded: Encoded, rgb: Tensor) -> Tensor:
     w, b = (1 / 255) / encoded.std, -encoded.mean / encoded.std
     middle = 255 * encoded.mean
     steps = torch.nextafter(middle, 2 * middle + 1) - middle
-    near = middle + steps * torch.arange(-NEAR, NEAR + 1, device=middle.device)[:, None]
+    near = (
+        middle
+        + steps * torch.arange(-SEARCHED_STEPS, SEARCHED_STEPS + 1, device=middle.device)[:, None]
+    )
     best = (near * w + b).abs().argmin(0)
     return rgb + (near.gather(0, best[None])[0] - middle)[:, None, None].to(rgb)
 

@@ -25,8 +25,8 @@ RAW = 3
 """Type of an extension of msgpack that holds the bytes of a tensor."""
 TICKS = 1_000_000
 """Frames a second that times are told in: the server takes whole numbers of frames only."""
-MOST_TOKEN = 2**31
-MOST_SHARE = 1.01
+MAX_TOKEN = 2**31
+MAX_SHARE = 1.01
 """What probabilities of some tokens may add up to, with what rounding adds."""
 TENSORS: dict[str, np.dtype[Any]] = {
     name: np.dtype(name) for name in ("uint8", "float32", "float16", "int64", "int32", "float64")
@@ -271,7 +271,7 @@ def _said(token: int, found: Mapping[int, float]) -> Said:
     best = max(found.values())
     if found[token] < best - 1e-3:
         raise unusable("the likeliest token is not the one that it chose")
-    if sum(map(math.exp, found.values())) > MOST_SHARE:
+    if sum(map(math.exp, found.values())) > MAX_SHARE:
         raise unusable("the probabilities of its tokens add up to more than 1")
     return Said(token, found)
 
@@ -303,7 +303,7 @@ def _named_token(name: Any) -> int:
 
 
 def _token(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_TOKEN:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_TOKEN:
         raise unusable(f"{value!r:.40} stands in the place of a token's id")
     return value
 

@@ -25,7 +25,7 @@ from macd_studio.core.objects.formats import (
     yolo,
     youtube_vis,
 )
-from macd_studio.core.objects.formats.border import MAX_BYTES, OTHER, Files, file_name, refuse
+from macd_studio.core.objects.formats.bounds import MAX_BYTES, OTHER, Files, file_name, refuse
 from macd_studio.core.objects.formats.coco import is_results
 from macd_studio.core.objects.formats.sheet import Sheet
 from macd_studio.core.objects.formats.source import Asked, ClipFacts, Source, choose

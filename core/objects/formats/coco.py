@@ -21,7 +21,7 @@ import numpy as np
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
-from macd_studio.core.objects.formats.border import (
+from macd_studio.core.objects.formats.bounds import (
     AGAIN,
     MAX_FRAME,
     MAX_SIDE,

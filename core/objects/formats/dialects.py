@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from macd_studio.core.objects.annotations import clean_label
-from macd_studio.core.objects.formats.border import (
+from macd_studio.core.objects.formats.bounds import (
     MAX_SIDE,
     Files,
     as_list,

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import Annotated, Shape
-from macd_studio.core.objects.formats.border import FEWER, refuse
+from macd_studio.core.objects.formats.bounds import FEWER, refuse
 from macd_studio.core.types import Floats
 
 MAX_SHAPES, MAX_OBJECTS = 200_000, 4000
 MAX_IN_FRAME = 200
 """Objects on one frame, where they are linked from frame to frame."""
-LEAST_OVERLAP = 0.05
+MIN_OVERLAP = 0.05
 """Of two boxes of one label on following pictures, to be of one object."""
 
 
@@ -89,7 +89,7 @@ def linked(
             same = np.array([[tracks[k][0] == row[0] for row in rows] for k in names])
             overlap[~same] = 0
             overlap[same & np.array([row[0] in alone for row in rows])] = 1
-            while overlap.max() > LEAST_OVERLAP:
+            while overlap.max() > MIN_OVERLAP:
                 row, column = divmod(int(overlap.argmax()), overlap.shape[1])
                 taken[column] = names[row]
                 overlap[row], overlap[:, column] = 0, 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.objects.annotations import Shape, TrackFile, clean_label
-from macd_studio.core.objects.formats.border import (
+from macd_studio.core.objects.formats.bounds import (
     MAX_FRAME,
     Files,
     as_list,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.objects.annotations import Annotated, Shape, TrackFile, clean_label
-from macd_studio.core.objects.formats.border import Files, one_size, refuse
+from macd_studio.core.objects.formats.bounds import Files, one_size, refuse
 from macd_studio.core.objects.formats.gather import MAX_OBJECTS
 from macd_studio.core.objects.formats.names import numbered
 from macd_studio.core.objects.formats.pixels import (

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import clean_label
-from macd_studio.core.objects.formats.border import MAX_FRAME, refuse
+from macd_studio.core.objects.formats.bounds import MAX_FRAME, refuse
 
 RENAME = "Name files by frame, as in frame_000012"
 _HASHES = re.compile(

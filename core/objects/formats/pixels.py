@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import TracksError
 from macd_studio.core.objects.annotations import clean_label
-from macd_studio.core.objects.formats.border import MAX_SIDE
+from macd_studio.core.objects.formats.bounds import MAX_SIDE
 from macd_studio.core.objects.outlines import Mask
 
 MAX_PIXEL_VALUES = 256
 """Different values of one picture of masks."""
 MAX_SPECKLED = 3
 """Values that lie scattered over single pixels, of a picture of masks."""
-LEAST_SMOOTHED = 8
+MIN_SMOOTHED = 8
 """Pixels of soft edges, to be told from a few stray ones."""
 VOID_COLOUR = 224 << 16 | 224 << 8 | 192
 """Of Pascal VOC's borders, which belong to no object."""
@@ -204,7 +204,7 @@ def _refuse_smoothed(
         lighter[second] |= falls
     between = np.bincount(small[darker & lighter].ravel(), minlength=len(counts))
     smoothed = between > 0.5 * counts
-    if between[smoothed].sum() >= LEAST_SMOOTHED:
+    if between[smoothed].sum() >= MIN_SMOOTHED:
         raise TracksError(
             f"{clean_label(inner)} has values that lie on the edges between others alone, as a"
             " picture with soft edges or a JPEG has them, so that it is no picture of masks",

@@ -18,7 +18,7 @@ from macd_studio.core.options import TrackOptions
 from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
 
-MOST_LISTED = 40
+MAX_LISTED = 40
 """Videos that a message names; others are counted."""
 
 
@@ -160,8 +160,8 @@ def choose(file: str, sources: Sequence[Source], asked: Asked) -> tuple[Source, 
 
 
 def _listed(sources: Sequence[Source]) -> str:
-    names = ", ".join(s.name for s in sources[:MOST_LISTED])
-    more = len(sources) - MOST_LISTED
+    names = ", ".join(s.name for s in sources[:MAX_LISTED])
+    more = len(sources) - MAX_LISTED
     return names + (f" and {more} more" if more > 0 else "")
 
 

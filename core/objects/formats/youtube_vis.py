@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from macd_studio.core.objects.annotations import TrackFile
-from macd_studio.core.objects.formats.border import (
+from macd_studio.core.objects.formats.bounds import (
     AGAIN,
     Files,
     as_list,

@@ -28,7 +28,7 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import FIT, LONG, Item, evaluation_options
 from macd_studio.evals.running.answer import PendingAnswer, answer_clip
 from macd_studio.evals.running.contrasts import takes_contrast
-from macd_studio.evals.running.output import MOST_REASONS, failures_line
+from macd_studio.evals.running.output import MAX_REASONS, failures_line
 from macd_studio.evals.running.tracks import Preparing
 from macd_studio.evals.scoring.rules import FAILED
 
@@ -106,7 +106,7 @@ class MacdStudio(lmms):
         self.failures = []
         answers = [self._answer(*r.args) for r in tqdm(requests, desc="macd_studio")]
         counts = {"failed": len(self.failures), "asked": len(requests),
-                  "reasons": dict(Counter(self.failures).most_common(MOST_REASONS))}  # fmt: skip
+                  "reasons": dict(Counter(self.failures).most_common(MAX_REASONS))}  # fmt: skip
         if line := failures_line(counts):
             print(f"macd_studio: {visible(line)} Marked as {FAILED}.", file=sys.stderr)
         return answers

@@ -14,14 +14,14 @@ import pytest
 from PIL import Image
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.measurements import MOST_OBJECTS
+from macd_studio.core.measurements import MAX_MAPPED
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.report.export import export_beside
-from macd_studio.core.system.beside import MakeLimits
+from macd_studio.core.system.beside import ProcessLimits
 from macd_studio.macd_ui import session_view
-from macd_studio.macd_ui.serving import before
-from macd_studio.macd_ui.serving.before import COMPUTED
-from macd_studio.macd_ui.session_view import MOST_LINES, MOST_POINTS
+from macd_studio.macd_ui.serving import file_costs as before
+from macd_studio.macd_ui.serving.file_costs import COMPUTED
+from macd_studio.macd_ui.session_view import MAX_LINES, MAX_POINTS
 from macd_studio.macd_ui.settings import LIMITS, ServerSettings
 from macd_studio.viewer import standalone
 from macd_studio.viewer.exporting import page_beside
@@ -29,7 +29,7 @@ from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F
 from tests.opening import EXAMPLE
 from tests.patience import PATIENCE_S
 from tests.security.test_trace_bomb import (
-    MOST_CANDIDATES,
+    MAX_CANDIDATES,
     OPENED,
     frames,
     many_candidates,
@@ -79,15 +79,17 @@ def without_row(source):
 @pytest.mark.parametrize("module", MODULES)
 def test_whatever_a_handler_calls_before_the_queue_has_a_row(module):
     source = (ROOT / "macd_ui" / f"{module}.py").read_text(encoding="utf-8")
-    assert not without_row(source), "give them a row in macd_ui/serving/before.py, with its measure"
+    assert not without_row(source), (
+        "give them a row in macd_ui/serving/file_costs.py, with its measure"
+    )
 
 
 def test_the_row_of_the_choice_map_is_of_the_largest_one():
     row = before.DEVICE[0]
     views, frames, objects = (int(n) for n in re.findall(r"\d+", row.hostile))
-    assert views == (2 << MOST_OBJECTS) + 1  # with and without frame mask, and MACD's own levels
+    assert views == (2 << MAX_MAPPED) + 1  # with and without frame mask, and MACD's own levels
     assert frames == LIMITS["video.frames"]
-    assert objects > MOST_OBJECTS
+    assert objects > MAX_MAPPED
     assert row.seconds < ServerSettings(public=True).time_limit_s
 
 
@@ -227,14 +229,14 @@ def most_objects(tracks=4096, times=200, steps=0):
 
 def of_macd(members, manifest):
     """The most candidates, in the answer that is scored anew."""
-    many_candidates(MOST_CANDIDATES)(members, manifest)
+    many_candidates(MAX_CANDIDATES)(members, manifest)
     manifest["answers"][0]["method"] = "macd"
 
 
 HOSTILE = OPENED | {
     "most noise": most_noise,
     "most objects": most_objects(),
-    "most points": most_objects(MOST_LINES, 16, MOST_POINTS // (MOST_LINES + 16)),
+    "most points": most_objects(MAX_LINES, 16, MAX_POINTS // (MAX_LINES + 16)),
     "candidates of MACD": of_macd,
 }
 ROWS = {
@@ -281,10 +283,10 @@ def test_a_plot_of_millions_of_points_is_not_drawn():
             return name
 
     session, step = SimpleNamespace(plot_open=True), SimpleNamespace(gradient=(1.0,))
-    most = MOST_POINTS // (MOST_LINES + 16)
+    most = MAX_POINTS // (MAX_LINES + 16)
     for tracks, groups, steps in (
-        (MOST_LINES, 16, most), (MOST_LINES, 16, most + 1), (MOST_LINES + 1, 16, 1),
-        (1, MOST_POINTS, 1),
+        (MAX_LINES, 16, most), (MAX_LINES, 16, most + 1), (MAX_LINES + 1, 16, 1),
+        (1, MAX_POINTS, 1),
     ):  # fmt: skip
         trace = Stub(  # noqa: F811
             tracks=(0,) * tracks, groups=((0,),) * groups, steps=(step,) * steps, counterfactual=1
@@ -303,7 +305,9 @@ def test_an_export_beside_the_server_is_the_same(trace, content):  # noqa: F811
 
 def test_an_export_ends_at_its_clock_and_when_nobody_waits(content):  # noqa: F811
     with pytest.raises(OptionError, match="memory"):
-        export_beside(EXAMPLE.read_bytes(), "png", "tracks", limits=MakeLimits(memory_bytes=10**6))
+        export_beside(
+            EXAMPLE.read_bytes(), "png", "tracks", limits=ProcessLimits(memory_bytes=10**6)
+        )
     with pytest.raises(Cancelled):
         export_beside(content, "png", "tracks", lambda: True)
     with pytest.raises(OptionError, match="ask for another copy"):
@@ -318,7 +322,7 @@ def test_a_page_beside_the_server_is_the_same(trace, content):  # noqa: F811
 
 def test_a_page_ends_at_its_clock_and_when_nobody_waits(content):  # noqa: F811
     with pytest.raises(OptionError, match=r"takes more than 600 MB of memory or 0\.001 s"):
-        page_beside(EXAMPLE.read_bytes(), limits=MakeLimits(seconds=0.001))
+        page_beside(EXAMPLE.read_bytes(), limits=ProcessLimits(seconds=0.001))
     with pytest.raises(Cancelled):
         page_beside(content, lambda: True)
     with pytest.raises(OptionError):

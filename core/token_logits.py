@@ -17,7 +17,7 @@ def log_partition(logits: NDArray[Any]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class NextTokenLogits:
     """What a reader says of the next token in one view: of every token, or of some.
 
     values: (C,) logits, or log-probabilities; they differ by a constant of the view. ids: (C,) the
@@ -48,7 +48,7 @@ class Row:
         order = np.argsort(-self.values, kind="stable")[:count]
         return [self.token(int(place)) for place in order]
 
-    def among(self, ids: NDArray[np.int64]) -> Row:
+    def among(self, ids: NDArray[np.int64]) -> NextTokenLogits:
         """Of these tokens alone. Raises KeyError for one that the row does not hold."""
         if self.ids is None:
             places = np.asarray(ids)
@@ -57,7 +57,9 @@ class Row:
             places = np.array([place_of[token] for token in np.asarray(ids).tolist()], np.int64)
         left = np.delete(self.values, places)
         floor = max([self.floor, *([float(left.max())] if len(left) else [])])
-        return Row(self.values[places], np.asarray(ids, np.int64), floor, self.log_partition)
+        return NextTokenLogits(
+            self.values[places], np.asarray(ids, np.int64), floor, self.log_partition
+        )
 
     def log_p(self, token: int) -> float:
         """log p(token). Raises KeyError for a token that the row does not hold."""

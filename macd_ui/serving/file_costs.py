@@ -19,7 +19,7 @@ READER = "a clock, which Stop and a closed tab end; the visitor's time of readin
 TRACKS = "a clock of 10 s and 300 MB beside the server; no place in the line; as for clips"
 PLACE = "a *place*; no file takes more"
 SHOWN = "a *place*, 10 s, which a closed tab ends"
-LEAST_S = 0.1
+MIN_S = 0.1
 """What takes less has no row in the document."""
 WRITER = "10 s and 600 MB beside the server, which a closed tab ends; the time of reading"
 
@@ -142,11 +142,11 @@ DEVICE: tuple[Computed, ...] = (
 
 
 def table(rows: Iterable[Computed] = COMPUTED, where: str = "before the queue") -> str:
-    """A row for each that takes at least LEAST_S, in Markdown. where: title of the first column."""
+    """A row for each that takes at least MIN_S, in Markdown. where: title of the first column."""
     lines = [f"| {where} | hostile case | MB | s | bound |", "|---|---|---|---|---|"]
     lines += [
         f"| {row.what} | {row.hostile} | {row.mb:,.0f} | {row.seconds:g} | {row.ended} |"
         for row in rows
-        if row.seconds >= LEAST_S
+        if row.seconds >= MIN_S
     ]
     return "\n".join(lines) + "\n"

@@ -25,8 +25,8 @@ from macd_studio.evals.benchmarks.layout import place, read_json
 NAME_OF_FILE, KIND, VERSION = "protocol.json", "macd-studio protocol", 1
 LARGEST_MB = 64
 """A protocol of 100,000 questions takes about 40."""
-MOST_ITEMS = 100_000
-MOST_CLIPS = 100_000
+MAX_ITEMS = 100_000
+MAX_CLIPS = 100_000
 REMEDY = "Give the --out folder of `python -m evals run`"
 
 
@@ -78,7 +78,7 @@ class ItemGiven(Stored):
 
 _METHOD = Table({
     "alpha": Maybe(Number(-1e6, 1e6)), "beta": Maybe(Number(-1e6, 1e6)), "from": LINE,
-    "failed": Many(LINE, 0, MOST_ITEMS), "left_out": Many(LINE, 0, MOST_ITEMS),
+    "failed": Many(LINE, 0, MAX_ITEMS), "left_out": Many(LINE, 0, MAX_ITEMS),
 })  # fmt: skip
 _MODEL = Table({
     **{n: LINE for n in ("name", "family", "revision", "weights", "adapter", "quantised", "dtype",
@@ -125,8 +125,8 @@ class Protocol(Stored):
         ByName(_SOURCE, name=LINE), "of objects, of a study of detectors", dict
     )
     models: tuple[dict[str, Any], ...] = stored(Many(_MODEL, 0, 256), "who answered", ())
-    clips: tuple[ClipGiven, ...] = stored(_Items(ClipGiven, MOST_CLIPS), "what was shown", tuple)
-    items: tuple[ItemGiven, ...] = stored(_Items(ItemGiven, MOST_ITEMS), "what was asked", tuple)
+    clips: tuple[ClipGiven, ...] = stored(_Items(ClipGiven, MAX_CLIPS), "what was shown", tuple)
+    items: tuple[ItemGiven, ...] = stored(_Items(ItemGiven, MAX_ITEMS), "what was asked", tuple)
 
 
 def read_protocol(path: Path) -> Protocol:
