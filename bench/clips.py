@@ -30,7 +30,7 @@ def drawn() -> Clip:
 
 @contextmanager
 def drawn_file() -> Iterator[Path]:
-    """The same as a video file, for as long as the block lasts."""
+    """The drawn clip as a video file, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clip.mp4"
         write_mp4(SPEC, path)

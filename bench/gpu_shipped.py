@@ -65,7 +65,7 @@ def _tokens(answer: Answer) -> list[int]:
 
 
 def told(found: dict[str, dict[str, Any]]) -> str:
-    """The same as a table in Markdown."""
+    """What was found of each precision, as a table in Markdown."""
     rows = []
     for dtype, one in found.items():
         if "error" in one:

@@ -99,7 +99,7 @@ def _machine(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def table(path: Path | None = None) -> str:
-    """The same in Markdown; one sentence where there is none."""
+    """Ratios that grew, as a table in Markdown; one sentence where none did."""
     found = slower(path)
     if not found:
         return "No ratio of times grew by more than a tenth since it was last measured here."

@@ -89,7 +89,7 @@ def ask(port: int) -> dict[str, Any]:
 
 
 def measure(pieces: Any, pause: float = 0.0) -> dict[str, Any]:
-    """The same in a process of its own."""
+    """Time and memory that a client takes for the pieces, in a process of its own."""
     made = pieces()
     ready = itertools.chain([next(made)], made)  # a large body is made before it is asked for
     with answering(lambda: ready, pause) as port:

@@ -96,7 +96,10 @@ def serving() -> Iterator[str]:
 
 @contextmanager
 def serving_process(*flags: str, **more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The same with the server's process; flags, more: its command line and environment."""
+    """A running page, as its process and its address.
+
+    flags, more: its command line and environment.
+    """
     port = free_port()
     env = os.environ | {"GRADIO_SERVER_PORT": str(port)} | more
     server = subprocess.Popen(

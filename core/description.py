@@ -260,7 +260,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
 
 
 def rounded(values: NDArray[Any], digits: int) -> NDArray[np.float64]:
-    """The same floats as `round` gives for each of them, at the speed of NumPy."""
+    """Each value as Python's `round` gives it, at the speed of NumPy."""
     exact = np.asarray(values, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.abs(exact) * 10.0**digits

@@ -133,7 +133,7 @@ def clamped_share(answer: Answer) -> float | None:
 
 
 def largest_clamped(views: Iterable[View]) -> float | None:
-    """The same of the views themselves."""
+    """The largest clamped share of these views; None where none has one."""
     shares = [v.clamped for v in views if isinstance(v, NoisedView) and v.clamped is not None]
     return max(shares, default=None)
 

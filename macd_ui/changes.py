@@ -140,7 +140,7 @@ class Changes:
     def _timed(
         self, events: Iterator[Event], turn: DeviceTurn, trace: Trace, plain: Mapping[str, Any]
     ) -> Iterator[Event]:
-        """The same events; learns how long an object was followed."""
+        """Passes events on, and learns how long an object was followed."""
         began: float | None = None
         for event in events:
             if event.stage == "track":

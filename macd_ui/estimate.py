@@ -67,7 +67,7 @@ def work_of_spec(spec: RunSpec) -> Work:
 
 
 def work_of_trace(trace: Trace) -> Work:
-    """The same, of a finished run that is changed by hand; its thought is kept."""
+    """The work of a finished run that is changed by hand; its thought is kept."""
     spec = RunSpec(trace.question, trace.options, (), trace.backbone.name, trace.detector.name)
     settings = _settings(spec)
     found = {"max_thought": 0, "reads": _reads(trace)}

@@ -307,7 +307,7 @@ def _partner_of(trace: Trace) -> tuple[str, str]:
 
 
 def with_models(request: RunRequest, models: tuple[str, str] | None) -> RunRequest:
-    """The same with backbone and detector as they were asked for, where that is known."""
+    """The request with backbone and detector as they were asked for, where that is known."""
     if models is None:
         return request
     return replace(request, spec=replace(request.spec, backbone=models[0], detector=models[1]))

@@ -134,7 +134,7 @@ def check_size(trace: Trace) -> None:
 
 
 def check_pixels(trace: Trace, lm: Reader) -> None:
-    """The same for the pixels of its frames, which one step of a model would read at once."""
+    """Raises OptionError where a step of the model would read more pixels than a visitor may."""
     frames = trace.model_frames
     if frames is None:
         return

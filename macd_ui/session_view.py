@@ -92,7 +92,7 @@ class SessionView:
         return joined(shown, self.note(session), self.about_model(session), saving(True))
 
     def show_again(self, session: Session, state: dict[str, Any]) -> Updates:
-        """The same when its turn comes: it costs what opening a trace does, and counts as that.
+        """Shows the session's trace when its turn comes, which costs what opening one does.
 
         The state alone where the visitor has no turn, or it takes too long.
         """

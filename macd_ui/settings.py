@@ -200,7 +200,7 @@ class ServerSettings:
                 raise self._not_offered(kind, name, offered)
 
     def check_segmenter(self, name: str) -> None:
-        """Likewise for a segmenter. Also raises DetectorError for what is none."""
+        """Raises OptionError for a segmenter not offered here, DetectorError for no segmenter."""
         check_segmenter(name)
         if self.public and name not in self.segmenters:
             raise self._not_offered("segmenter", name, self.segmenters)

@@ -186,7 +186,10 @@ class Store:
         return check
 
     def open_for(self, session: Session) -> AbstractContextManager[None]:
-        """The same for a job of a session, which leaves the line on Stop and with its tab."""
+        """A turn to open a file for a session's job.
+
+        Which leaves the line on Stop and with its tab.
+        """
         return self.open_in_turn(session.visitor, lambda: session.gone or session.stop.is_set())
 
     @contextmanager

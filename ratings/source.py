@@ -65,7 +65,7 @@ def read_source(path: str | Path) -> Source:
 
 
 def without_pixels(source: Source) -> Source:
-    """The same without its pictures, of which the frames keep their shape: for what needs masks.
+    """A source without its pictures, of which the frames keep their shape: for what needs masks.
 
     Black frames that share one byte take no memory.
     """

@@ -83,7 +83,7 @@ def mean_interval(values: Matrix, count: int, seed: int) -> Estimate:
 
 
 def spread_interval(values: Matrix, count: int, seed: int) -> Estimate:
-    """The same of the standard deviation."""
+    """The standard deviation with its interval, by resampling raters and clips."""
     _, spread = moments(values, *_whole(values))
     _, draws = moments(values, *resample(len(values), values.shape[1], count, seed))
     return interval(float(spread[0]), draws)

@@ -17,7 +17,7 @@ def page_beside(
     cancelled: Callable[[], bool] = lambda: False,
     limits: ProcessLimits = BESIDE,
 ) -> bytes:
-    """The same bytes as `standalone` of the trace in `content`, the content of its file.
+    """The bytes of `standalone` of the trace in `content`, the content of its file.
 
     cancelled, limits, errors: as `beside.make_in_process`.
     """

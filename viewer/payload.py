@@ -311,7 +311,7 @@ def first_after_cuts(trace: Trace) -> list[int]:
 
 
 def identity(trace: Trace) -> str:
-    """The same through changes by hand, so that frame and object stay chosen."""
+    """What stays through changes by hand, so that frame and object stay chosen."""
     options = {k: v for k, v in trace.options.as_dict().items() if k != "contrast"}
     # links to runs without a file of tracks are older than these options
     options["track"] = {k: v for k, v in options["track"].items() if v or k[:5] != "file_"}

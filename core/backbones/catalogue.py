@@ -40,7 +40,7 @@ class CatalogueEntry:
         return self.needed()
 
     def needed(self, weights: Weights = "as-is", itemsize: int = 2) -> float:
-        """The same for weights that are held otherwise.
+        """GB of the smallest run with MACD (see `needed_gb`), by how the weights are held.
 
         itemsize: bytes of a number that is not packed, 4 on a CPU.
         """

@@ -128,7 +128,7 @@ A token under two views costs about a sixth more than under one, and catching up
 
 
 class LazyViewBatch(ViewBatch):
-    """The same, where second views are read only at tokens that they can change.
+    """Views of a local model; second views are read only at tokens that they can change.
 
     `next_logits` gives the video's rows alone where the rule decides every hypothesis by them, see
     `ScoreRule.decides`. Where it does not, `open` must have handed over the second views; they read

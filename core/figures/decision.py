@@ -134,7 +134,7 @@ def plotly(numbers: Decision) -> go.Figure:
 
 
 def matplotlib(numbers: Decision) -> Figure:
-    """The same in greys, the edges drawn and the tokens named."""
+    """The decision boundary in greys, the edges drawn and the tokens named."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 

@@ -123,7 +123,10 @@ def plotly(numbers: EvidenceFigure) -> go.Figure:
 
 
 def matplotlib(numbers: EvidenceFigure) -> Figure:
-    """The same in greys: the darker, the stronger; edges solid for the token, dashed against it."""
+    """The evidence maps in greys: the darker, the stronger.
+
+    Edges solid for the token, dashed against it.
+    """
     from matplotlib.figure import Figure
 
     rows = len(numbers.frames)

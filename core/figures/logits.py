@@ -84,7 +84,7 @@ def plotly(numbers: Contrast) -> go.Figure:
 
 
 def matplotlib(numbers: Contrast) -> Figure:
-    """The same in greys and hatches."""
+    """The logits of both views in greys and hatches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(max(3.3, 0.55 * len(numbers.tokens)), 2.6), layout="constrained")

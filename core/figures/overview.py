@@ -181,7 +181,7 @@ def plotly(numbers: Overview) -> go.Figure:
 
 
 def matplotlib(numbers: Overview) -> Figure:
-    """The same in greys: objects by the dash of their box, bars by hatch."""
+    """The overview in greys: objects by the dash of their box, bars by hatch."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

@@ -169,7 +169,7 @@ def plotly(numbers: Strengths) -> go.Figure:
 
 
 def matplotlib(numbers: Strengths) -> Figure:
-    """The same in greys: objects by mark and dash, frame groups by lightness."""
+    """The strengths in greys: objects by mark and dash, frame groups by lightness."""
     from matplotlib.figure import Figure
 
     heights = {

@@ -180,7 +180,7 @@ def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction, turn: Turn) -> NDA
 
 
 def on_white(frame: av.VideoFrame) -> tuple[av.VideoFrame, bool]:
-    """The same with white behind what is transparent, in full size; and whether anything is."""
+    """The picture with white behind what is transparent, in full size; and whether anything is."""
     if not frame.format.has_palette and not any(c.is_alpha for c in frame.format.components):
         return frame, False
     pixels = frame.reformat(format="rgba").to_ndarray()

@@ -276,7 +276,7 @@ def _frames(run: Sequence[int], trace: Trace) -> str:
 
 
 def enough_as_text(enough: Enough, trace: Trace) -> str:
-    """The same for a terminal."""
+    """What is enough for a token, for a terminal."""
     target, n = enough.target, len(enough.pieces)
     whole = f"{n} pieces, by objects and runs of frames" if n > 1 else "1 piece"
     lines = [

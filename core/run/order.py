@@ -134,7 +134,7 @@ def run_method(context: MethodContext, method: Method) -> Answer:
 
 
 def method_events(context: MethodContext, method: Method) -> Iterator[MacdEvent]:
-    """The same with what comes before; the last event holds the answer."""
+    """One method from the video to its answer, as events; the last one holds the answer."""
     began = time.perf_counter()
     context.cache.start_method()
     if method.fixed is not None:

@@ -23,7 +23,7 @@ class RunSpec:
     detector: str = AUTO
 
     def for_clip(self, title: str) -> RunSpec:
-        """The same with the models that AUTO stands for. title: of the clip."""
+        """The request with the models that AUTO stands for. title: of the clip."""
         return replace(
             self,
             backbone=backbone_for(self.backbone, title),

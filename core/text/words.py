@@ -20,7 +20,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """The same for JSON, which stays JSON of the same values."""
+    """JSON with its invisible characters escaped; it stays JSON of the same values."""
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

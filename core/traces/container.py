@@ -118,7 +118,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _repaired(value: Any) -> Any:
-    """The same with a replacement character for half a pair: file names may not be UTF-8."""
+    """The value with a replacement character for half a pair: file names may not be UTF-8."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):

@@ -102,7 +102,10 @@ def smallest_constant(baseline: Answer, macd: Answer) -> float:
 
 
 def constant_of_answer(trace: Trace, answer: Answer) -> EquivalentConstant | None:
-    """The same for an answer of a trace; None where it was not decoded greedily as the baseline."""
+    """The constant that does what an answer of the trace does.
+
+    None where it was not decoded greedily as the baseline.
+    """
     baseline = trace.answers.get("baseline")
     greedy = trace.options.decode.search == "greedy"
     return equivalent_constant(answer, baseline) if baseline and greedy else None

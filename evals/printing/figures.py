@@ -45,7 +45,7 @@ def title(method: str, report: Report | None = None) -> str:
 
 
 def own_title(method: str, report: Report | None = None) -> str:
-    """The same by the method's own title."""
+    """A method as tables name it, by its own title."""
     return in_8_bits(find_method(method).title, (report or {}).get("clamped", {}).get(method))
 
 

@@ -88,7 +88,8 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         f" {report['resamples']} resamples of whole clips). Bold: significant (p"
         f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
         f" clips; comparisons in which fewer than {MIN_DIFFERING} clips differ are no tests."
-        " Regimes are never pooled. Captions count as right where nothing is named that is not there."
+        " Regimes are never pooled. Captions count as right where nothing is named that is not"
+        " there."
     )
     yield honest_table(report)
     yield from _about(report)

@@ -120,7 +120,7 @@ def folder_hashes(folder: str) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _loaded(folder: str) -> tuple[tuple[str, str], ...]:
-    """The same of a model that is in memory, read once."""
+    """`folder_hashes` of a model that is in memory, read once."""
     return tuple(folder_hashes(folder).items())
 
 

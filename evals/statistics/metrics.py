@@ -234,7 +234,7 @@ def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
 
 
 def choice_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
-    """The same for letters: how often each is answered and is right, in percent.
+    """Answers by letter: how often each is answered and is right, in percent.
 
     balanced: mean over letters of the share of right answers where that letter is right. best: the
     letter whose constant answer gets most.

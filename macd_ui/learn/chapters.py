@@ -391,7 +391,7 @@ def placeholders(file: Path) -> set[str]:
 
 
 def fill(content: Any, values: Mapping[str, Value]) -> Any:
-    """The same with every placeholder filled in. Raises OptionError for an unknown key.
+    """The content with every placeholder filled in. Raises OptionError for an unknown key.
 
     >>> fill({"a": ["{{n}} clips, {{sign?more|fewer}}"]}, {"n": "24", "sign": 1})
     {'a': ['24 clips, fewer']}

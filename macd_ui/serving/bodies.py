@@ -364,7 +364,7 @@ class _Cleaning:
         self.may_read, self.count = may_read, 0
 
     def value(self, value: Any) -> Any:
-        """The same, cleaned. Raises Refusal for too many values."""
+        """A value, cleaned. Raises Refusal for too many values."""
         self.count += 1
         if self.count > MAX_VALUES:
             raise Refusal(

@@ -93,7 +93,7 @@ def test_many_masks_are_joined_frames_by_frames_alike(fusion, frame_mask, monkey
         return mask.detach(), *torch.autograd.grad((mask * weight).sum(), moved)
 
     whole = made()
-    monkeypatch.setattr(macd, "AT_ONCE", 4 * 3 * HEIGHT * WIDTH)  # four frames, then two
+    monkeypatch.setattr(macd, "MAX_JOINED_VALUES", 4 * 3 * HEIGHT * WIDTH)  # four frames, then two
     for one, other in zip(whole, made(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
@@ -129,9 +129,9 @@ def test_the_mask_s_gradient_is_its_slope(fusion, twice):
 def test_reach_is_what_one_strength_does_alone(fusion):
     view = compositor(fusion=fusion, frame_mask="off")
     for k, alone in enumerate(torch.eye(3, dtype=torch.float64)):
-        torch.testing.assert_close(view.reach[k], view.mask(alone, torch.zeros(3)))
-    assert compositor(0, fusion=fusion).reach.shape == (0, FRAMES, HEIGHT, WIDTH)
-    assert not view.reach[:, :, :3].any()
+        torch.testing.assert_close(view.per_object_mask[k], view.mask(alone, torch.zeros(3)))
+    assert compositor(0, fusion=fusion).per_object_mask.shape == (0, FRAMES, HEIGHT, WIDTH)
+    assert not view.per_object_mask[:, :, :3].any()
 
 
 def test_faint_masks_share_their_outline_too():
@@ -140,7 +140,7 @@ def test_faint_masks_share_their_outline_too():
         view = mask_compositor(ENCODED, faint, tracks(3), MaskOptions(fusion=fusion), torch.float64)
         own = faint.objects[:, 0, 5, 5].astype(float)
         expected = own * weights / (own * weights).sum() * own.max()
-        np.testing.assert_allclose(view.reach[:, 0, 5, 5], expected, rtol=1e-6)
+        np.testing.assert_allclose(view.per_object_mask[:, 0, 5, 5], expected, rtol=1e-6)
 
 
 def test_frames_that_a_strength_can_change():

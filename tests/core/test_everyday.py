@@ -209,7 +209,7 @@ def test_frames_that_are_seen_in_pieces_have_the_same_gradient(lm, clip, monkeyp
         return torch.autograd.grad(query_loss(lm, encoded, video), video)[0]
 
     together = slope()
-    monkeypatch.setattr(everyday, "TOGETHER", 3)
+    monkeypatch.setattr(everyday, "CHUNK", 3)
     apart = slope()
     assert float(together.norm()) > 0
     assert float((apart - together).norm() / together.norm()) < 2e-3  # convolutions round otherwise

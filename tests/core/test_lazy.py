@@ -101,7 +101,7 @@ def test_answers_are_the_same(name, search, monkeypatch):
     pairs = ["bpq", "bqs", "brq"] if name == "mean-views" else ["bq", "bp", "br"]
     opened = []
     for seed in range(12):
-        monkeypatch.setattr(batches, "PATIENCE", 1 + seed % 3)
+        monkeypatch.setattr(batches, "IDLE_TOKENS", 1 + seed % 3)
         lm = CountingLM(seed, spread=float(rng.choice([1.0, 2.5, 6.0])))
         head = "raw" if name in ("linear", "mean-views") and seed % 4 == 0 else "probability"
         beta = float(rng.choice([0.0036, 0.1, 0.5, 0.9, 1.2]))
@@ -235,7 +235,7 @@ class Planned(CountingLM):
 
 @pytest.mark.parametrize("names", ["bq", "bp"])
 def test_what_was_left_out_is_read_in_one_pass(names):
-    patience = batches.PATIENCE
+    patience = batches.IDLE_TOKENS
     lm = Planned(opened=(4, 5, 20), end_after=24)
     built = []
 

@@ -35,7 +35,7 @@ def check(lazy, eager):
 
 @pytest.mark.parametrize("names", ["bq", "bpq"])
 def test_hypotheses_part_and_meet_under_every_view(names, monkeypatch):
-    monkeypatch.setattr(batches, "PATIENCE", 2)
+    monkeypatch.setattr(batches, "IDLE_TOKENS", 2)
     lm = Planned(opened=(1, 6), end_after=30)
     lazy, eager = pair = both(lm, names, 3)
     step(pair, [1, 2, 3])
@@ -63,7 +63,7 @@ def test_hypotheses_leave_before_a_second_view_is_read():
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 6])
 def test_what_was_read_apart_is_cropped_too(kept, monkeypatch):
     """The second views read three tokens, and then none of the next four."""
-    monkeypatch.setattr(batches, "PATIENCE", 1)
+    monkeypatch.setattr(batches, "IDLE_TOKENS", 1)
     lm = Planned(opened=(1, kept + 1, 12), end_after=30)
     lazy, eager = pair = both(lm, "bpq")
     for token in (1, 2, 3, 4, 5, 6, 7):
@@ -75,7 +75,7 @@ def test_what_was_read_apart_is_cropped_too(kept, monkeypatch):
 
 
 def test_views_that_go_on_together_again_are_cropped_together(monkeypatch):
-    monkeypatch.setattr(batches, "PATIENCE", 1)
+    monkeypatch.setattr(batches, "IDLE_TOKENS", 1)
     lm = Planned(opened=(1, 5, 2), end_after=30)
     lazy, eager = pair = both(lm, "bq")
     for token in (1, 2, 3, 4, 5):

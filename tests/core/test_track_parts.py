@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.objects.track import Path, _distance, _iou, _joined, smooth, track
+from macd_studio.core.objects.track import Tracklet, _distance, _iou, _joined, smooth, track
 from macd_studio.core.options import DetectOptions, TrackOptions
 from macd_studio.core.types import Detections
 
@@ -26,7 +26,7 @@ def square(label, score, x, y, size=0.2):
 
 
 def a_path(at, boxes, label="dog", score=0.9):
-    path = Path()
+    path = Tracklet()
     for index, box in zip(at, boxes, strict=True):
         path.see(index, seen((label, score, *box)), 0)
     return path
@@ -35,7 +35,7 @@ def a_path(at, boxes, label="dog", score=0.9):
 def test_a_path_notes_all_of_a_row():
     outline = (np.array([[0.1, 0.1], [0.3, 0.1], [0.2, 0.3]], np.float32),)
     rows = seen(("cat", 0.25, 0, 0, 1, 1), ("dog", 0.75, 0.1, 0.1, 0.3, 0.3))
-    path = Path()
+    path = Tracklet()
     path.see(4, rows, 1)
     path.see(7, replace(rows, outlines=(outline, None)), 0)
     assert path.index == [4, 7]
@@ -44,7 +44,7 @@ def test_a_path_notes_all_of_a_row():
     assert path.outlines == [None, outline]
     np.testing.assert_array_equal(path.boxes, [rows.boxes[1], rows.boxes[0]])
     assert {b.dtype for b in path.boxes} == {np.dtype(np.float32)}
-    exact = Path()
+    exact = Tracklet()
     exact.see(0, replace(rows, boxes=rows.boxes.astype(np.float64)), 0)
     assert exact.boxes[0].dtype == np.float32
     later = a_path([9], [(0.5, 0.5, 0.6, 0.6)], "cow", 0.5)

@@ -11,7 +11,7 @@ import pytest
 
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.protocol import border, inputs
+from macd_studio.evals.protocol import bounds, inputs
 from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.protocol.split import by_influence, split
 from macd_studio.evals.statistics.stats import bootstrap_ratio
@@ -217,21 +217,21 @@ def damaged(text, **changes):
     ({"setting": [[[[[[[[[[1]]]]]]]]]]}, "setting is a list"),
 ])  # fmt: skip
 def test_a_damaged_protocol_is_refused_with_its_place(made, tmp_path, changes, named):
-    text = (made()[0] / border.NAME_OF_FILE).read_text()
-    path = tmp_path / border.NAME_OF_FILE
+    text = (made()[0] / bounds.NAME_OF_FILE).read_text()
+    path = tmp_path / bounds.NAME_OF_FILE
     path.write_text(damaged(text, **changes))
     with pytest.raises(BenchmarkError) as caught:
-        border.read_protocol(path)
+        bounds.read_protocol(path)
     assert named in str(caught.value)
 
 
 def test_files_that_are_too_large_are_refused_unread(made, tmp_path, monkeypatch):
-    path = tmp_path / border.NAME_OF_FILE
+    path = tmp_path / bounds.NAME_OF_FILE
     with path.open("wb") as file:
-        file.truncate((border.LARGEST_MB + 1) * 2**20)
+        file.truncate((bounds.LARGEST_MB + 1) * 2**20)
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(BenchmarkError, match=f"larger than {border.LARGEST_MB} MB"):
-        border.read_protocol(path)
+    with pytest.raises(BenchmarkError, match=f"larger than {bounds.LARGEST_MB} MB"):
+        bounds.read_protocol(path)
     sample = tmp_path / "x_samples_y.jsonl"
     path.rename(sample)
     with pytest.raises(BenchmarkError, match="larger than"):
@@ -239,7 +239,7 @@ def test_files_that_are_too_large_are_refused_unread(made, tmp_path, monkeypatch
 
 
 def test_a_protocol_read_again_says_what_was_computed(made):
-    protocol = border.read_protocol(made()[0] / border.NAME_OF_FILE)
+    protocol = bounds.read_protocol(made()[0] / bounds.NAME_OF_FILE)
     assert len(protocol.items) == protocol.benchmark["asked"] == protocols.N
     assert (len(protocol.clips), len(protocol.models)) == (protocols.N // 2, 1)
     assert protocol.clips[0].source[:2] == (320, 320)

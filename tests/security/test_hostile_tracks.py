@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from macd_studio.core.errors import TracksError
-from macd_studio.core.objects.formats import border, gather, read_track_file
+from macd_studio.core.objects.formats import bounds, gather, read_track_file
 from macd_studio.core.objects.placing import place_tracks
 from tests.core.test_track_files import clip_of, coco, cvat, cvat_box, key, label_studio
 from tests.patience import PATIENCE_S
@@ -176,13 +176,13 @@ def test_what_cannot_be_read_is_told_in_one_sentence(case, tmp_path):
     ],
 )
 def test_what_a_file_holds_is_counted(limit, write, says, tmp_path, monkeypatch):
-    monkeypatch.setattr(gather if hasattr(gather, limit) else border, limit, 0)
+    monkeypatch.setattr(gather if hasattr(gather, limit) else bounds, limit, 0)
     with pytest.raises(TracksError, match=says):
         read_track_file(write(tmp_path))
 
 
 def test_a_folder_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(border, "MAX_BYTES", 10)
+    monkeypatch.setattr(bounds, "MAX_BYTES", 10)
     (tmp_path / "1.txt").write_bytes(b"0 .5 .5 .1 .1\n")
     with pytest.raises(TracksError, match="holds more than 0 MB"):
         read_track_file(tmp_path)
@@ -245,7 +245,7 @@ def test_labels_are_cleaned(tmp_path):
 def test_memory_is_bounded(tmp_path):
     """A file as large as may be read, of as many values: read and refused within 600 MB."""
     path = tmp_path / "a.json"
-    values = border.MAX_VALUES - 100
+    values = bounds.MAX_VALUES - 100
     path.write_bytes(b'{"images":[' + b"[]," * (values // 2) + b'0],"annotations":[]}')
     code = (
         "import sys; from macd_studio.core.errors import TracksError\n"

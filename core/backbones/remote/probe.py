@@ -204,7 +204,7 @@ def flat(way: Way, view: View, wanted: Wanted) -> float:
 
 
 def padding(way: Way, view: View, wanted: Wanted) -> float:
-    """The same of pixels of the colour that stands around a clip of another shape."""
+    """How much log p moves with pixels of the colour around a clip of another shape, nats."""
     encoded = view.encoded
     assert encoded is not None
     if isinstance(way, CommonWay):

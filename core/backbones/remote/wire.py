@@ -237,7 +237,7 @@ def read_prompt_log_p(answer: Any, ids: Sequence[int], at: Sequence[int]) -> NDA
 
 
 def read_scored(answer: Any, count: int) -> NDArray[np.float64]:
-    """The same (Q,) from `prompt_logprob_token_ids`, of as many tokens in a row."""
+    """log p (Q,) from `prompt_logprob_token_ids`, of as many tokens in a row."""
     held = _object(answer, "it is no object").get("prompt_token_id_logprobs")
     if not isinstance(held, str):
         raise unusable("it holds no log-probabilities of the question")

@@ -49,7 +49,7 @@ class Values:
         return self.values.shape[0], self.values.shape[1]
 
     def without_pixels(self) -> Values:
-        """The same, of pixels that take no memory; `size` stays."""
+        """The counts without the pixels, which then take no memory; `size` stays."""
         return replace(self, values=np.broadcast_to(np.int32(0), self.size))
 
     def colour_of(self, value: int) -> int:
