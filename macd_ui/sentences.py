@@ -43,7 +43,7 @@ QUESTION_HINT = "Is there a dog in the video?"
 COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Settings"
 BACKBONE, DETECTOR = "Backbone", "Detector"
 EMBEDDED_MODELS = {
-    "auto": "by the clip: everyday, or toyworld for drawn ones",
+    "auto": "auto: follows the clip",
     "everyday": "everyday · embedded",
     "toyworld": "toyworld · embedded",
 }
