@@ -44,7 +44,8 @@ class Computed:
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         ("core.media.video.read_clip", "core.media.sampling.check_partner"),
-        "reading a clip, or its partner", "any file of 100 MB", 1000, 10, READER,
+        "reading a clip, or its partner", "any file or archive of pictures of 100 MB", 1000, 10,
+        READER,
     ),
     Computed(
         ("core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"),
