@@ -34,7 +34,7 @@ from macd_studio.core.embedded import AUTO
 from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.formats import FORMATS
-from macd_studio.core.objects.registry import listed
+from macd_studio.core.objects.registry import listed, named
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import configure_process
 from macd_studio.core.text.words import visible
@@ -152,8 +152,8 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument(
         "--detector",
         default=AUTO,
-        help=f"auto: yolo11n, or toyworld for a drawn clip (default); {listed()} (grid and motion:"
-        " regions without a class), a file or folder",
+        help=f"auto: yolo11n, or toyworld for a drawn clip (default); {listed()}"
+        f" ({' and '.join(named('nothing'))}: regions without a class), a file or folder",
     )
     trace.add_argument(
         "--tracks", metavar="FILE",

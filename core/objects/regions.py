@@ -147,4 +147,4 @@ def load_region(
     name: str, device: str, progress: Progress | None = None
 ) -> GridDetector | MotionDetector:
     """Regions without a class, which need no weights."""
-    return GridDetector() if name == "grid" else MotionDetector()
+    return {"grid": GridDetector, "motion": MotionDetector}[name]()

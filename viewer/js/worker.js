@@ -1,7 +1,7 @@
 // @ts-check
 // The worker that holds the embedded model: one action at a time, each answered with payloads.
 
-import { Bench } from "./bench.js";
+import { Bench } from "./workbench.js";
 import { Refused } from "./edits.js";
 import { Model, Unreachable, fetchOrFail } from "./reading.js";
 import { engineFailed, loadingText } from "./strings/edits.js";
