@@ -147,4 +147,6 @@ def load_region(
     name: str, device: str, progress: Progress | None = None
 ) -> GridDetector | MotionDetector:
     """Regions without a class, which need no weights."""
-    return {"grid": GridDetector, "motion": MotionDetector}[name]()
+    made: dict[str, type[GridDetector] | type[MotionDetector]]
+    made = {"grid": GridDetector, "motion": MotionDetector}
+    return made[name]()

@@ -65,3 +65,16 @@ def test_an_address_may_hold_every_alpha_and_beta_that_an_answer_can_have(bare):
     assert bare.evaluate(script, constants.constants()) == [
         {"alpha": 20, "beta": 2}, None, None, None
     ]  # fmt: skip
+
+
+def test_an_address_names_answers_alone(bare):
+    """What every object has, such as `toString`, is no answer."""
+    script = f"""(told) => {{
+      const {{ readHash }} = {bundle(JS / "state.js")}, answer = {{ tokens: ["yes"] }};
+      const trace = {{ run: "r", times: [0], tracks: [], answers: {{ macd: answer, baseline: answer }} }};
+      return ["toString", "constructor", "__proto__", "macd"].map((name) => {{
+        const named = `#run=r&of=${{name}}&contrast=${{name}}&reference=${{name}}&token=1`;
+        return JSON.stringify(readHash(named, trace, told).changes).includes(name);
+      }});
+    }}"""  # noqa: E501
+    assert bare.evaluate(script, constants.constants()) == [False, False, False, True]

@@ -12,7 +12,8 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.report.summary import as_text
-from macd_studio.core.traces.bundle import load
+from macd_studio.core.system.shipped import assets
+from macd_studio.core.traces.bundle import load, save
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 
@@ -131,7 +132,7 @@ def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
     for track in whole:  # nobody jumps: half a second moves a seated person little
         centres = np.array(track["boxes"]).reshape(-1, 2, 2).mean(1)
         assert np.abs(np.diff(centres, axis=0)).max() < 0.1
-    assert any("knows only the drawn toy world" in w for w in found["warnings"])
+    assert not any("knows only the drawn toy world" in w for w in found["warnings"])
     assert main(["show", str(out)]) == 0
 
 
@@ -223,3 +224,12 @@ def test_long_names_of_objects_keep_the_columns():
     for line, track in zip(lines[at + 1 :], trace.tracks, strict=False):
         assert line[:end].endswith(f" {track.frames_seen}")
         assert line[end] == " "
+
+
+@pytest.mark.parametrize("left_out", ["controls", "choice_map"])
+def test_a_verdict_measures_what_is_missing(left_out, tmp_path, capsys):
+    trace = replace(load(assets() / "examples" / "repaired.macd"), **{left_out: None})
+    file, out = save(trace, tmp_path / "a.macd"), tmp_path / "b.macd"
+    assert main(["verdict", str(file), "--device", "cpu", "--out", str(out)]) == 0
+    assert "not measured:" not in capsys.readouterr().out
+    assert getattr(load(out), left_out) is not None

@@ -222,8 +222,10 @@ def test_a_later_search_replaces_it_and_keeps_what_was_asked(found):
     assert after.asked == before.asked  # the same set once
     more = macd.enough(found, device="cpu", search=False, keep=(str(found.tracks[0].id),))
     assert len(more.enough[0].asked) == 2
-    other = macd.enough(found, device="cpu", search=False, spans=1, keep=("background",))
-    assert other.enough[0].keep is None  # of other pieces
+    for changed in ({"spans": 1}, {"margin": 1.0}):  # of other pieces; of another margin
+        other = macd.enough(found, device="cpu", search=False, keep=("background",), **changed)
+        assert other.enough[0].keep is None
+        assert other.enough[0].remove is None
 
 
 def test_it_stops_between_batches_and_leaves_the_trace():

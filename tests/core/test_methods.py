@@ -43,6 +43,13 @@ def a_case(boxes=((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9)), options=None, fra
     return MethodContext(lm, encoded, found, options or RunOptions())
 
 
+def test_noise_follows_the_seed_of_the_run():
+    one, same, other = (a_case(options=RunOptions(seed=seed)) for seed in (1, 1, 2))
+    assert torch.equal(one.noise(), same.noise())
+    assert not torch.equal(one.noise(), other.noise())
+    assert not torch.equal(one.noise(), one.noise(1))
+
+
 def test_every_method_is_there_and_names_its_source():
     assert set(METHODS) >= set(KNOWN), "traces and papers name these: keep them"
     assert all(len(m.source) > 20 for m in METHODS.values())

@@ -12,7 +12,7 @@ from bench.recorded import DRAW, QUESTION, Player, ask, recorded
 from macd_studio.core.backbones.base import normalise, to_pixels
 from macd_studio.core.backbones.remote.probe import drawn_clip
 from macd_studio.core.backbones.remote.ways import NORMALISING, with_neutral
-from macd_studio.core.backbones.remote.wire import read_scored
+from macd_studio.core.backbones.remote.wire import read_prompt_log_p, read_scored
 from macd_studio.core.errors import RemoteError
 from tests.vllm_server import NAME
 
@@ -113,3 +113,11 @@ def test_a_real_server_says_what_the_model_says(way, off, kept, local):
     assert reader.server.most == -1
     assert reader.server.chosen
     assert reader.server.question == "prompt"
+
+
+def test_a_prompt_that_is_told_of_in_part_is_refused():
+    rows = [None, {"5": {"logprob": -1.0}}]
+    with pytest.raises(RemoteError, match="tells of 2 of the prompt's 3 tokens"):
+        read_prompt_log_p({"prompt_logprobs": rows}, [4, 5, 6], [1, 2])
+    whole = {"prompt_logprobs": [*rows, {"6": {"logprob": -2.0}}]}
+    assert read_prompt_log_p(whole, [4, 5, 6], [1, 2]).tolist() == [-1.0, -2.0]

@@ -49,6 +49,7 @@ def test_video_mme_drops_what_names_no_option():
         ("I would choose C", "C"), ("A dog moves left", None), ("Cannot tell", None),
         ("A or B", None), ("E", None), ("", None), (None, None), ("Between A and B", None),
         ("A", "A"), ("The answer is A", "A"), ("A, up", "A"), ("a", "A"), ("a dog", None),
+        ("A dog", None), ("Answer: A dog", "A"), ("The answer is A red cube.", "A"),
         ("(b)", "B"), ("(b) down", "B"), ("b.", "B"), ("e", None), ("**B**", "B"),
         ("There is a dog. The answer is C", "C"),
     ],

@@ -99,7 +99,10 @@ def test_a_trace_that_fails_does_not_stop_the_run(computed, tmp_path):
 def test_a_setting_is_read_back_and_checked():
     setting = Setting("mvbench", RunOptions(), data="x", fps=1.0, published=False)
     assert read_setting(setting.as_dict()) == setting
-    changes = ({"fps": "1"}, {"data": 3}, {"boxes": "both"}, {"more": 1}, {"options": []})
+    changes = (
+        {"fps": "1"}, {"data": 3}, {"boxes": "both"}, {"more": 1}, {"options": []},
+        {"held": "nonsense"}, {"dtype": "int3"}, {"offload": "yes"}, {"published": 2},
+    )  # fmt: skip
     for bad in (None, {}, *(setting.as_dict() | change for change in changes)):
         with pytest.raises(OptionError):
             read_setting(bad)

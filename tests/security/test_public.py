@@ -163,7 +163,8 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         assert "this server gives each run 0 s" in told
         assert '"running": false' in told
         assert server.as_dict()["runs"]["stopped"] == 1
-        kind, answer = Visitor(server.url, cookies=False).call("trace", clip(visitor), "is it?", {})
+        other = Visitor(server.url)
+        kind, answer = other.call("trace", clip(other), "is it?", {})
         assert kind == "error"
         assert "This server gives each run 0 s" in answer["error"]
         assert len(server.device_queue) == 0
@@ -207,6 +208,16 @@ def test_requests_are_a_bucket_that_fills_again():
     assert [quota.allows_request("a") for _ in range(3)] == [True, True, False]
     clock.now += 3600  # who was away for long has a full bucket, and no more
     assert [quota.allows_request("a") for _ in range(7)] == 5 * [True] + 2 * [False]
+
+
+def test_bytes_that_trickle_in_do_not_keep_old_ones_counted():
+    clock = Clock()
+    quota = Quota(VisitorLimits(megabytes=10), clock)
+    quota.add_upload("a", 9_900_000)
+    for _ in range(2 * int(quota.limits.window_s) + 10):
+        clock.now += 0.6
+        quota.add_upload("a", 10)
+    quota.add_upload("a", 9_000_000)
 
 
 def test_forgetting_visitors_bounds_memory(monkeypatch):
