@@ -178,9 +178,9 @@ def as_text(trace: Trace) -> str:
 
 
 def map_sentence(trace: Trace, frames: bool | None = None) -> str:
-    """Where MACD's choice ranks among the subsets, how many change the answer, and the best one.
+    """Where MACD's choice ranks, how many subsets change the answer, and the strongest of them.
 
-    Without rank and best one where the cut leaves no subset another token.
+    Without rank and strongest one where the cut leaves no subset another token.
     frames: as in `layer_of`.
     """
     layer, chosen = layer_of(trace, frames)
@@ -189,7 +189,7 @@ def map_sentence(trace: Trace, frames: bool | None = None) -> str:
     if chosen is not None and best.margin is not None:
         parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
     if best.margin is not None:
-        parts.append(f"the best is {_named(best, _labels(trace))}")
+        parts.append(f"the strongest change is {_named(best, _labels(trace))}")
     return "; ".join(parts) + "."
 
 

@@ -50,7 +50,7 @@ def test_each_half_has_ranks_a_mark_and_its_sentence():
     # {}, {a}, {b}, {a, b}: the cut leaves the last one nothing, so it is below all others
     assert with_mask["ranks"] == without["ranks"] == [3, 2, 1, 4]
     assert (with_mask["macd"], without["macd"]) == (5, 1)
-    rest = f"of 4 subsets change the answer; the best is {{{names[ids[1]]}}}."
+    rest = f"of 4 subsets change the answer; the strongest change is {{{names[ids[1]]}}}."
     assert with_mask["sentence"] == f"MACD's choice is 2nd of 4; 1 {rest}"
     assert without["sentence"] == f"MACD's choice is 2nd of 4; 2 {rest}"
     assert shown["choices"]["verdict"] == as_text(trace)
