@@ -118,6 +118,33 @@ def test_changed_weights_are_not_loaded(tmp_path, monkeypatch):
         shipped.shipped.cache_clear()
 
 
+@pytest.mark.parametrize("change", ["replaced", "truncated", "missing"])
+def test_a_changed_network_of_the_shipped_detector_is_not_loaded(change, tmp_path, monkeypatch):
+    """YOLO11n finds the objects of clips of a camera, and is the tower of *everyday*."""
+    import shutil
+
+    from macd_studio.core.embedded import EVERYDAY, NETWORK
+    from macd_studio.core.objects.detect import load_detector
+    from macd_studio.core.system import shipped
+
+    copied = shutil.copytree(shipped.TOYWORLD.parent / EVERYDAY, tmp_path / EVERYDAY)
+    monkeypatch.setattr(shipped, "TOYWORLD", tmp_path / "toyworld")
+    shipped.shipped.cache_clear()
+    network = copied / "backbone" / NETWORK
+    content = network.read_bytes()
+    if change == "missing":
+        network.unlink()
+    else:
+        changed = content[:-1000] if change == "truncated" else content[::-1]
+        network.write_bytes(changed)
+    try:
+        for load in (lambda: load_detector("yolo11n"), lambda: load_backbone(EVERYDAY)):
+            with pytest.raises(BackboneCorrupt, match=r"missing|changed or damaged"):
+                load()
+    finally:
+        shipped.shipped.cache_clear()
+
+
 VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 TEXT = "{{ messages[0].content[-1].text }}"
 
