@@ -21,7 +21,7 @@ STAGE_NAMES = {
     "views": "Read both views",
     "decode": "Decode",
 }
-"""The stages of `core.run.pipeline.STAGES` in words, in its order."""
+"""The stages of `core.run.state.STAGES` in words, in its order."""
 STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
 """Of a track on a frame; the CSS has a class for each."""
 ALPHA_MAX, BETA_MAX = 5.0, 1.0

@@ -295,7 +295,7 @@ export interface StepWeights {
   bias: [number, number][];
 }
 
-/** Where the evidence for one token lies: core/types/measured.py says what each field is. */
+/** Where the evidence for one token lies: core/measurements.py says what each field is. */
 export interface Evidence extends Omit<Stored.Evidence, "maps"> {
   /** x0 y0 x1 y1 of a map's outer corners in shares of the source frame. */
   extent: Box;
