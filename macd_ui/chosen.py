@@ -45,8 +45,8 @@ class Search:
     """Of the example: kind of random mask, how many of them give its answer, of how many."""
 
     def payload(self) -> dict[str, str]:
-        """What the viewer shows under the headline: a sentence, and the words of the button."""
-        return shown(sentences.chosen_from(self))
+        """What the viewer shows under the headline: a sentence, all counts, a button's words."""
+        return shown(sentences.CHOSEN, sentences.chosen_from(self))
 
     def draw(self, folder: Path) -> RandomClip:
         """One of all clips that MACD repairs, drawn as a file into a new folder in `folder`."""
@@ -59,9 +59,9 @@ class Search:
         return RandomClip(number, str(video), case.question, case.truth, about)
 
 
-def shown(text: str) -> dict[str, str]:
-    """A sentence about how a clip was chosen, with the button's words where it can draw."""
-    return {"text": text, "button": sentences.TYPICAL_CLIP if can_draw() else ""}
+def shown(text: str, more: str) -> dict[str, str]:
+    """How a clip was chosen, in a sentence and in full; the button's words where it can draw."""
+    return {"text": text, "more": more, "button": sentences.TYPICAL_CLIP if can_draw() else ""}
 
 
 def search_of(row: Mapping[str, Any], folder: Path) -> Search | None:

@@ -35,6 +35,8 @@ OUT_OF_REACH = (
 
 RUN = "Run"
 TYPICAL_CLIP = "A typical clip"
+CHOSEN = "This drawn clip was chosen by a search, to show the mechanism."
+CHOSEN_AT_RANDOM = "This drawn clip was drawn at random from those whose answer MACD repairs."
 STOP, RANDOM_DRAW, ASK_ALL = "Stop", "Random draw", "Ask all"
 SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save HTML", "Open trace"
 HIDE_FORM = "Hide the form"

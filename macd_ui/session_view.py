@@ -163,7 +163,7 @@ class SessionView:
         """How the clip on show was chosen, where its counts are known; see `chosen.Search`."""
         clip = session.random_clip
         if clip is not None and clip.about and trace.clip.name == Path(clip.video).name:
-            return shown(clip.about)
+            return shown(sentences.CHOSEN_AT_RANDOM, clip.about)
         search = next((e.search for e in self.examples if link and e.link == link), None)
         return search.payload() if search else None
 

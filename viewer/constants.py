@@ -10,6 +10,7 @@ from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.objects.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from macd_studio.core.whatif.verdict import BEST, FEW, MOST, SMALL_CONSTANT
 from macd_studio.viewer.glossary import terms
 
 STAGE_NAMES = {
@@ -50,5 +51,6 @@ def constants() -> dict[str, Any]:
             "label": LABEL_CHARACTERS,
             "side": SMALLEST_SIDE,
         },
+        "verdict": {"small_constant": SMALL_CONSTANT, "most": MOST, "few": FEW, "best": BEST},
         "glossary": {term.name: term.meaning for term in terms()},
     }

@@ -175,7 +175,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool, check: Check) -> dict[str, 
         },
         "answers": {
             name: _answer(a, trace.truth, trace if pixels else None, check)
-            | {"constant": _constant(trace, a), "cannot_redecode": why_not_redecode(trace, name)}
+            | _constant(trace, a)
+            | {"cannot_redecode": why_not_redecode(trace, name)}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
@@ -234,10 +235,13 @@ def _unknown(trace: Trace) -> str:
     return f"the model does not know {', '.join(shown)}" + (f"; {knows}" if knows else "")
 
 
-def _constant(trace: Trace, answer: Answer) -> str:
+def _constant(trace: Trace, answer: Answer) -> dict[str, Any]:
     """Whether a bias would do the same, in a sentence; empty where the answers do not part."""
     same = constant_of_answer(trace, answer)
-    return same.sentence if same else ""
+    return {
+        "constant": same.sentence if same else "",
+        "constant_amount": same.amount if same else None,
+    }
 
 
 def _again(trace: Trace, link: str) -> dict[str, str]:

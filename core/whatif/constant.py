@@ -42,6 +42,11 @@ class EquivalentConstant:
         return asdict(self)
 
     @property
+    def amount(self) -> float | None:
+        """On "yes" where that is what differs, else on the token."""
+        return self.delta if self.on_yes is None else self.on_yes
+
+    @property
     def sentence(self) -> str:
         """For a person."""
         if self.delta is None:

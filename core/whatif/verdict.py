@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
+import numpy as np
+
 from macd_studio.core.measurements import MAX_MAPPED, Enough, Subset, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.objects.truth import normalized
 from macd_studio.core.text.words import count, ordinal, signed
-from macd_studio.core.types import Trace
+from macd_studio.core.types import Answer, Trace
 from macd_studio.core.whatif.constant import constant_of_answer, first_divergence
 
 MARKS = ("measured", "enough", "asked")
@@ -69,6 +71,16 @@ MOST, FEW = 2 / 3, 1 / 3
 """Shares of subsets, and of random masks, from which most do the same, and up to which few do."""
 BEST = 0.25
 """MACD's objects stand among the best where at most this share of the subsets ranks above them."""
+Reply = Literal["yes", "no", "cannot be said"]
+"""Of a question that the page asks in words."""
+REPLIES: dict[Name, Reply] = {
+    "no change": "no",
+    "a constant does it": "no",
+    "any damage does it": "no",
+    "choice matters": "yes",
+    "undecided": "cannot be said",
+}
+"""What each verdict says to the question whether the choice of masks mattered."""
 RULES: dict[Name, str] = {
     "no change": "MACD's answer is the baseline's.",
     "a constant does it": f"A constant below {SMALL_CONSTANT:g} logits on its token does the same.",
@@ -82,59 +94,92 @@ RULES: dict[Name, str] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """name: of `RULES`. figures: what it rests on, a line each. missing: what was not measured."""
+    """name: of `RULES`. figures: what it rests on, a line each. missing: what was not measured.
+
+    reason: the figure that decides, in a sentence that follows the reply.
+    """
 
     name: Name
     figures: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def rule(self) -> str:
         """Why it has this name."""
         return RULES[self.name]
 
+    @property
+    def reply(self) -> Reply:
+        """Whether the choice of masks mattered."""
+        return REPLIES[self.name]
+
 
 def verdict_of(trace: Trace) -> Verdict:
-    """The verdict on a trace; undecided where what it rests on was not measured."""
+    """The verdict on a trace; undecided where what it rests on was not measured.
+
+    `viewer/js/verdict.js` says the same of a trace that was changed in a browser.
+    """
     baseline, macd = trace.answers.get("baseline"), trace.answers.get(masked_answer(trace))
     if baseline is None or macd is None:
-        return Verdict("undecided", (), ("both answers",))
+        return Verdict("undecided", (), ("both answers",), "There are not two answers.")
     if first_divergence(baseline, macd) is None and baseline.text == macd.text:
-        return Verdict("no change", (f"Both answers: {macd.text}",))
+        same = "Both answers are the same."
+        return Verdict("no change", (f"Both answers: {macd.text}",), (), same)
     found, report, constant = trace.choice_map, trace.controls, constant_of_answer(trace, macd)
     missing = [
         name for name, part in (("the choice map", found), ("the controls", report)) if part is None
     ]
     figures: list[str] = []
-    shares: list[float] = []
+    tried: list[tuple[int, int, str]] = []  # how many do it, of how many, in words
     layer, chosen = layer_of(trace) if found else ((), None)
     place = rank(chosen, layer) if chosen is not None else 0
+    if report is not None:
+        same, draws = report.random()
+        tried += [(same, draws, random_masks_do(same, draws))] if draws else []
     if layer:
         flips = sum(one.flips for one in layer)
-        shares.append(flips / len(layer))
+        tried.append((flips, len(layer), choices_change(flips, len(layer))))
         figures.append(f"{flips} of {count(len(layer), 'subset')} of the objects change the answer")
         if chosen is not None:
             figures.append(f"MACD's objects rank {place} of {len(layer)} by margin")
         else:
             figures.append("MACD masks objects in part, or others than were read: it has no rank")
     if report is not None:
-        same, draws = report.random()
-        shares += [same / draws] if draws else []
         figures.append(f"{same} of {count(draws, 'random mask')} give MACD's token")
     on_yes = None if constant is None else constant.on_yes
-    delta = on_yes if constant is None or on_yes is not None else constant.delta
+    delta = None if constant is None else constant.amount
     if delta is not None:
         on = "its token" if on_yes is None else "yes"
         figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
     name: Name = "undecided"
+    reason = "; ".join(words for _, _, words in tried)
     if delta is not None and abs(delta) < SMALL_CONSTANT:
-        name = "a constant does it"
-    elif any(share >= MOST for share in shares):
-        name = "any damage does it"
-    elif not missing and chosen is not None and all(share <= FEW for share in shares):
+        name, reason = "a constant does it", constant_does(delta)
+    elif most := [words for do, of, words in tried if do >= MOST * of]:
+        name, reason = "any damage does it", "; ".join(most)
+    elif not missing and chosen is not None and all(do <= FEW * of for do, of, _ in tried):
         above = (place - 1) / len(layer)
         name = "choice matters" if chosen.flips and above <= BEST else "undecided"
-    return Verdict(name, tuple(figures), tuple(missing))
+    reason = f"{reason[:1].upper()}{reason[1:]}." if reason else "It was not measured."
+    return Verdict(name, tuple(figures), tuple(missing), reason)
+
+
+def random_masks_do(same: int, drawn: int) -> str:
+    """How many random masks give MACD's token."""
+    verb = "does" if same == 1 else "do"
+    return f"{same} of {count(drawn, 'random mask')} of the same area {verb} the same"
+
+
+def choices_change(flips: int, of: int) -> str:
+    """How many choices of objects change the answer."""
+    verb = "changes" if flips == 1 else "change"
+    return f"{flips} of {count(of, 'choice')} of objects {verb} the answer"
+
+
+def constant_does(delta: float) -> str:
+    """That a constant gives MACD's token without a mask."""
+    return f"a constant of {signed(delta)} on its logit does the same, without any mask"
 
 
 def layer_of(trace: Trace, frames: bool | None = None) -> tuple[tuple[Subset, ...], Subset | None]:
@@ -164,6 +209,10 @@ def as_text(trace: Trace) -> str:
     if baseline is not None and macd is not None:
         said = [f"{a.text}{'' if a.finished else '…'}" for a in (baseline, macd)]
         lines.append(f"baseline: {said[0]}   MACD: {said[1]}")
+    without = masked_alone(trace, macd) if macd is not None else ""
+    if without:
+        lines.append(f"without what is masked: {without}")
+    lines.append(f"did the choice of masks matter? {verdict.reply}. {verdict.reason}")
     lines.append(f"verdict: {verdict.name}. {verdict.rule}")
     lines += [f"- {figure}" for figure in verdict.figures]
     if trace.choice_map is not None and trace.choice_map.left_out:
@@ -175,6 +224,27 @@ def as_text(trace: Trace) -> str:
     contrast = trace.options.contrast
     lines.append(f"α {contrast.alpha:g}, β {contrast.beta:g}; macd-studio, docs/verdict.md")
     return "\n".join(lines)
+
+
+def masked_alone(trace: Trace, answer: Answer) -> str:
+    """What the model says given the second view alone, as far as an answer's logits tell.
+
+    Greedy. The answer's tokens stand as long as the second view prefers them too. Its own token
+    comes after them and, unless it ends the answer, "…": what follows is not decoded. "" where no
+    second view was read, or several.
+    """
+    said: list[str] = []
+    ends = {a.tokens[-1].token for a in trace.answers.values() if a.finished and a.tokens}
+    for step in answer.tokens:
+        if len(step.others) != 1:
+            return ""
+        best = int(np.argmax(step.others[0]))
+        token = int(step.candidates[best])
+        if token != step.token:
+            own = [] if token in ends else [step.texts[best], " …"]
+            return "".join([*said, *own]).strip()
+        said.append("" if token in ends else step.text)
+    return answer.text if answer.tokens else ""
 
 
 def map_sentence(trace: Trace, frames: bool | None = None) -> str:

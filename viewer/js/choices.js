@@ -5,8 +5,10 @@
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
-import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings/controls.js";
+import { replied } from "./controls.js";
+import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, othersReply, tryEveryChoice } from "./strings/controls.js";
 import { HEADS, TEXT } from "./strings/labels.js";
+import { replyText } from "./strings/verdict.js";
 
 /** @import { ChoiceLayer, ChoiceMap, Edit, Send, Subset, Trace } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -29,6 +31,7 @@ export class ChoicesPanel {
     this.edited = 0; // how many changes the trace has once the one that goes on is made
     this.run = ""; // whose they are
     this.ask = button("", () => send({ do: "choices" }));
+    this.reply = el("p", { class: "mv-reply" });
     this.sentence = el("p", { class: "mv-choices-text" });
     this.halves = el("div", { class: "mv-segments", role: "group", "aria-label": TEXT.frameMaskOf });
     this.lattice = el("div", {
@@ -46,10 +49,13 @@ export class ChoicesPanel {
     this.cost = el("p", { class: "mv-note" });
     this.error = errorLine();
     this.stale = el("p", { class: "mv-note mv-stale-note", hidden: true });
-    this.found = el("div", {}, this.sentence, this.halves, this.lattice, this.told,
+    this.found = el("div", {}, this.halves, this.lattice, this.told,
       el("div", { class: "mv-edit" }, this.adopt, this.copy), el("p", { class: "mv-note" }, TEXT.choicesNote), this.table);
     this.root = el("section", { class: "mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
-      el("h3", {}, TEXT.everyChoice), this.stale, this.found, this.ask, this.error, this.cost);
+      el("h3", {}, TEXT.everyChoice), this.stale, this.reply, this.ask, this.error);
+    /** Each choice as a box, which stands deeper than what they come to. */
+    this.more = el("section", { class: "mv-choices mv-choices-each", "aria-label": TEXT.eachChoice },
+      el("h3", {}, TEXT.eachChoice), this.sentence, this.found, this.cost);
     stage.overlays.push((context) => this.paint(context));
   }
 
@@ -58,9 +64,10 @@ export class ChoicesPanel {
     const { choice_map: map, choices, choices_views: views } = trace;
     const able = this.state.can("choices") && views !== null;
     this.root.hidden = !map && !able;
-    this.found.hidden = !map;
+    this.more.hidden = !map;
+    if (!map) this.reply.replaceChildren(...replied(replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false })));
     this.ask.hidden = Boolean(map) || !able;
-    this.ask.textContent = tryEveryChoice(views ?? 0, trace.choices_ms);
+    this.ask.textContent = tryEveryChoice(trace.tracks.length, views ?? 0, trace.choices_ms);
     this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
     this.pointed = this.chosen = null;
     this.stage.previews = false;
@@ -112,6 +119,7 @@ export class ChoicesPanel {
     this.halves.replaceChildren(...layers.map(({ frames }) => button(frames ? TEXT.withFrameMask : TEXT.withoutFrameMask,
       () => this.show(frames), { "aria-pressed": String(frames === layer.frames) })));
     this.sentence.textContent = layer.sentence;
+    this.reply.replaceChildren(...replied(othersReply(/** @type {ChoiceMap} */ (trace.choice_map), layers[0])));
     const widest = Math.max(...layer.places.map((place) => Math.abs(subsetOf(trace, place).margin ?? 0)), 1e-9);
     const sizes = [...new Set(layer.places.map((place) => subsetOf(trace, place).objects.length))];
     this.lattice.replaceChildren(...sizes.map((size) => el("div", { class: "mv-lattice-row" },

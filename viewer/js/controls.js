@@ -3,36 +3,46 @@
 // alone, and regions to mask where the object that was asked about was not detected.
 
 import { button, el, errorLine, scrolled } from "./dom.js";
+import { fold } from "./folds.js";
 import { controlText } from "./happened.js";
-import { compareWithRandom, controlChoice, controlCost, occlusionNote } from "./strings/controls.js";
+import { compareWithRandom, controlChoice, controlCost, gradientReply, occlusionNote } from "./strings/controls.js";
 import { CONTROL_NAMES, HEADS, TEXT } from "./strings/labels.js";
 import { capitalized, isPicture, trackName } from "./strings/parts.js";
+import { replyText } from "./strings/verdict.js";
 import { signed } from "./text.js";
+import { verdictOf } from "./verdict.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */
 /** @import { State } from "./state.js" */
 
-// Would any mask do the same? Compares MACD's choice with random masks, trivial ones, and a constant.
+/** The reply to a question, and the sentence after it. @param {[string, string]} reply */
+export const replied = ([reply, text]) => [el("strong", {}, reply), ` ${text}`];
+
+// Did the choice of masks matter? Compares MACD's choice with random masks, trivial ones, and a constant.
 
 export class Controls {
   /** @param {State} state @param {Send} send */
   constructor(state, send) {
     this.state = state;
+    this.reply = el("p", { class: "mv-reply" });
     this.text = el("p", { class: "mv-controls-text" });
     this.outcomes = el("div", { class: "mv-draws", role: "img" });
     this.cost = el("p", { class: "mv-note" });
     this.ask = button("", () => send({ do: "controls" }));
     this.error = errorLine();
     this.stale = el("p", { class: "mv-note mv-stale-note", hidden: true });
+    this.tried = fold("tried", TEXT.whatWasTried, this.text, this.outcomes, this.cost);
     this.root = el("section", { class: "mv-controls", "data-part": "controls", "aria-label": TEXT.choiceOfMasks },
-      el("h3", {}, TEXT.choiceOfMasks), this.stale, this.text, this.outcomes, this.ask, this.error, this.cost);
+      el("h3", {}, TEXT.choiceOfMasks), this.stale, this.reply, this.ask, this.error, this.tried);
   }
 
   /** @param {Trace} trace */
   load(trace) {
     const report = trace.controls;
     const able = this.state.can("controls") && trace.comparable;
-    this.root.hidden = !report && !able;
+    this.root.hidden = !report && !able && !trace.choice_map;
+    this.reply.replaceChildren(...replied(replyText(verdictOf(trace, this.state.constants.verdict))));
+    this.tried.hidden = !report;
     this.ask.hidden = Boolean(report) || !able;
     this.ask.textContent = compareWithRandom(trace.controls_ms);
     this.text.textContent = report ? controlText(report) : "";
@@ -50,8 +60,8 @@ export class Controls {
   }
 
   /** @param {Trace} trace */
-  measured({ controls }) {
-    return controls;
+  measured({ controls, choice_map: map }) {
+    return controls ?? map;
   }
 
   /** @param {boolean} now */
@@ -95,6 +105,7 @@ export class OcclusionPanel {
     const widest = Math.max(...report.loss_change.map(Math.abs), 1e-9);
     const head = HEADS.occlusion(trace.approximate);
     return [
+      el("p", { class: "mv-reply" }, replied(gradientReply(report))),
       el("p", { class: "mv-verdict" }, `${capitalized(report.verdict)}.`),
       scrolled(TEXT.measuredEffects, "mv-table",
         el("table", {},

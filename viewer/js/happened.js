@@ -3,14 +3,16 @@
 // is written out whole for each case. Pure functions, no DOM.
 
 import { divergence, endOf, hasLevelsOf } from "./state.js";
-import { hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, partnerOf, turnOf } from "./statements.js";
+import { aloneOf, hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, partnerOf, turnOf } from "./statements.js";
 import { CONTROL_NAMES, TEXT } from "./strings/labels.js";
+import { givenText, maskedThings, meaningText, withoutText } from "./strings/verdict.js";
 import { capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings/parts.js";
 import { isolated, plainNumber, signed, visible } from "./text.js";
+import { maskedAnswer, verdictOf } from "./verdict.js";
 
-/** @import { Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
+/** @import { Alone, Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
 /** @typedef {{ text: string, kind: "name" | "answer" | "arrow", said: Said | null }} Piece of the line with both answers; said: whose answer it is */
-/** @import { Answer, ControlOutcome, ControlReport, Rule, Trace, Track } from "./types" */
+/** @import { Answer, Constants, ControlOutcome, ControlReport, Rule, Trace, Track } from "./types" */
 
 // ---- what was masked
 
@@ -95,15 +97,16 @@ export const maskedText = (trace, masked = maskedOf(trace, undefined)) => {
 const changedText = (changes) => changes ? ` The objects were changed by hand (${changes === 1 ? "1 change" : `${changes} changes`}).` : "";
 
 /**
- * What the second view on show asks of the model.
+ * What the second view on show hides, as a phrase: "the kite and the rest of 2 frames"; "" where it hides nothing.
  *
- * @type {(trace: Trace, contrast: Answer | undefined) => string}
+ * @type {(trace: Trace, masked: Masked) => string}
  */
-export const purposeText = (trace, contrast) => {
-  const partner = partnerOf(contrast);
-  if (partner !== null) return `What does the model say about ${isolated(partner || "the partner clip")}?`;
-  if (contrast?.second_views.length && contrast.method !== "macd" && !hasLevelsOf(trace, contrast)) return `What would the model say under the second view of ${contrast.title}?`;
-  return trace.tracks.length ? TEXT.withoutThese : TEXT.withoutParts;
+export const thingsText = ({ tracks, times, final }, masked) => {
+  const hidden = tracks.filter((_, k) => (final?.level[k] ?? 0) > 0);
+  const unlike = new Set(hidden.map(({ label }) => label)).size === hidden.length && !hidden.some(({ label }) => CELL.test(label));
+  const { full, partly } = masked.frames, byHand = masked.framesByHand.filter(({ level }) => level > 0).length;
+  const names = unlike ? hidden.map(({ label }) => `the ${isolated(label)}`) : hidden.length ? [namedObjects(hidden)] : [];
+  return maskedThings(names, hidden.length, full + partly + byHand, times.length === 1);
 };
 
 /** @type {(logits: Logits) => string} how the second view moves logits */
@@ -254,25 +257,34 @@ export const differenceText = ({ reference, contrast, running }, turn) => {
 };
 
 /**
- * All that is said of a run with α and β in hand. mechanism: what the second view hides, and which logits
- * move with it; outcome: null until both answers are there; measured: what must be known of everything that
- * was measured with other values.
+ * All that is said of a run with α and β in hand. without: what the model says given the second view alone,
+ * with the words before it; meaning: what both answers come to; mechanism: what the second view hides, and
+ * which logits move with it; outcome: null until both answers are there; measured: what must be known of
+ * everything that was measured with other values.
  *
- * @type {(trace: Trace, shown: Shown) => { purpose: string, mechanism: string, outcome: Outcome | null, difference: string, measured: string }}
+ * @type {(trace: Trace, shown: Shown, rules: Constants["verdict"]) => { without: [string, string] | null, meaning: string, mechanism: string, outcome: Outcome | null, difference: string, measured: string }}
  */
-export const sentencesOf = (trace, shown) => {
-  const turn = turnOf(trace, shown), outcome = outcomeOf(trace, shown, turn), masked = maskedOf(trace, shown.contrast);
+export const sentencesOf = (trace, shown, rules) => {
+  const { contrast } = shown, turn = turnOf(trace, shown), outcome = outcomeOf(trace, shown, turn), masked = maskedOf(trace, contrast);
   const parts = [masked ? maskedText(trace, masked) : ""];
   if (outcome) {
     const logits = !masked || hidesAny(masked) ? logitsOf(shown, turn) : null, open = openOf(shown, turn);
     parts.push(logits ? logitsText(logits) : "", open ? openText(open) : "");
   }
-  const { macd } = trace.answers, moved = shown.contrast === macd && isMoved(shown);
+  const own = contrast !== undefined && contrast === maskedAnswer(trace), moved = own && isMoved(shown);
+  const things = masked ? thingsText(trace, masked) : "", alone = outcome ? aloneOf(trace, contrast) : null;
+  const lead = !contrast || partnerOf(contrast) !== null ? "" : masked ? things && withoutText(things) : givenText(contrast.title);
+  const same = Boolean(outcome?.same), keeps = alone && same ? alone.same : null;
   return {
-    purpose: purposeText(trace, shown.contrast), mechanism: parts.filter(Boolean).join(" "), outcome,
-    difference: differenceText(shown, turn), measured: moved ? measuredWith(macd) : "",
+    without: alone && lead ? [lead, saidAlone(alone)] : null,
+    meaning: outcome && !turn && masked ? meaningText(outcome.contrast.title, same, things, keeps, own ? verdictOf(trace, rules) : null) : "",
+    mechanism: parts.filter(Boolean).join(" "), outcome,
+    difference: differenceText(shown, turn), measured: moved ? measuredWith(/** @type {Answer} */ (contrast)) : "",
   };
 };
+
+/** @type {(alone: Alone) => string} */
+const saidAlone = ({ text, whole }) => `${text || "∅"}${whole ? "" : " …"}`;
 
 // ---- controls
 

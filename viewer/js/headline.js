@@ -1,5 +1,5 @@
 // @ts-check
-// What was masked, which logits moved with it, and what came of it, with α and β in hand.
+// Both answers, the answer without what is masked, and what that means, with α and β in hand.
 
 import { el } from "./dom.js";
 import { lossNote, outcomePieces, undetectedNote, verdictText } from "./happened.js";
@@ -12,11 +12,12 @@ import { TEXT } from "./strings/labels.js";
 
 export class Headline {
   constructor() {
-    this.purpose = el("p", { class: "mv-purpose" }); // what masking is for, before what it did
-    this.mechanism = el("p", { class: "mv-mechanism" });
     this.outcome = el("p", { class: "mv-outcome" });
+    this.without = el("p", { class: "mv-without" });
+    this.meaning = el("p", { class: "mv-meaning" });
     this.notes = el("div", { class: "mv-headline-notes" });
-    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.purpose, " ", this.mechanism, this.notes);
+    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.without, this.meaning, this.notes);
+    this.mechanism = el("p", { class: "mv-mechanism" }); // stands with what explains it
     this.shown = ""; // what is said now
   }
 
@@ -27,14 +28,15 @@ export class Headline {
   }
 
   /** @param {Trace} trace @param {ReturnType<typeof sentencesOf>} sentences */
-  say(trace, { purpose, mechanism, outcome }) {
+  say(trace, { without, meaning, mechanism, outcome, measured }) {
     const masksOnly = !Object.keys(trace.answers).length;
     this.outcome.hidden = !outcome;
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);
-    const key = JSON.stringify([purpose, mechanism, outcome]);
+    const key = JSON.stringify([without, meaning, mechanism, outcome, measured]);
     if (this.root.hidden || key === this.shown) return;
     this.shown = key;
-    this.purpose.textContent = purpose;
+    this.without.replaceChildren(...(without ? [without[0], el("strong", { dir: "auto" }, without[1])] : []));
+    this.meaning.textContent = [meaning, meaning && measured].filter(Boolean).join(" ");
     this.mechanism.textContent = mechanism;
     this.outcome.replaceChildren(...(outcome ? parts(outcome, trace.truth) : []));
   }

@@ -2,6 +2,7 @@
 // Help: terms that explain themselves, the legend, a tour, the keys, and how to run the same again.
 
 import { all, button, el } from "./dom.js";
+import { unfold } from "./folds.js";
 import { filesNote } from "./strings/answers.js";
 import { KEYS, SIGNS, TERMS, TEXT, TOUR } from "./strings/labels.js";
 import { capitalized, levelDrawing, levelSign } from "./strings/parts.js";
@@ -229,7 +230,7 @@ export class Tour {
     this.root.hidden = !step;
     if (!step) {
       if (open && this.layersBefore) this.state.set({ layers: this.layersBefore });
-      if (open) this.open.focus();
+      if (open) all(this.find(), ".mv-help-open")[0]?.focus();
       return;
     }
     const [title, text] = TOUR[step.about];
@@ -239,6 +240,7 @@ export class Tour {
     this.next.textContent = at === STEPS.length - 1 ? TEXT.done : TEXT.next;
     this.state.set({ layers: { ...this.state.layers, ...step.layers } });
     [this.spot] = all(this.find(), step.spot);
+    unfold(this.spot);
     this.spot?.classList.add("mv-spot");
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.spot?.scrollIntoView({ block: "center", behavior: calm ? "auto" : "smooth" });
@@ -301,8 +303,10 @@ export function copyButton(text, name = TEXT.copy) {
 }
 
 export class Help {
-  constructor() {
-    this.root = el("dialog", { class: "mv-help", "aria-label": TEXT.keys },
+  /** @param {HTMLButtonElement} tour begins it */
+  constructor(tour) {
+    tour.addEventListener("click", () => this.root.close(), true);
+    this.root = el("dialog", { class: "mv-help", "aria-label": TEXT.keys }, tour,
       el("h3", {}, TEXT.keys),
       el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])),
       button(TEXT.close, () => this.root.close()));

@@ -33,25 +33,25 @@ import { WhatIf } from "./whatif.js";
  * @typedef {{ state: State, send: Send, stage: Stage, tokens: Tokens, host: Host, open: (method: string) => void }} Around
  */
 
-/** @typedef {"above" | "told" | "main" | "side" | "below" | "end" | "tools"} Place tools: of the stage, which the panel joins itself */
+/** @typedef {"above" | "verdict" | "words" | "objects" | "measure" | "tools"} Place verdict: beside the picture; words, objects: of why; tools: of the stage, which the panel joins itself */
 
 /** In the order in which they stand at their places. @satisfies {Record<string, { at: Place, make: (around: Around) => Panel }>} */
 export const PANELS = {
   headline: { at: "above", make: () => new Headline() },
   chosen: { at: "above", make: ({ host }) => new Chosen(host.typical) },
-  bars: { at: "told", make: ({ state, tokens }) => new Bars(state, tokens) },
-  controls: { at: "told", make: ({ state, send }) => new Controls(state, send) },
-  choices: { at: "told", make: ({ state, send, stage }) => new ChoicesPanel(state, send, stage) },
-  regions: { at: "told", make: ({ state, send }) => new Regions(state, send) },
+  bars: { at: "words", make: ({ state, tokens }) => new Bars(state, tokens) },
+  controls: { at: "verdict", make: ({ state, send }) => new Controls(state, send) },
+  choices: { at: "verdict", make: ({ state, send, stage }) => new ChoicesPanel(state, send, stage) },
+  regions: { at: "verdict", make: ({ state, send }) => new Regions(state, send) },
   whatif: { at: "tools", make: ({ state, send, stage }) => new WhatIf(state, send, stage) },
-  evidence: { at: "main", make: ({ state, send, stage }) => new EvidencePanel(state, send, stage) },
-  enough: { at: "main", make: ({ state, send, stage }) => new EnoughPanel(state, send, stage) },
-  rail: { at: "side", make: ({ state }) => new Rail(state) },
-  occlusion: { at: "side", make: ({ state, send }) => new OcclusionPanel(state, send) },
-  compare: { at: "below", make: ({ state, stage, open }) => new Compare(state, stage, open) },
-  beside: { at: "below", make: ({ state, stage }) => new Beside(state, stage) },
-  took: { at: "end", make: () => new Took() },
-  reproduce: { at: "end", make: ({ host }) => new Reproduce(host.base || "") },
+  evidence: { at: "measure", make: ({ state, send, stage }) => new EvidencePanel(state, send, stage) },
+  enough: { at: "measure", make: ({ state, send, stage }) => new EnoughPanel(state, send, stage) },
+  rail: { at: "objects", make: ({ state }) => new Rail(state) },
+  occlusion: { at: "objects", make: ({ state, send }) => new OcclusionPanel(state, send) },
+  compare: { at: "measure", make: ({ state, stage, open }) => new Compare(state, stage, open) },
+  beside: { at: "measure", make: ({ state, stage }) => new Beside(state, stage) },
+  took: { at: "measure", make: () => new Took() },
+  reproduce: { at: "measure", make: ({ host }) => new Reproduce(host.base || "") },
 };
 
 /** @typedef {{ [K in keyof typeof PANELS]: ReturnType<(typeof PANELS)[K]["make"]> }} Panels */

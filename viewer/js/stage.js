@@ -3,6 +3,7 @@
 // lane for each object and one for the frame mask.
 
 import { button, contextOf, el, setText } from "./dom.js";
+import { fold } from "./folds.js";
 import { Lanes } from "./lanes.js";
 import { frameMasks, levelsAt, unionMask } from "./masks.js";
 import { Overlaps } from "./overlap.js";
@@ -84,11 +85,12 @@ export class Stage {
         el("div", { class: "mv-over" },
           el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.view }, [...this.views.values()]), this.caption, this.zoom.root),
         this.pictures, this.note),
-      el("div", { class: "mv-transport" }, this.play, this.scrub, this.layers), this.key, this.tools);
-    /** What is read below the first screen: who is seen when, how fast, and what can be saved. */
+      el("div", { class: "mv-transport" }, this.play, this.scrub), this.key,
+      fold("layers", TEXT.onThePictureToo, this.layers), this.tools);
+    /** How fast the frames follow each other, and what can be saved. */
     this.more = el("div", { class: "mv-moves" },
-      el("div", { class: "mv-transport" }, this.speed, this.loop, ...this.saving.buttons),
-      this.saving.refused, this.lanes.root);
+      el("div", { class: "mv-transport" }, this.speed, this.loop, ...this.saving.buttons), this.saving.refused);
+    for (const kind of ["pointerenter", "focusin"]) this.root.addEventListener(kind, () => this.root.classList.add("mv-touched"));
     this.buildLayers();
     new ResizeObserver(() => this.measure()).observe(this.canvas);
   }

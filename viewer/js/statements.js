@@ -34,6 +34,7 @@ import { divergence, endOf, endTokens, hasLevelsOf } from "./state.js";
 /** @typedef {{ open: number, tokens: number, title: string, beta: number | null }} Open tokens that a contrast can change; beta: in hand, where it is not the answer's own */
 /** @typedef {{ method: string, title: string, text: string, cut: number | null, right: boolean | null }} Said cut: tokens of an answer that did not end */
 /** @typedef {{ reference: Said, contrast: Said, same: boolean, at: Rule | null, turn: Turn | null }} Outcome at: α and β in hand, where they are not the answer's own */
+/** @typedef {{ text: string, whole: boolean, same: boolean }} Alone whole: nothing follows the text; same: it is the answer itself */
 /** @typedef {{ base: number, masked: number, byHand: boolean }} Loss the query loss that did not rise */
 
 /** Whether α or β in hand are not those that the contrast's answer was decoded with. @param {Shown} shown */
@@ -134,8 +135,10 @@ export function openOf(shown, turn) {
   const { contrast, rule } = shown;
   if (!contrast || !contrast.locks || turn) return null;
   const beta = rule ? rule.beta : contrast.beta;
-  const open = contrast.tokens.filter((step) => !isLocked({ ...contrast, beta }, step)).length;
-  return { open, tokens: contrast.tokens.length, title: contrast.title, beta: beta === contrast.beta ? null : beta };
+  const end = endOf(contrast), words = contrast.tokens.filter((_, i) => i !== end); // the token that ends it has no words
+  const open = words.filter((step) => !isLocked({ ...contrast, beta }, step)).length;
+  if (!words.length) return null;
+  return { open, tokens: words.length, title: contrast.title, beta: beta === contrast.beta ? null : beta };
 }
 
 /** @param {Answer} answer @returns {Said} */
@@ -154,6 +157,25 @@ export function outcomeOf(trace, shown, turn) {
   const both = [said(reference), said(contrast)];
   const same = both[0].text === both[1].text && both[0].cut === both[1].cut && !turn;
   return { reference: both[0], contrast: both[1], same, at: isMoved(shown) ? rule : null, turn };
+}
+
+/**
+ * What the model says given the second view alone, as far as the answer's logits tell: core/whatif/verdict.py.
+ * The answer's tokens stand as long as the second view prefers them too, then its own token does.
+ * @param {Trace} trace @param {Answer | undefined} answer @returns {Alone | null}
+ */
+export function aloneOf(trace, answer) {
+  if (!answer?.tokens.length || answer.tokens.some(({ others }) => others.length !== 1)) return null;
+  const ends = endTokens(trace), said = [];
+  for (const { token, candidates, texts, others: [other], text } of answer.tokens) {
+    const best = other.indexOf(Math.max(...other));
+    if (candidates[best] !== token) {
+      const own = ends.has(candidates[best]) ? [] : [texts[best]];
+      return { text: [...said, ...own].join("").trim(), whole: !own.length, same: false };
+    }
+    said.push(ends.has(token) ? "" : text);
+  }
+  return { text: answer.text, whole: answer.finished, same: true };
 }
 
 /** The query loss where it did not rise under the mask; null elsewhere. @param {Trace} trace @returns {Loss | null} */

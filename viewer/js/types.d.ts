@@ -93,6 +93,8 @@ export interface Constants {
   kinds: [string, string][];
   /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
   edit: { points: number; label: number; side: number };
+  /** Where the verdict on a choice of masks lies: core/whatif/verdict.py. */
+  verdict: { small_constant: number; most: number; few: number; best: number };
   /** Term → its meaning, without a full stop. */
   glossary: Record<string, string>;
 }
@@ -183,8 +185,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
-  /** How the clip was chosen, and the words of the button to another one; "" where none is drawn. */
-  chosen?: { text: string; button: string };
+  /** How the clip was chosen, in one sentence and in full, and the words of the button to another one; "" where none is drawn. */
+  chosen?: { text: string; more: string; button: string };
   /** Methods that did not run, and why. */
   skipped: { method: string; title: string; reason: string }[];
   again?: { command?: string; snippet?: string; link?: string };
@@ -256,6 +258,8 @@ export interface Answer extends Stored.Answer {
   tokens: TokenStep[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
   constant?: string;
+  /** The constant of that sentence in logits; null where none is known. */
+  constant_amount?: number | null;
   /** Why it cannot be decoded on under another α and β; empty where it can. */
   cannot_redecode?: string;
 }

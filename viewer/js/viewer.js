@@ -3,6 +3,7 @@
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
 import { all, button, el, setText } from "./dom.js";
+import { fold, unfold } from "./folds.js";
 import { sentencesOf } from "./happened.js";
 import { Help, Legend, Tour } from "./help.js";
 import { makePanels, standing } from "./panels.js";
@@ -48,21 +49,25 @@ export class Viewer {
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
     this.address = new Address(this.state, this.tokens, host.addressTaken);
-    this.help = new Help();
+    this.help = new Help(this.tour.open);
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });
-    this.left = el("div", { class: "mv-shown" }, this.stage.root, this.steps.root);
-    this.right = el("div", { class: "mv-told" }, ...standing(this.panels, "told"));
+    this.left = el("div", { class: "mv-shown" }, this.stage.root);
+    this.right = el("div", { class: "mv-told" }, this.panels.bars.empty, ...standing(this.panels, "verdict"));
     this.first = el("div", { class: "mv-first" }, this.left, this.right);
-    this.side = el("div", { class: "mv-side" }, ...standing(this.panels, "side"));
-    this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, this.question, this.badge, this.panels.headline.outcome, this.tour.open,
-        button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
-      ...standing(this.panels, "above"), this.first,
+    const { headline, choices } = this.panels;
+    this.side = el("div", { class: "mv-side" }, ...standing(this.panels, "objects"));
+    this.why = fold("why", TEXT.why, headline.mechanism,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, ...standing(this.panels, "main")),
-        this.side),
-      ...standing(this.panels, "below"), this.about, this.notes, this.legend.root, ...standing(this.panels, "end"), this.tour.root);
+        el("div", { class: "mv-main" }, this.steps.root, this.stage.lanes.root, this.steps.more),
+        el("div", { class: "mv-main" }, ...standing(this.panels, "words")),
+        el("div", { class: "mv-main" }, this.tokens.root), this.side),
+      choices.more);
+    this.measure = fold("measure", TEXT.measureIt, ...standing(this.panels, "measure"), this.stage.more, this.legend.root);
+    this.body = el("div", { class: "mv-body", hidden: true },
+      el("div", { class: "mv-head" }, this.question, this.badge, headline.outcome,
+        button("?", () => this.help.toggle(), { "aria-label": TEXT.keys, class: "mv-button mv-help-open" })),
+      ...standing(this.panels, "above"), this.first, this.why, this.measure, this.about, this.notes, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.body, this.help.root, this.legend.tips.root);
@@ -205,8 +210,9 @@ export class Viewer {
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
     const answered = Object.values(trace.answers).some(({ tokens }) => tokens.length);
     if (answered || this.state.running) this.side.prepend(this.panels.rail.root);
-    else this.panels.bars.root.after(this.panels.rail.root); // what there is stands first
+    else this.panels.bars.empty.after(this.panels.rail.root); // what there is stands first
     const linked = this.address.load(trace, fresh);
+    if (linked) this.why.open = true; // a link may name a token, or values of α and β
     if (fresh && !linked && !this.state.running) this.state.playing = this.playsByItself(trace);
     this.draw();
     this.fit();
@@ -276,7 +282,7 @@ export class Viewer {
     if (told) {
       told.textContent = status.error;
       told.hidden = false;
-      for (let fold = told.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
+      unfold(told);
     }
     this.panels.whatif.tell(this.host.can && status.running ? status.message : "");
     const going = status.running || Boolean(status.error);
@@ -314,7 +320,7 @@ export class Viewer {
     const key = [version, rule?.alpha, rule?.beta, this.state.running].join(" ");
     if (this.saidFor === key) return; // another frame changes nothing here
     this.saidFor = key;
-    const sentences = sentencesOf(trace, this.tokens.shown()), { measured } = sentences;
+    const sentences = sentencesOf(trace, this.tokens.shown(), this.state.constants.verdict), { measured } = sentences;
     this.panels.headline.say(trace, sentences);
     for (const [, { root, stale, measured: found }] of this.parts) {
       if (!stale) continue;

@@ -217,7 +217,7 @@ export class Bench {
       by_hand: trace.tracks.map((t) => byHand.objects.has(t.id)), frame_by_hand: final.frame_level.map((_, g) => byHand.frames.has(g)),
     };
     const shown = { view: { kind: "masks", level: final.level, frame_level: final.frame_level, swept: trace.mask.swept, frame_mask: trace.mask.frame_mask }, shown: this.pictures(view.mask) };
-    const made = { ...answer, constant: constantSentence(answer, baseline), second_views: [shown], ms, total_ms: ms };
+    const made = { ...answer, ...constantOf(answer, baseline), second_views: [shown], ms, total_ms: ms };
     return { ...trace, final: ended, comparable: false, answers: { baseline, macd: made } };
   }
 
@@ -288,7 +288,7 @@ export class Bench {
     const ids = former.tokens.map((t) => t.token);
     const answer = changed < 0 ? { ...former, alpha, beta } : await this.decoded(trace, view, former, ids, changed, { alpha, beta });
     const ms = Math.round(10 * (performance.now() - began)) / 10;
-    const made = { ...answer, constant: constantSentence(answer, trace.answers.baseline), ms, total_ms: ms };
+    const made = { ...answer, ...constantOf(answer, trace.answers.baseline), ms, total_ms: ms };
     return { ...trace, controls: null, choice_map: null, choices: null, answers: { ...trace.answers, macd: made } };
   }
 
@@ -391,10 +391,13 @@ function smallestConstant(macd, at) {
   return at === null ? 0 : leadOver(macd.tokens[at], macd.tokens[at].token);
 }
 
-/** Whether a constant would do the same, in a sentence: core/whatif/constant.py. @param {Answer} answer @param {Answer} baseline */
-export function constantSentence(answer, baseline) {
+/**
+ * Whether a constant would do the same, in a sentence, and how large it is: core/whatif/constant.py.
+ * @param {Answer} answer @param {Answer} baseline @returns {{ constant: string, constant_amount: number | null }}
+ */
+export function constantOf(answer, baseline) {
   const at = answer.tokens.findIndex((t, i) => i < baseline.tokens.length && t.token !== baseline.tokens[i].token);
-  if (at < 0) return "";
+  if (at < 0) return { constant: "", constant_amount: null };
   const plain = baseline.tokens[at], other = answer.tokens[at];
   const known = plain.candidates.includes(other.token);
   const words = plain.texts.map((text) => text.trim().toLowerCase());
@@ -403,8 +406,9 @@ export function constantSentence(answer, baseline) {
   if (known && pair.includes("yes") && pair.includes("no") && yes.some(Boolean)) {
     const best = Math.max(...plain.base.filter((_, i) => yes[i]));
     const rest = plain.base.map((logit, i) => (yes[i] ? -Infinity : logit)), rival = rest.indexOf(Math.max(...rest));
-    if (words[rival] === "no") return constantText(at, "yes", rest[rival] - best);
+    if (words[rival] === "no") return { constant: constantText(at, "yes", rest[rival] - best), constant_amount: rest[rival] - best };
   }
-  return constantText(at, other.text, known ? leadOver(plain, other.token) : null);
+  const amount = known ? leadOver(plain, other.token) : null;
+  return { constant: constantText(at, other.text, amount), constant_amount: amount };
 }
 

@@ -2,9 +2,10 @@
 // Controls, and every choice of objects.
 
 import { signed, visible } from "../text.js";
+import { REPLIES } from "./verdict.js";
 import { listed, seconds, trackName } from "./parts.js";
 
-/** @import { ChoiceLayer, ControlOutcome, Subset, Track } from "../types" */
+/** @import { ChoiceLayer, ChoiceMap, ControlOutcome, OcclusionReport, Subset, Track } from "../types" */
 
 // ---- controls
 
@@ -24,6 +25,13 @@ export const controlCost = (count, milliseconds) =>
 export const compareWithRandom = (milliseconds) =>
   milliseconds === null ? "Compare with random masks" : `Compare with random masks (about ${seconds(milliseconds)})`;
 
+/** @type {(report: OcclusionReport) => [string, string]} whether the gradient predicts what masking an object does */
+export const gradientReply = ({ gradient, loss_change: change }) => {
+  const agree = gradient.filter((slope, k) => Math.sign(slope) === Math.sign(change[k])).length, of = gradient.length;
+  const objects = of === 1 ? "1 object" : `${of} objects`;
+  return [`${REPLIES[agree === of ? "yes" : "no"]}.`, `The loss moves the way the gradient says for ${agree} of ${objects}.`];
+};
+
 /** @type {(correlation: number | null) => string} */
 export const occlusionNote = (correlation) => {
   const text = "Natural logarithms; the answer is the baseline's.";
@@ -32,9 +40,21 @@ export const occlusionNote = (correlation) => {
 
 // ---- choices
 
-/** @type {(views: number, milliseconds: number | null) => string} milliseconds: that it takes, where known */
-export const tryEveryChoice = (views, milliseconds) =>
-  milliseconds === null ? `Try every choice (${views} views)` : `Try every choice (${views} views, about ${seconds(milliseconds)})`;
+const MOST_OBJECTS = 6; // of which every choice is tried: core/measurements.py
+
+/** @type {(objects: number, views: number, milliseconds: number | null) => string} objects: of the clip; milliseconds: that it takes, where known */
+export const tryEveryChoice = (objects, views, milliseconds) => {
+  const tried = Math.min(objects, MOST_OBJECTS), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of ${objects} objects`;
+  const cost = milliseconds === null ? `${views} views` : `${views} views, about ${seconds(milliseconds)}`;
+  return `Try all ${2 ** tried} choices of ${of} (${cost})`;
+};
+
+/** @type {(map: ChoiceMap, layer: ChoiceLayer) => [string, string]} whether masking other objects than MACD's changes the answer */
+export const othersReply = ({ subsets }, { places, macd }) => {
+  const others = places.filter((place) => place !== macd), flips = others.filter((place) => subsets[place].flips).length;
+  const of = others.length === 1 ? "1 other choice" : `${others.length} ${macd === null ? "choices" : "other choices"}`;
+  return [`${REPLIES[flips ? "yes" : "no"]}.`, `${flips} of the ${of} of objects ${flips === 1 ? "changes" : "change"} the answer.`];
+};
 
 /** @type {(objects: number[], tracks: Pick<Track, "id" | "label">[]) => string} the objects of a subset, as Python names them */
 export const choiceName = (objects, tracks) =>

@@ -24,7 +24,8 @@ export const TEXT = {
  
   secondViewOf: "Second view of", theBaseline: "the baseline",
   // controls
-  choiceOfMasks: "Did the choice of masks matter?", measureEachObject: "Measure each object",
+  choiceOfMasks: "Did the choice of masks matter?", whatWasTried: "What was tried",
+  noTwoAnswers: "There are not two answers.", sameAnswers: "Both answers are the same.", notMeasured: "It was not measured.", measureEachObject: "Measure each object",
   occlusionHint: "Hides one object after the other and measures what changes: one pass of the model.",
   measuredEffectOfEachObject: "Measured effect of each object",
   gradientPredicts: "Does the gradient predict the effect?",
@@ -33,7 +34,7 @@ export const TEXT = {
   whatMoves: "What moves",
   regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
   // choices
-  everyChoice: "What would other objects do?", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
+  everyChoice: "Would masking other objects change the answer, too?", eachChoice: "Every choice of objects", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
   frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
   maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
   macd: "MACD", noObjectShort: "none",
@@ -58,8 +59,7 @@ export const TEXT = {
   saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
   flipMapHint: "The outlined cell is where you are; click another to go there. Small β are spread out.",
   // headline
-  whatHappened: "What happened", withoutThese: "What would the model say without these objects?",
-  withoutParts: "What would the model say without parts of the picture?",
+  whatHappened: "What happened",
   // heat
   difference: "V − V_d",
   // help
@@ -104,6 +104,9 @@ export const TEXT = {
   whatTheRunTook: "What the run took", device: "device", weights: "weights", memory: "memory",
   // viewer
   progress: "Progress", traceViewer: "Trace viewer",
+  why: "Why: which objects the loss depends on, and which words the masks move",
+  measureIt: "Measure more: where the evidence lies, what is enough, other methods, files",
+  onThePictureToo: "Show on the picture", how: "How it was chosen",
   // whatif
   clickToMask: "Click to mask", drawMask: "Draw mask", eraseMask: "Erase mask", addObject: "Add object",
   pointAtObject: "Segment",

@@ -1,0 +1,42 @@
+// @ts-check
+// Did the choice of masks matter? core/whatif/verdict.py says it of a trace; here it is said of what is on
+// show, which a browser may have changed. Pure functions, no DOM.
+
+import { choicesChange, constantDoes, randomMasksDo } from "./strings/verdict.js";
+import { capitalized } from "./strings/parts.js";
+import { TEXT } from "./strings/labels.js";
+
+/** @import { Answer, Constants, Trace } from "./types" */
+/** @typedef {"yes" | "no" | "cannot be said"} Reply to a question of the page */
+/**
+ * reason: the figure that decides, in a sentence. measured: whether anything was.
+ * @typedef {{ reply: Reply, reason: string, measured: boolean }} Verdict
+ */
+
+/** The answer whose masks are the trace's own. @param {Trace} trace @returns {Answer | undefined} */
+export const maskedAnswer = ({ answers }) => answers.macd ?? answers["macd-measured"];
+
+/** @param {Trace} trace @param {Constants["verdict"]} rule @returns {Verdict} */
+export function verdictOf(trace, { small_constant: small, most, few, best }) {
+  const { baseline } = trace.answers, macd = maskedAnswer(trace);
+  if (!baseline || !macd) return { reply: "cannot be said", reason: TEXT.noTwoAnswers, measured: false };
+  const tokens = [baseline, macd].map((answer) => answer.tokens.map(({ token }) => token).join(" "));
+  if (tokens[0] === tokens[1] && baseline.text === macd.text) return { reply: "no", reason: TEXT.sameAnswers, measured: true };
+  const { controls, choices, choice_map: map } = trace, [layer] = choices?.layers ?? [];
+  /** @type {[number, number, string][]} how many do it, of how many, in words */
+  const tried = [];
+  const random = controls?.outcomes.filter(({ name }) => name === "random") ?? [], same = random.filter((one) => one.same).length;
+  if (random.length) tried.push([same, random.length, randomMasksDo(same, random.length)]);
+  const flips = map && layer ? layer.places.filter((place) => map.subsets[place].flips).length : 0;
+  if (layer) tried.push([flips, layer.places.length, choicesChange(flips, layer.places.length)]);
+  const constant = macd.constant_amount ?? null;
+  /** @type {(reply: Reply, reasons: string[]) => Verdict} */
+  const verdict = (reply, reasons) => ({ reply, reason: reasons.length ? `${capitalized(reasons.join("; "))}.` : TEXT.notMeasured, measured: reasons.length > 0 });
+  if (constant !== null && Math.abs(constant) < small) return verdict("no", [constantDoes(constant)]);
+  const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([, , text]) => text);
+  if (by.length) return verdict("no", by.map(([, , text]) => text));
+  const own = layer && layer.macd !== null ? layer.places.indexOf(layer.macd) : -1;
+  const chosen = own >= 0 && map && layer ? map.subsets[layer.places[own]].flips && (layer.ranks[own] - 1) / layer.places.length <= best : false;
+  const rare = tried.every(([does, of]) => does <= few * of);
+  return verdict(controls && chosen && rare ? "yes" : "cannot be said", words);
+}
