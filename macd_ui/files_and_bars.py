@@ -75,9 +75,12 @@ _BAR = template("""\
 {#- #}<p class="top-model" data-part="model"></p>
 {#- #}<button type="button" class="top-open" id="open-form" data-part="open-form"
  aria-controls="ask" aria-expanded="false">{{ words.UPLOAD }}</button>
+{#- #}<button type="button" id="open-menu" aria-expanded="false">{{ words.MENU }}</button>
 {#- #}<button type="button" id="open-examples" aria-controls="ask" aria-expanded="false">
 {{- words.EXAMPLES }}</button><nav aria-label="{{ words.FURTHER }}">
 {%- for text, to in links.items() %}<a href="{{ to }}">{{ text }}</a>{% endfor %}</nav>
+{#- #}<button type="button" id="open-files" aria-controls="bar" aria-expanded="false">
+{{- words.FILES }}</button>
 {#- #}<button type="button" id="scheme" aria-label="{{ words.SCHEME }}"
  title="{{ words.SCHEME }}">◐</button></header>""")
 _FOOT = template("""\

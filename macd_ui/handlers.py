@@ -306,6 +306,15 @@ class FormEvents:
         strip = {"strip": filmstrip_value(clip, longest)}
         yield joined(strip, self.view.about_model(session))
 
+    def reset(self, key: str) -> Updates:
+        """Every option as it is by default; the clip, its frames, question and files stay."""
+        session = self.store.sessions.open(key)
+        settings: dict[str, Any] = form_values() | {"methods": [], "detector": AUTO}
+        session.form.values |= settings
+        session.form.backbone = AUTO
+        settings["backbone"] = AUTO
+        return settings | joined(self.view.note(session), self.view.about_model(session))
+
     def choose_model(self, backbone: str | None, key: str) -> Updates:
         """Another backbone was chosen: it knows other things."""
         session = self.store.sessions.open(key)

@@ -235,6 +235,7 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("words", [(ask.question.change, fields["detector"].change)], form.words,
               (ask.question, fields["detector"], ask.words), ask.words, LATEST),
         Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),
+        Event("reset", [ask.reset.click], form.reset, options=PRIVATE),
         Event("take_away", [ask.video.clear, ask.video.delete], partial(form.upload, None, None),
               options=PRIVATE),
         Event("change", [changed], form.edit_form, (FORM,), ask.note, LATEST),

@@ -163,31 +163,24 @@ class AskPanel:
         self.tally = mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")
-        with gr.Accordion(sentences.COMPARE, open=False, elem_id="compare"):
-            methods = gr.CheckboxGroup(
-                [(m.title, m.name) for m in METHODS.values() if m.name not in STANDARD_METHODS],
-                value=values.get("methods", []),
-                label=sentences.METHODS,
-                elem_id="methods",
-            )
-            counterpart = _file(sentences.PARTNER, VIDEO_TYPES, "counterpart")
-            widgets = {n: widget(n) for n in ("search", "seed")}
-        with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
-            for row in (
-                ("alpha", "beta"),
-                ("steps", "eta", "tau"),
-                ("frames", "confidence", "max_tokens"),
-            ):
+        widgets: dict[str, gr.components.Component] = {}
+
+        def group(title: str, *rows: tuple[str, ...]) -> None:
+            """The settings of a group, a row each, with their defaults."""
+            _heading(sentences.GROUPS[title])
+            for row in rows:
                 with gr.Row():
-                    widgets |= {n: widget(n, _paper(n)) for n in row}
-            widgets["frames"].elem_id = "frames"
-            widgets["frame_rate"] = widget("frame_rate")
-            widgets |= {n: widget(n) for n in ("fill", "frame_mask")}
-            widgets["shape"] = widget("shape", sentences.SHAPE_HELP)
-            names = ("fusion", "levels", "strengths", "swept", "low_memory")
-            widgets |= {n: widget(n) for n in names}
-            widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
+                    widgets.update({n: widget(n, _info(n)) for n in row})
+
+        with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
+            self.reset = gr.Button(sentences.RESET, size="sm", elem_id="reset")
+            _heading(sentences.GROUPS["models"])
             backbone, detector = _listed(settings) if settings.public else _free(settings)
+            self.segmenter = _segmenters(settings)
+            group("answer", ("alpha", "beta"), ("search", "max_tokens"), ("seed",))
+            group("clip", ("frames", "frame_rate"))
+            widgets["frames"].elem_id = "frames"
+            group("objects", ("confidence",))
             tracks = _file(sentences.TRACKS, TRACK_TYPES, "tracks")
             self.sheet = gr.HTML("", elem_id="tracks-sheet")
             with gr.Row():
@@ -197,7 +190,16 @@ class AskPanel:
                 widgets |= {n: widget(n) for n in ("tracks_first", "tracks_columns")}
             widgets["tracks_source"] = widget("tracks_source", sentences.TRACKS_SOURCE_HELP)
             widgets["tracks_source"].elem_id = "tracks-source"
-            self.segmenter = _segmenters(settings)
+            group("masks", ("shape",), ("fill", "frame_mask"), ("fusion", "levels"), ("swept",))
+            group("ascent", ("steps", "eta", "tau"), ("strengths", "gradient"), ("low_memory",))
+            with gr.Accordion(sentences.COMPARE, open=False, elem_id="compare"):
+                methods = gr.CheckboxGroup(
+                    [(m.title, m.name) for m in METHODS.values() if m.name not in STANDARD_METHODS],
+                    value=values.get("methods", []),
+                    label=sentences.METHODS,
+                    elem_id="methods",
+                )
+                counterpart = _file(sentences.PARTNER, VIDEO_TYPES, "counterpart")
         self.fields = {
             "example": self.examples,
             "video": self.video,
@@ -363,9 +365,26 @@ def _segmenters(settings: ServerSettings) -> gr.Dropdown:
     )
 
 
-def _paper(name: str) -> str | None:
-    """What the paper tried."""
-    return sentences.paper_values(SWEEPS[name]) if name in PAPER else None
+HELP = {"shape": sentences.SHAPE_HELP, "gradient": sentences.GRADIENT_HELP}
+"""Settings of which more is said than their default."""
+
+
+def _info(name: str) -> str:
+    """A setting's default, and what the paper tried or the setting means."""
+    setting = SETTINGS[name]
+    more = sentences.paper_values(SWEEPS[name]) if name in PAPER else HELP.get(name)
+    rule = setting.rule
+    default = setting.default
+    if isinstance(rule, Choice) and setting.word is None:
+        default = dict((word, shown) for shown, word in setting.choices)[default]
+    elif isinstance(default, bool):
+        default = "on" if default else "off"
+    return sentences.default_value(default, more)
+
+
+def _heading(text: str) -> None:
+    """The title of a group of options."""
+    gr.HTML(f'<h3 class="options-group">{text}</h3>', apply_default_css=False, padding=False)
 
 
 class QuestionsPanel:

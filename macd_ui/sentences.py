@@ -34,6 +34,8 @@ OUT_OF_REACH = (
 )
 
 RUN = "Run"
+FILES = "Files"
+MENU = "Menu"
 TYPICAL_CLIP = "A typical clip"
 CHOSEN = "This drawn clip was chosen by a search, to show the mechanism."
 CHOSEN_AT_RANDOM = "This drawn clip was drawn at random from those whose answer MACD repairs."
@@ -42,7 +44,17 @@ SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save HTML", "Open trace"
 HIDE_FORM = "Hide the form"
 EXAMPLE, OWN_CLIP, QUESTION = "Example", "Or your own clip or picture", "Question"
 QUESTION_HINT = "Is there a dog in the video?"
-COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Settings"
+COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Options"
+RESET = "Reset all options"
+GROUPS = {
+    "models": "Which models",
+    "answer": "How it answers",
+    "clip": "Which frames it reads",
+    "objects": "Which objects are found",
+    "masks": "What masks look like",
+    "ascent": "How masks are chosen",
+}
+"""Groups of the options by what they change."""
 BACKBONE, DETECTOR = "Backbone", "Detector"
 EMBEDDED_MODELS = {
     "auto": "auto: follows the clip",
@@ -326,6 +338,17 @@ def one_of_repairs(search: Search, number: int) -> str:
         f" {search.any_mask:,} of {search.repairs:,} repairs more than half of the random masks do"
         " the same."
     )
+
+
+def models_of_run(backbone: str, detector: str, follows: bool) -> str:
+    """Which models a run takes. follows: whether they were chosen by the clip."""
+    names = f"Model: {backbone}. Objects: {detector}."
+    return f"{names} Both follow the clip." if follows else names
+
+
+def default_value(value: object, help_text: str | None) -> str:
+    """What a setting is by default, below its label."""
+    return f"default: {value}" + (f"; {help_text}" if help_text else "")
 
 
 def use_models(title: str) -> str:

@@ -11,7 +11,14 @@ from typing import Any
 
 import gradio as gr
 
-from macd_studio.core.embedded import AUTO, DRAWN, EMBEDDED, EVERYDAY, backbone_for
+from macd_studio.core.embedded import (
+    AUTO,
+    DRAWN,
+    EMBEDDED,
+    EVERYDAY,
+    backbone_for,
+    detector_for,
+)
 from macd_studio.core.errors import MacdError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS, clamped_share, in_8_bits
@@ -191,17 +198,23 @@ class SessionView:
         return ""
 
     def about_model(self, session: Session) -> Updates:
-        """What the form's backbone knows, and larger models that could be asked instead."""
+        """Which models the form takes and why, what they know, and larger ones instead."""
         form, title = session.form, self.title_of(session.form)
         backbone = backbone_for(form.backbone, title)
-        text = sentences.KNOWS.get(backbone, "")
-        if backbone == EMBEDDED and title != DRAWN:
-            text = sentences.KNOWS_DRAWINGS_ONLY
+        chosen = (form.values.get("detector") or AUTO).strip()
+        warning = sentences.KNOWS_DRAWINGS_ONLY if backbone == EMBEDDED and title != DRAWN else ""
         own = form.video is not None and backbone in (EMBEDDED, EVERYDAY) and title != DRAWN
         models = offered(self.store.settings) if own else None
         facts = {"title": models.title, "facts": models.facts} if models else {}
         return {
-            "knows": {"text": text if form.video is not None or title != DRAWN else ""} | facts,
+            "knows": {
+                "models": sentences.models_of_run(
+                    backbone, detector_for(chosen, title), form.backbone == AUTO == chosen
+                ),
+                "warning": warning,
+                "text": sentences.KNOWS.get(backbone, ""),
+            }
+            | facts,
             "real": gr.update(
                 visible=models is not None,
                 value=sentences.use_models(models.title) if models else "",

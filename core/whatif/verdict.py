@@ -134,9 +134,9 @@ def verdict_of(trace: Trace) -> Verdict:
     tried: list[tuple[int, int, str]] = []  # how many do it, of how many, in words
     layer, chosen = layer_of(trace) if found else ((), None)
     place = rank(chosen, layer) if chosen is not None else 0
+    alike, draws = report.random() if report is not None else (0, 0)
     if report is not None:
-        same, draws = report.random()
-        tried += [(same, draws, random_masks_do(same, draws))] if draws else []
+        tried += [(alike, draws, random_masks_do(alike, draws))] if draws else []
     if layer:
         flips = sum(one.flips for one in layer)
         tried.append((flips, len(layer), choices_change(flips, len(layer))))
@@ -146,7 +146,7 @@ def verdict_of(trace: Trace) -> Verdict:
         else:
             figures.append("MACD masks objects in part, or others than were read: it has no rank")
     if report is not None:
-        figures.append(f"{same} of {count(draws, 'random mask')} give MACD's token")
+        figures.append(f"{alike} of {count(draws, 'random mask')} give MACD's token")
     on_yes = None if constant is None else constant.on_yes
     delta = None if constant is None else constant.amount
     if delta is not None:

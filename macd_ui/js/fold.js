@@ -10,6 +10,8 @@ const NARROW = "(max-width: 1099px)"; // the drawer then lies over the viewer
 /** What opens the drawer → what is then in focus. */
 const OPENERS = { "open-form": "#video button[aria-dropeffect]", "open-examples": "#example input" };
 const QUESTION = "#question textarea";
+/** Button of a menu in the bar → the class by which it is open. @type {Record<string, string>} */
+const MENUS = { "open-files": "files-open", "open-menu": "menu-open" };
 const SCHEME = "macd-scheme"; // what the reader chose, in this browser
 
 export class Form {
@@ -19,6 +21,7 @@ export class Form {
     this.narrow = matchMedia(NARROW);
     document.addEventListener("click", (event) => this.press(/** @type {Element} */ (event.target)));
     document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") for (const id of Object.keys(MENUS)) this.showMenu(id, false);
       const within = this.form()?.contains(/** @type {Node} */ (event.target));
       if (event.key === "Escape" && within && !event.defaultPrevented && this.narrow.matches) this.show(false, true);
     });
@@ -36,6 +39,14 @@ export class Form {
     if (target.closest("#video")) this.clear("clip");
   }
 
+  /** @param {string} id of the button of a menu @param {boolean} open */
+  showMenu(id, open) {
+    const button = document.getElementById(id);
+    if (!button || (button.getAttribute("aria-expanded") === "true") === open) return;
+    document.getElementById("top")?.classList.toggle(MENUS[id], open);
+    button.setAttribute("aria-expanded", String(open));
+  }
+
   /** @param {keyof typeof ERRORS} part */
   clear(part) {
     const line = document.getElementById(ERRORS[part]);
@@ -45,6 +56,11 @@ export class Form {
   /** @param {Element} target */
   press(target) {
     if (target.closest("#close-form")) this.show(false, true);
+    // a file that is chosen or saved leaves its menu open, for its error and the next one
+    for (const id of Object.keys(MENUS)) {
+      if (target.closest(`#${id}`)) this.showMenu(id, document.getElementById(id)?.getAttribute("aria-expanded") !== "true");
+      else if (!target.closest("#top")) this.showMenu(id, false);
+    }
     if (target.closest("#scheme")) {
       const dark = document.body.classList.toggle("dark");
       kept(dark ? "dark" : "light");

@@ -3,7 +3,7 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
-import { realModel } from "./strings.js";
+import { CHANGE, WHAT_IT_KNOWS, realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -60,18 +60,30 @@ export function mountSampling({ element, props }) {
   document.addEventListener(SAMPLING, (event) => { props.value = /** @type {CustomEvent} */ (event).detail; });
 }
 
-/** What the chosen model knows, and a larger one that could be asked. @param {Component} component */
+/** Which models a run takes and why, what they can be asked, and a larger one. @param {Component} component */
 export function mountKnows(component) {
   const root = el("div", { class: "guard", hidden: true });
   mount(component, {
     root,
     load: (value) => {
-      root.hidden = !value.text;
-      root.replaceChildren(el("p", {}, value.text ?? ""),
+      root.hidden = !value.models;
+      root.replaceChildren(
+        el("p", {}, `${value.models ?? ""} `, el("button", { type: "button", class: "guard-change", on: { click: showModels } }, CHANGE)),
+        el("p", { class: "guard-means", hidden: !value.warning }, value.warning ?? ""),
+        el("details", { hidden: !value.text }, el("summary", {}, WHAT_IT_KNOWS), el("p", {}, value.text ?? "")),
         el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title ?? "", value.facts ?? "")));
     },
   });
 }
+
+/** Opens the options at the models. */
+function showModels() {
+  const place = () => /** @type {HTMLElement | null} */ (document.querySelector("#backbone input"));
+  if (!place()?.checkVisibility()) /** @type {HTMLElement | null} */ (document.querySelector("#settings > button"))?.click();
+  setTimeout(() => place()?.focus(), OPENS_MS);
+}
+
+const OPENS_MS = 200; // Gradio shows what it unfolds a moment later
 
 /** @param {Component} component */
 export function mountTally(component) {

@@ -2,8 +2,9 @@
 // The filmstrip of an uploaded clip: a range is trimmed on it, and frames are picked.
 
 import { el } from "../../viewer/js/dom.js";
+import { fold } from "../../viewer/js/folds.js";
 import {
-  BY_HAND, CLICK_FRAMES, EVENLY, FRAMES, FRAMES_FOR_MODEL, ONLY_RANGE, WHOLE_CLIP,
+  BY_HAND, CHOOSE_FRAMES, CLICK_FRAMES, EVENLY, FRAMES, FRAMES_FOR_MODEL, ONLY_RANGE, WHOLE_CLIP,
   frameAt, framesChosen, readingClip, spoken, timeOf, tooLong,
 } from "./strings.js";
 
@@ -56,12 +57,12 @@ export class Strip {
     this.summary = el("p", { class: "strip-summary", role: "status" });
     this.closerButton = el("button", { type: "button", on: { click: () => this.lookCloser() } }, ONLY_RANGE);
     this.wholeButton = el("button", { type: "button", on: { click: () => this.wholeClip() } }, WHOLE_CLIP);
-    this.timed = [this.caption, this.frames, // what a picture has no use for
+    this.timed = [this.summary, fold("strip", CHOOSE_FRAMES, // what a picture has no use for
+      this.caption, this.frames,
       el("div", { class: "strip-range" }, this.from.parentElement, this.to.parentElement),
       el("div", { class: "strip-buttons" }, this.closerButton, this.wholeButton),
       el("fieldset", { class: "strip-mode" }, el("legend", {}, FRAMES_FOR_MODEL), this.even.parentElement,
-        this.hand.parentElement),
-      this.summary];
+        this.hand.parentElement))];
     this.body = el("div", { hidden: true }, this.large, ...this.timed);
     this.waiting = el("p", { class: "strip-waiting", role: "status", hidden: true });
     this.root = el("section", { class: "strip", "aria-label": "Filmstrip", hidden: true }, this.waiting, this.body);

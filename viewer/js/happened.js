@@ -2,7 +2,7 @@
 // What happened, in sentences: one for each record of `statements.js`, and what the controls found. A sentence
 // is written out whole for each case. Pure functions, no DOM.
 
-import { divergence, endOf, hasLevelsOf } from "./state.js";
+import { divergence, endOf } from "./state.js";
 import { aloneOf, hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, partnerOf, turnOf } from "./statements.js";
 import { CONTROL_NAMES, TEXT } from "./strings/labels.js";
 import { givenText, maskedThings, meaningText, withoutText } from "./strings/verdict.js";

@@ -70,7 +70,7 @@ export class Stage {
     this.overlapKey = el("li", { hidden: true });
     this.overlaps = new Overlaps(state, (frame) => this.tellOverlap(frame));
     /** @type {Map<Shown, HTMLButtonElement>} */
-    this.views = new Map(VIEWS.map(([view, name]) => [view, button(name, () => this.show(view))]));
+    this.views = new Map(VIEWS.map(([view, name]) => [view, button(name, () => this.show(view), { "data-view": view })]));
     this.key = el("ul", { class: "mv-levels-key", "data-part": "levels", "aria-label": TEXT.levelsKey });
     /** @type {Map<Layer, HTMLButtonElement>} */
     this.toggles = new Map();
@@ -85,8 +85,8 @@ export class Stage {
         el("div", { class: "mv-over" },
           el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.view }, [...this.views.values()]), this.caption, this.zoom.root),
         this.pictures, this.note),
-      el("div", { class: "mv-transport" }, this.play, this.scrub), this.key,
-      fold("layers", TEXT.onThePictureToo, this.layers), this.tools);
+      el("div", { class: "mv-transport" }, this.play, this.scrub),
+      fold("layers", TEXT.onThePictureToo, this.layers, this.key), this.tools);
     /** How fast the frames follow each other, and what can be saved. */
     this.more = el("div", { class: "mv-moves" },
       el("div", { class: "mv-transport" }, this.speed, this.loop, ...this.saving.buttons), this.saving.refused);
@@ -123,7 +123,9 @@ export class Stage {
   /** @param {Shown} view */
   show(view) {
     const { layers } = this.state;
-    this.state.set({ both: view === "both", layers: { ...layers, counter: view === "masked" } });
+    // where one button stands for both views, it leads back too
+    const masked = view === "masked" && !(layers.counter && this.views.get("video")?.checkVisibility() === false);
+    this.state.set({ both: view === "both", layers: { ...layers, counter: masked } });
   }
 
   /** Why the masked video cannot stand beside the video; while the ascent goes on it is drawn here. */

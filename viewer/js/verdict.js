@@ -9,8 +9,9 @@ import { TEXT } from "./strings/labels.js";
 /** @import { Answer, Constants, Trace } from "./types" */
 /** @typedef {"yes" | "no" | "cannot be said"} Reply to a question of the page */
 /**
- * reason: the figure that decides, in a sentence. measured: whether anything was.
- * @typedef {{ reply: Reply, reason: string, measured: boolean }} Verdict
+ * reason: the figures that decide, in a sentence; first: the first of them, as a part of one. measured:
+ * whether anything was.
+ * @typedef {{ reply: Reply, reason: string, first: string, measured: boolean }} Verdict
  */
 
 /** The answer whose masks are the trace's own. @param {Trace} trace @returns {Answer | undefined} */
@@ -19,9 +20,9 @@ export const maskedAnswer = ({ answers }) => answers.macd ?? answers["macd-measu
 /** @param {Trace} trace @param {Constants["verdict"]} rule @returns {Verdict} */
 export function verdictOf(trace, { small_constant: small, most, few, best }) {
   const { baseline } = trace.answers, macd = maskedAnswer(trace);
-  if (!baseline || !macd) return { reply: "cannot be said", reason: TEXT.noTwoAnswers, measured: false };
+  if (!baseline || !macd) return { reply: "cannot be said", reason: TEXT.noTwoAnswers, first: "", measured: false };
   const tokens = [baseline, macd].map((answer) => answer.tokens.map(({ token }) => token).join(" "));
-  if (tokens[0] === tokens[1] && baseline.text === macd.text) return { reply: "no", reason: TEXT.sameAnswers, measured: true };
+  if (tokens[0] === tokens[1] && baseline.text === macd.text) return { reply: "no", reason: TEXT.sameAnswers, first: "", measured: true };
   const { controls, choices, choice_map: map } = trace, [layer] = choices?.layers ?? [];
   /** @type {[number, number, string][]} how many do it, of how many, in words */
   const tried = [];
@@ -31,7 +32,9 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   if (layer) tried.push([flips, layer.places.length, choicesChange(flips, layer.places.length)]);
   const constant = macd.constant_amount ?? null;
   /** @type {(reply: Reply, reasons: string[]) => Verdict} */
-  const verdict = (reply, reasons) => ({ reply, reason: reasons.length ? `${capitalized(reasons.join("; "))}.` : TEXT.notMeasured, measured: reasons.length > 0 });
+  const verdict = (reply, reasons) => ({
+    reply, reason: reasons.length ? `${capitalized(reasons.join("; "))}.` : TEXT.notMeasured, first: reasons[0] ?? "", measured: reasons.length > 0,
+  });
   if (constant !== null && Math.abs(constant) < small) return verdict("no", [constantDoes(constant)]);
   const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([, , text]) => text);
   if (by.length) return verdict("no", by.map(([, , text]) => text));

@@ -4,7 +4,6 @@
 import { signed } from "../text.js";
 import { listed } from "./parts.js";
 
-/** @import { Said } from "../statements.js" */
 /** @import { Verdict } from "../verdict.js" */
 
 /** @type {(same: number, drawn: number) => string} */
@@ -21,7 +20,7 @@ export const constantDoes = (amount) => `a constant of ${signed(amount)} on its 
 /** @type {Record<Verdict["reply"], string>} at the beginning of a sentence */
 export const REPLIES = { yes: "Yes", no: "No", "cannot be said": "It cannot be said" };
 
-/** @type {(verdict: Verdict) => [string, string]} the reply to a question, and the sentence after it */
+/** @type {(verdict: Omit<Verdict, "first">) => [string, string]} the reply to a question, and the sentence after it */
 export const replyText = ({ reply, reason, measured }) => {
   if (measured || reply !== "cannot be said") return [`${REPLIES[reply]}.`, reason];
   return [`${REPLIES[reply]} yet.`, reason];
@@ -39,15 +38,12 @@ export const meaningText = (title, same, things, keeps, verdict) => {
   if (same) return keeps ? `The answer does not depend on ${things}: without it the model says the same.`
     : `The answer depends on ${things}: without it the model says something else. ${title} keeps it.`;
   if (!verdict) return `${title} changes the answer.`;
-  const { reply, reason, measured } = verdict, figure = reason.replace(/\.$/, "");
+  const { reply, first, measured } = verdict;
   if (reply === "yes") return `The answer rests on ${things}: few other masks change it.`;
-  if (reply === "no") return `${title} changes the answer, but which objects it masks did not matter: ${lower(figure)}.`;
-  return measured ? `${title} changes the answer. Whether it matters which objects it masks cannot be said: ${lower(figure)}.`
+  if (reply === "no") return `${title} changes the answer, but which objects it masks did not matter: ${first}.`;
+  return measured ? `${title} changes the answer. Whether it matters which objects it masks cannot be said: ${first}.`
     : `${title} changes the answer. Whether it matters which objects it masks was not measured.`;
 };
-
-/** @param {string} text */
-const lower = (text) => text.charAt(0).toLowerCase() + text.slice(1);
 
 /**
  * What is masked, by name where there are few. names: of the objects, or one phrase for all of them; frames:
@@ -66,7 +62,7 @@ const MOST_NAMED = 3;
 const framesText = (count) => count === 1 ? "1 frame" : `${count} frames`;
 
 /** @type {(things: string) => string} before what the model says given the second view alone */
-export const withoutText = (things) => `Without ${things}: `;
+export const withoutText = (things) => `Without ${things} the model says: `;
 
 /** @type {(title: string) => string} the same where the second view is none of masks */
-export const givenText = (title) => `Given the second view of ${title} alone: `;
+export const givenText = (title) => `Given the second view of ${title} alone the model says: `;
