@@ -73,6 +73,8 @@ const show = () => {
   const line = element.querySelector(".note");
   if (line.textContent !== text) line.textContent = text;
   line.hidden = !text;
+  const detail = (props.value || {}).other || null;  // of which clip the run on show is not
+  document.dispatchEvent(new CustomEvent("macd-other-clip", { detail }));
 };
 watch("value", show);
 show();
@@ -153,13 +155,13 @@ class AskPanel:
             visible=reads_words(str(values.get("detector", AUTO))),
             elem_id="words",
         )
-        self.knows = mounted("knows", "mountKnows", {})
-        self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
             self.run = gr.Button(sentences.RUN, variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button(sentences.STOP, interactive=False, min_width=90, elem_id="stop")
         error_line("run-error")
         progress_line("run-progress")
+        self.knows = mounted("knows", "mountKnows", {})
+        self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         self.tally = mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")

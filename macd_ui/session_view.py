@@ -128,7 +128,7 @@ class SessionView:
 
     def show_error(self, session: Session, error: MacdError, where: str) -> Updates:
         """The trace on the page as it is, with the error at that part of the page."""
-        return self.show_state(session, status(error=str(error), where=where))
+        return self.show_state(session, status(error=sentences.of_error(error) or "", where=where))
 
     def first_paint(self) -> dict[str, Any] | None:
         """The viewer's value for the example that the page opens on; None without one."""
@@ -182,10 +182,12 @@ class SessionView:
         if shown is None and self.first is not None and not session.lost:
             shown = request_of_trace(self.first[1])
         try:
-            text = difference(shown, self.requested_run(session.form))
+            asked = self.requested_run(session.form)
+            text = difference(shown, asked)
         except MacdError as error:
-            text = sentences.form_refused(error)
-        return {"note": {"text": text}}
+            return {"note": {"text": sentences.form_refused(error)}}
+        other = [shown.clip, asked.clip] if shown and asked and shown.sha256 != asked.sha256 else []
+        return {"note": {"text": text, "other": other}}
 
     def title_of(self, form: Form) -> str:
         """The title of the form's clip, as far as it is known: what AUTO follows."""

@@ -70,8 +70,8 @@ export function mountKnows(component) {
       root.replaceChildren(
         el("p", {}, `${value.models ?? ""} `, el("button", { type: "button", class: "guard-change", on: { click: showModels } }, CHANGE)),
         el("p", { class: "guard-means", hidden: !value.warning }, value.warning ?? ""),
-        el("details", { hidden: !value.text }, el("summary", {}, WHAT_IT_KNOWS), el("p", {}, value.text ?? "")),
-        el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title ?? "", value.facts ?? "")));
+        el("details", { hidden: !value.text && !value.title }, el("summary", {}, WHAT_IT_KNOWS), el("p", {}, value.text ?? ""),
+          el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title ?? "", value.facts ?? ""))));
     },
   });
 }

@@ -8,8 +8,9 @@ import { Interruption } from "./interrupted.js";
 import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
+import { watchRuns } from "./reach.js";
 import { TabRestorer } from "./restore.js";
-import { DEMO_MODEL } from "./strings.js";
+import { DEMO_MODEL, otherClip } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
@@ -37,6 +38,7 @@ export function mountPage({ element, props, trigger, watch }) {
   });
   const restorer = new TabRestorer(viewer);
   const form = new Form();
+  watchRuns();
   const history = new RunHistory(viewer);
   const link = new RunLink(viewer, restorer, history);
   const interruption = new Interruption(link);
@@ -55,6 +57,10 @@ export function mountPage({ element, props, trigger, watch }) {
     traceAnswered();
     link.answered();
   };
+  document.addEventListener("macd-other-clip", (event) => {
+    const { detail } = /** @type {CustomEvent} */ (event);
+    viewer.former(detail?.length ? otherClip(detail[0], detail[1]) : "");
+  });
   // the buttons below the plot call the one, Save trace the other
   Object.assign(window, { macdSavePlot: savePlot, macdCopy: () => history.copy() });
   watch("value", show);

@@ -37,6 +37,7 @@ export class Viewer {
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
     this.stop = button(TEXT.stop, () => host.stop?.(), { class: "mv-button mv-stop", hidden: true });
     this.notes = el("ul", { class: "mv-notes" });
+    this.another = el("p", { class: "mv-another", role: "status", hidden: true });
     this.about = el("p", { class: "mv-about" }); // what is said of a run that is not going on
     this.stage = new Stage(this.state);
     this.steps = new Steps(this.state);
@@ -70,7 +71,7 @@ export class Viewer {
       ...standing(this.panels, "above"), this.first, this.why, this.measure, this.about, this.notes, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
-    }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.body, this.help.root, this.legend.tips.root);
+    }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.another, this.body, this.help.root, this.legend.tips.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.root.addEventListener("pointerdown", (e) => this.touch(e), true);
     this.root.addEventListener("dragover", (e) => e.preventDefault());
@@ -126,6 +127,13 @@ export class Viewer {
     this.hold(true);
     this.before = JSON.stringify(this.told);
     send({ ...action, run: this.state.loaded.run });
+  }
+
+  /** Says that what is shown belongs to another clip than the one in hand; "": it does not. @param {string} text */
+  former(text) {
+    setText(this.another, text);
+    this.another.hidden = !text;
+    this.body.classList.toggle("mv-of-another", Boolean(text));
   }
 
   /** @param {DragEvent} event */

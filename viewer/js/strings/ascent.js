@@ -15,7 +15,8 @@ export const stepName = (at, last, loss) => {
 
 /** @type {(r0: number, tau: number, approximate: boolean) => string} what the shaded band is */
 export const tauText = (r0, tau, approximate) => {
-  const band = tau ? `band: within τ = ${tau} of r0 = ${r0}` : `r0 = ${r0}, no dead band (τ = 0)`;
+  const band = tau ? `within τ = ${tau} of r0 = ${r0}, the band, a mask stays partly masked`
+    : `above r0 = ${r0} a mask becomes 1, below it 0, however little: only the sign decides`;
   return approximate ? `≈ approximate gradient · ${band}` : band;
 };
 

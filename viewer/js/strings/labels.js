@@ -75,7 +75,7 @@ export const TEXT = {
   saveObjectsAs: "Save objects as …", objectsGroup: "Objects with their levels", maskedGroup: "What is masked",
   unreachable: "The server cannot be reached. Check that it is running and that you are online, then try again.",
   saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
-  drawnFromLevels: "masked: drawn from the levels, as no model has read this video",
+  drawnFromLevels: "masked: drawn from the levels; no answer was decoded",
   drawnHere: "drawn from this step's levels: the model's own pixels are stored for the end of the ascent", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
   play: "Play", speed: "Speed", loop: "Loop", savePNG: "Save PNG", theSecondView: "the second view", pause: "Pause",
   secondView: "Second view", none: "none", all: "all", becomes: "becomes", open: "open", shown: "shown", chosen: "← chosen",
@@ -90,7 +90,7 @@ export const TEXT = {
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
   stop: "Stop",
   endedBefore: "The run ended before an answer was decoded.",
-  noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
+  noAnswers: "No answer was decoded. What is true of this clip is shown: what is masked, and which way the question's loss pulls each mask.",
   // tokens
   lazyRun: "This run was lazy: the second view was read only where a token needed it, so α and β cannot be moved.",
   asChips: "Single tokens", asChipsHint: "Each token in a box, with its blanks visible",

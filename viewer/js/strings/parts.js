@@ -1,7 +1,7 @@
 // @ts-check
 // Parts of sentences: names, lists, frames; levels and how they are drawn.
 
-import { isolated } from "../text.js";
+import { isolated, percent } from "../text.js";
 
 /** @import { Level, Trace, Track } from "../types" */
 
@@ -96,17 +96,17 @@ export const levelDrawing = (levels, index) => {
 };
 
 /** @type {(level: number, weak: { mean: number } | null | undefined) => string} a level at the end of an object's name; weak: where its mask is weakened by others */
-export const levelEnd = (level, weak) => weak ? ` → ${levelValue(level)}, mean ${weak.mean.toFixed(2)}` : ` → ${levelValue(level)}`;
+export const levelEnd = (level, weak) => weak ? ` → ${levelValue(level)}, ${percent(weak.mean)} of it` : ` → ${levelValue(level)}`;
 
 /** @type {(mean: number) => string} in the key below the picture; mean: the least of a mask at the highest level */
-export const overlapKey = (mean) => `overlap: mean down to ${mean.toFixed(2)}`;
+export const overlapKey = (mean) => `masks that overlap are weaker: ${percent(mean)} at least`;
 
 /** @type {(highest: Level) => string} what that says, in full */
 export const overlapMeaning = ({ value, name }) => `Masks that overlap share their pixels: an object at level ${value}, ${name}, may remain visible in part. This is the least mean of such a mask over its object; the timeline shows it for each frame.`;
 
 /** @type {(mean: number, others: Pick<Track, "id" | "label">[]) => string} at the end of what a cell of the timeline says */
 export const weakText = (mean, others) =>
-  `; the mean of its mask is ${mean.toFixed(2)} there, as it shares pixels with ${listed(others.map(trackName))}`;
+  `; its mask covers ${percent(mean)} there, as it shares pixels with ${listed(others.map(trackName))}`;
 
 /** @type {(level: number) => string} */
 export const levelValue = (level) => String(Number(level.toFixed(3)));
