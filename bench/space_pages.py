@@ -46,6 +46,7 @@ def run(page: Any, question: str, method: str = "") -> None:
     """Asks a question about the form's clip, and waits for the answer of MACD and of `method`."""
     open_form(page)
     if method:
+        page.click("#settings button >> nth=0")
         page.click("#compare button >> nth=0")
         page.get_by_label(method, exact=True).check()
     page.locator("#question textarea").fill(question)

@@ -55,6 +55,7 @@ def what_if(page: Page, clip: Path) -> None:
 def compare(page: Page, clip: Path) -> None:
     """Methods side by side, computed on the spot."""
     page.click("#open-form")
+    page.click("#settings button >> nth=0")
     page.click("#compare button >> nth=0")
     for name in ("VCD", "SID", "TCD", "Every object masked", "Reversed signs", "Blank video"):
         page.get_by_label(name, exact=True).check()

@@ -41,8 +41,27 @@ def browser():
             if os.environ.get("MACD_REQUIRE_BROWSER"):
                 pytest.fail(f"browser tests are required but no Chromium starts: {error}")
             pytest.skip("no Chromium")
+        chromium.new_context = unfolding(chromium.new_context)
         yield chromium
         chromium.close()
+
+
+FOLDS = "why measure layers tried strip"
+"""Parts of the page that are one click away, as somebody left them who has opened them all."""
+
+
+def unfolding(new_context):
+    """`new_context`, in whose pages the folded parts are open; folds: the names of those."""
+
+    def opened(folds=FOLDS, **how):
+        context = new_context(**how)
+        if folds:
+            context.add_init_script(
+                f"try {{ localStorage.setItem('macd-open', '{folds}'); }} catch {{}}"
+            )
+        return context
+
+    return opened
 
 
 def free_port():
@@ -198,6 +217,12 @@ def bare(browser):
     page.set_default_timeout(PATIENCE_MS)
     yield page
     context.close()
+
+
+def open_files(page):
+    """Opens the menu of files; gives the page."""
+    page.locator("#open-files[aria-expanded=false]").click()
+    return page
 
 
 def open_form(page):

@@ -70,6 +70,7 @@ const host = {{ send: (action) => window.sent.push(action) }};
 window.sent = [];
 window.viewer = new ({bundle(JS / "viewer.js")}).Viewer(document.getElementById("viewer"), host);
 window.viewer.update({text});
+for (const part of document.querySelectorAll("details.mv-fold")) part.open = true;
 </script></body></html>"""
 
 

@@ -1,4 +1,4 @@
-"""The first screen: the picture, the strengths, both answers, the controls, and what they say."""
+"""The first screen: the picture, both answers and what they mean; what is one click away."""
 
 import json
 import re
@@ -8,11 +8,23 @@ import pytest
 from macd_studio.macd_ui.examples import SHIPPED, examples
 from macd_studio.viewer import JS, bundle, payload, status
 from macd_studio.viewer.glossary import terms
+from tests.browser.conftest import FOLDS
 from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
 
 pytestmark = pytest.mark.browser
-WIDE = ("picture", "trajectory", "levels", "answers", "controls", "open-form")
+WIDE = ("picture", "controls", "choices", "open-form")
+CONTROLS = {(1440, 900): 20, (1280, 720): 20, (390, 844): 8}
+"""Window → how many controls it may show before anything was opened."""
+MOST_WORDS = 260
+IN_WINDOW = """() => [...document.querySelectorAll(
+    "button, a[href], input, select, textarea, summary, [role=button], [role=slider], [role=tab]")]
+  .filter((control) => {
+    const { top, bottom, left, right, width, height } = control.getBoundingClientRect();
+    return width > 1 && height > 1 && top < innerHeight && bottom > 0
+      && left < innerWidth && right > 0
+      && control.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  }).map((control) => control.getAttribute("aria-label") ?? control.textContent)"""
 PARTS_IN_SIGHT = """(names) => names.map((name) => {
   const box = document.querySelector(name).getBoundingClientRect();
   const seen = box.width > 20 && box.height > 10 && box.left >= 0 && box.top >= 0
@@ -25,9 +37,9 @@ PARTS_IN_SIGHT = """(names) => names.map((name) => {
 def opened(new_tab, server):
     """The real page in a window of a size, as its visitor finds it."""
 
-    def open_(width, height):
-        page = new_tab(server, viewport={"width": width, "height": height})
-        page.wait_for_selector("[data-part=answers] [data-token]")
+    def open_(width, height, folds=""):
+        page = new_tab(server, viewport={"width": width, "height": height}, folds=folds)
+        page.wait_for_selector("[data-part=answers] [data-token]", state="attached")
         return page
 
     return open_
@@ -48,7 +60,10 @@ def test_the_first_view_is_light(opened):
 def test_the_opening_example_tells_how_it_was_chosen(opened):
     page = opened(1280, 720)
     counts = json.loads((SHIPPED / "search.json").read_text())
-    told = page.locator("p.mv-how-chosen")
+    told = page.locator(".mv-how-chosen")
+    assert told.inner_text().startswith("This drawn clip was chosen by a search")
+    assert not told.get_by_role("button", name="A typical clip").is_visible()
+    told.locator("summary").click()
     assert f"1 of {counts['clips']:,} drawn clips" in told.inner_text()
     assert told.get_by_role("button", name="A typical clip").is_visible()
     headline, picture = (page.locator(f"[data-part={name}], .mv-{name}").first.bounding_box()
@@ -58,7 +73,7 @@ def test_the_opening_example_tells_how_it_was_chosen(opened):
         f"""() => {{
           const chosen = new ({bundle(JS / "chosen.js")}).Chosen(null);
           return [[], [{{ kind: "level" }}]].map((edits) => {{
-            chosen.load({{ chosen: {{ text: "1 of 9" }}, edits }});
+            chosen.load({{ chosen: {{ text: "1 of 9", more: "" }}, edits }});
             return chosen.root.hidden;
           }});
         }}"""
@@ -69,14 +84,16 @@ def test_the_opening_example_tells_how_it_was_chosen(opened):
 @pytest.mark.long
 def test_a_typical_clip_is_drawn_and_run(opened):
     page = opened(1280, 720)
-    told = page.locator("p.mv-how-chosen")
+    told = page.locator(".mv-how-chosen")
+    told.locator("summary").click()
     told.get_by_role("button").click()
     page.wait_for_function(
-        "() => document.querySelector('p.mv-how-chosen').textContent.startsWith('Clip ')"
+        "() => document.querySelector('.mv-how-chosen').textContent.includes('at random')"
         " && !document.querySelector('.mv-stop')?.checkVisibility()"
     )
     counts = json.loads((SHIPPED / "search.json").read_text())
-    number = int(re.match(r"Clip ([\d,]+) of the search", told.inner_text())[1].replace(",", ""))
+    number = re.search(r"Clip ([\d,]+) of the search", told.text_content())
+    number = int(number[1].replace(",", ""))
     assert number in counts["numbers"]
     page.locator(".mv-outcome .mv-right").wait_for()  # the answer of MACD
     assert page.locator(".mv-outcome .mv-wrong").count() == 1
@@ -86,30 +103,57 @@ def test_a_typical_clip_is_drawn_and_run(opened):
     )
 
 
-def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):
+@pytest.mark.parametrize("size", CONTROLS)
+def test_the_first_window_holds_few_controls(opened, size):
+    page = opened(*size)
+    shown = page.evaluate(IN_WINDOW)
+    assert 6 <= len(shown) <= CONTROLS[size], shown
+    assert len(page.locator("body").inner_text().split()) <= MOST_WORDS
+
+
+def test_every_question_on_the_page_is_answered(opened):
+    page = opened(1440, 900, FOLDS)
+    pairs = page.locator("h3").evaluate_all(
+        """(all) => all.filter((h3) => h3.checkVisibility() && h3.textContent.trim().endsWith("?"))
+          .map((h3) => [h3.textContent, [...h3.parentElement.querySelectorAll(".mv-reply")]
+            .find((reply) => reply.checkVisibility())?.textContent ?? ""])"""
+    )
+    assert len(pairs) >= 3
+    for question, reply in pairs:
+        assert re.match(r"(Yes|No|It cannot be said( yet)?)\. [A-Z\d]", reply), (question, reply)
+
+
+def test_both_answers_and_what_they_mean_are_in_sight(opened):
     page = opened(1280, 720)
     wanted = [f"[data-part={name}]" for name in WIDE]
-    wanted += [f"[data-part=answers] .mv-bars-{kind} li:last-child" for kind in
-               ("video", "masked", "score")]  # fmt: skip
+    wanted += [".mv-outcome", ".mv-without", ".mv-meaning", ".mv-question"]
     for size in ((1280, 720), (1440, 900)):
         page.set_viewport_size({"width": size[0], "height": size[1]})
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
-        assert page.evaluate(PARTS_IN_SIGHT, [".mv-mechanism", ".mv-outcome", ".mv-draws"]) == []
-    # what masking is for, and what the numbers in the picture are
-    purpose = page.locator(".mv-purpose")
-    assert purpose.inner_text() == "What would the model say without these objects?"
-    assert purpose.bounding_box()["y"] < page.locator(".mv-stage").bounding_box()["y"]
+    assert AFTER in page.locator(".mv-outcome").inner_text()
+    without = page.locator(".mv-without").inner_text()
+    assert re.match(r"Without the \w+.* the model says: \S+", without)
+    assert page.locator(".mv-meaning").inner_text().startswith("MACD changes the answer.")
+    assert "random masks" in page.locator("[data-part=controls] .mv-reply").inner_text()
+    # why is one click away
+    trajectory = page.locator("[data-part=trajectory]")
+    assert not trajectory.is_visible()
+    page.locator(".mv-fold-why > summary").click()
+    assert "Strength trajectory" in trajectory.inner_text()
+    assert re.search(r"(was|were) masked", page.locator(".mv-mechanism").inner_text())
+    page.reload()  # it stays open
+    trajectory.wait_for()
+    page.locator(".mv-fold-layers > summary").click()
     middle = page.locator("[data-part=levels] .mv-term")
     assert middle.inner_text() == "0.75 partly masked"
     tip = f"#{middle.get_attribute('aria-describedby')}"
     assert "r0, the strength at which every mask begins" in page.locator(tip).text_content()
     assert re.search(r"\d %$", page.locator(".mv-object-name").first.inner_text())
-    # what was masked; what changed; would random masks do the same; where are the strengths
-    assert re.search(r"(was|were) masked", page.locator(".mv-mechanism").inner_text())
-    assert AFTER in page.locator(".mv-outcome").inner_text()
-    assert "random masks" in page.locator("[data-part=controls]").inner_text()
-    assert "Strength trajectory" in page.locator("[data-part=trajectory]").inner_text()
+
+
+def test_an_upload_leads_to_the_form(opened):
+    page = opened(1280, 720)
     # how do I try my own clip
     button = page.locator("[data-part=open-form]")
     assert button.inner_text() == "Upload"
@@ -136,8 +180,14 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     lead = page.locator("#lead").bounding_box()
     assert (lead["x"], lead["width"]) == (0, 390)  # nothing shows beside the bar
     tops = [page.locator(f"[data-part={name}]").bounding_box()["y"] for name in
-            ("picture", "trajectory", "answers", "controls")]  # fmt: skip
+            ("picture", "controls", "choices")]  # fmt: skip
     assert tops == sorted(tops)
+    page.locator("#open-menu").click()
+    assert page.get_by_role("link", name="Learn").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("link", name="Learn").is_visible()
+    page.get_by_role("button", name="Masked", exact=True).click()
+    assert page.evaluate("() => document.querySelector('.mv-canvas').width > 0")
     page.locator("[data-part=open-form]").click()
     form = page.locator("#ask").bounding_box()
     assert form["y"] < 10

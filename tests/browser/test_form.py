@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
+from tests.browser.conftest import open_files
 from tests.browser.test_page import open_form, run, upload
 from tests.samples import sampled
 
@@ -306,6 +307,7 @@ def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_men
     page.locator("#tracks button[aria-label='Clear']").click()
     run_error.wait_for(state="hidden")
 
+    page.click("#settings button >> nth=0")
     page.click("#compare button >> nth=0")
     page.set_input_files("#counterpart input[type=file]", tmp_path / "broken.mp4")
     page.locator("#counterpart").get_by_text("broken").wait_for()
@@ -316,7 +318,7 @@ def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_men
 
     (tmp_path / "bad.macd").write_bytes(b"nonsense")
     with page.expect_file_chooser() as chooser:
-        page.click("#open")
+        open_files(page).click("#open")
     chooser.value.set_files(tmp_path / "bad.macd")
     page.locator("#open-error").get_by_text("is not a trace").wait_for()
     assert toast.count() == 0

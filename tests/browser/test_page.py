@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from macd_studio.viewer import JS, bundle
+from tests.browser.conftest import open_files
 
 pytestmark = pytest.mark.browser
 
@@ -98,12 +99,12 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     assert page.locator(".mv-strip[data-method=macd] .mv-turned").count() == 0
 
     with page.expect_download() as download:
-        page.click("#export")
+        open_files(page).click("#export")
     assert download.value.suggested_filename == "toy.html"
 
     # save, reopen: the same picture without a run
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     saved = tmp_path / "saved.macd"
     download.value.save_as(saved)
     from macd_studio.core.traces.bundle import load
@@ -112,7 +113,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     page.reload()
     page.wait_for_selector(".mv-token")
     with page.expect_file_chooser() as chooser:
-        page.click("#open")
+        open_files(page).click("#open")
     chooser.value.set_files(saved)
     page.locator(".mv-question", has_text="Is there a dog in the video?").wait_for()
     page.wait_for_function(
@@ -124,6 +125,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
 @pytest.mark.long
 def test_methods_stand_side_by_side(page, toy_mp4):
     upload(page, toy_mp4)
+    page.click("#settings button >> nth=0")
     page.click("#compare button >> nth=0")
     for name in ("VCD", "SID", "TCD", "Reversed signs", "Random places, same area", "Blank video"):
         page.get_by_label(name, exact=True).check()

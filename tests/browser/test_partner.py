@@ -86,6 +86,7 @@ def partner(toy_spec, tmp_path):
 def test_a_run_with_a_partner_shows_both_clips(page, toy_mp4, partner):
     upload(page, toy_mp4)
     page.wait_for_selector(".strip-frame")  # a clip that comes takes the former one's partner away
+    page.click("#settings button >> nth=0")
     page.locator("#compare > button").click()
     page.set_input_files("#counterpart input[type=file]", partner)
     page.locator("#counterpart").get_by_text("without-dog").wait_for()

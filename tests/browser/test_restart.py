@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import examples
-from tests.browser.conftest import BROKEN_OFF, QUIET, free_port, serve
+from tests.browser.conftest import BROKEN_OFF, QUIET, free_port, open_files, serve
 from tests.browser.test_page import run, upload
 from tests.browser.test_visitors import MESSAGE, long_run, notes, says
 from tests.browser.test_whatif import levels, open_what_if, settled
@@ -127,7 +127,7 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     notes(tab, "upload it, or choose an example")
 
     with tab.expect_download() as download:
-        tab.click("#save")
+        open_files(tab).click("#save")
     download.value.save_as(tmp_path / "saved.macd")
     trace = load(tmp_path / "saved.macd")
     assert trace.question == QUESTION

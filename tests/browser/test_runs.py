@@ -6,6 +6,7 @@ import pytest
 
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import JS, bundle, identity
+from tests.browser.conftest import open_files
 from tests.browser.test_page import run, upload
 
 pytestmark = pytest.mark.browser
@@ -41,7 +42,7 @@ def press(page, name, row):
 
 def open_file(page, path):
     with page.expect_file_chooser() as chooser:
-        page.click("#open")
+        open_files(page).click("#open")
     chooser.value.set_files(path)
 
 
@@ -171,7 +172,7 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     drawn = list(map(float, page.get_by_label("Region").input_value().split(",")))
     assert drawn == pytest.approx([0.25, 0.25, 0.75, 0.5], abs=0.02)
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     saved = tmp_path / "measured.macd"
     download.value.save_as(saved)
     from macd_studio.core.traces.bundle import load

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import free_port, serve
+from tests.browser.conftest import free_port, open_files, serve
 from tests.browser.test_page import run, upload
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
@@ -30,7 +30,7 @@ def test_another_visitor_gets_public_files_alone(browser, toy_mp4):
         run(page, "Is there a person in the video?")
         page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
         with page.expect_download() as saved:
-            page.get_by_role("button", name="Save trace").click()
+            open_files(page).get_by_role("button", name="Save trace").click()
         answers.add(saved.value.url)
         asked = sorted(u for u in answers if u.startswith(url))
         assert any("/files/" in u for u in asked)

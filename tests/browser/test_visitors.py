@@ -9,7 +9,7 @@ import time
 import pytest
 
 from macd_studio.core.traces.bundle import load
-from tests.browser.conftest import free_port, serve
+from tests.browser.conftest import free_port, open_files, serve
 from tests.browser.test_page import open_form, run, upload
 from tests.patience import PATIENCE_MS
 
@@ -103,17 +103,17 @@ def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
     page.goto(server)
     page.wait_for_selector(".mv-token")
     page.route("**/files/**", lambda r: r.fulfill(status=404, body="no longer keeps this run"))
-    page.click("#export")
+    open_files(page).click("#export")
     told = page.locator("#open-error:visible")  # also where the form is closed
     told.wait_for()
     assert told.inner_text() == "no longer keeps this run"
     page.unroute("**/files/**")
     page.route("**/files/**", lambda r: r.abort())
-    page.click("#save")
+    open_files(page).click("#save")
     page.locator("#open-error", has_text="The server cannot be reached").wait_for()
     page.unroute("**/files/**")
     with page.expect_download():
-        page.click("#save")
+        open_files(page).click("#save")
     told.wait_for(state="hidden")
     assert page.locator(".mv-token").count() > 0
     page.close()
@@ -143,7 +143,7 @@ def test_a_run_that_the_server_has_lost_is_saved_and_opened_from_the_browsers_co
     told.wait_for()
     assert page.locator(".mv-token").count() > 0
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     download.value.save_as(tmp_path / "copy.macd")
     assert load(tmp_path / "copy.macd").question == page.locator(".mv-question").inner_text()
     page.unroute("**/queue/join*")

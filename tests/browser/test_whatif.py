@@ -10,6 +10,7 @@ import pytest
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import SEEN
 from macd_studio.viewer import JS, bundle
+from tests.browser.conftest import open_files
 from tests.browser.test_page import canvas_pixels, run, upload
 from tests.opening import EXAMPLE
 
@@ -91,7 +92,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     assert page.locator(".mv-object").count() == 1
 
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     saved = tmp_path / "changed.macd"
     download.value.save_as(saved)
     kinds = [edit.kind for edit in load(saved).edits]
@@ -144,7 +145,7 @@ def test_a_click_finds_an_object_and_follows_it(page, tmp_path):
     settled(page, 3)
     assert levels(page)[-1] == other[0]
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     download.value.save_as(tmp_path / "clicked.macd")
     saved = load(tmp_path / "clicked.macd")
     assert [e.kind for e in saved.edits] == ["point", "label", "level"]
@@ -207,7 +208,7 @@ def test_each_object_can_be_measured(page, tmp_path):
     page.wait_for_selector(".mv-token")
     plain = save(replace(load(EXAMPLE), occlusion=None), tmp_path / "plain.macd")
     with page.expect_file_chooser() as chooser:
-        page.click("#open")
+        open_files(page).click("#open")
     chooser.value.set_files(plain)
     page.get_by_role("button", name="Measure each object").click()
     page.wait_for_selector(".mv-occlusion table")

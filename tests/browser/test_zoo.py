@@ -6,6 +6,7 @@ import pytest
 from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import SEEN
+from tests.browser.conftest import open_files
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
 from tests.zoo import ZOO, make_zoo
@@ -70,7 +71,7 @@ def picked(page):
 
 def save(page, path):
     with page.expect_download() as download:
-        page.click("#save")
+        open_files(page).click("#save")
     download.value.save_as(path)
     return load(path)
 

@@ -3,13 +3,15 @@
 
 The texts are read by a grammar that knows no other sentences. What they claim is then computed from
 the trace by other code: nothing here comes from the viewer, from `core.rules` or from
-`core.decoding`.
+`core.decoding`. What the verdict is comes from `core.whatif.verdict`, which the viewer's script does not read.
 """
 
 import re
 from dataclasses import dataclass
 
 import numpy as np
+
+from macd_studio.core.whatif.verdict import verdict_of
 
 TITLES = {
     "baseline": "Baseline",
@@ -371,13 +373,108 @@ def check_logits(text, state):
 
 def check_open(text, state):
     count, of, title, beta = read_open(text)
-    passing = [
-        scores(t, state.alpha, state.beta, state.answer.head)[1] for t in state.answer.tokens
-    ]
+    words = state.answer.tokens[: -1 if state.answer.finished else None]
+    passing = [scores(t, state.alpha, state.beta, state.answer.head)[1] for t in words]
     assert (count, of) == (sum(int(p.sum()) > 1 for p in passing), len(passing)), text
     assert title == TITLES[state.method], text
     assert (beta is None) == (state.beta == state.answer.beta), text
     assert beta is None or same_number(str(beta), state.beta), text
+
+
+def things_of(trace):
+    """What is masked, as (labels or pairs of label and id, or how many objects, frames outside)."""
+    levels = trace.counterfactual
+    hidden = [t for t, z in zip(trace.tracks, levels.level, strict=True) if z > 0]
+    pairs = zip(trace.groups, levels.frame_level, strict=False)
+    frames = sum(len(group) for group, level in pairs if level > 0)
+    labels = [t.label for t in hidden]
+    if len(hidden) > 3:
+        return len(hidden), frames
+    if len(set(labels)) < len(labels):
+        return sorted((t.label, t.id) for t in hidden), frames
+    return sorted(labels), frames
+
+
+def read_things(text):
+    """What a sentence says of what is masked, as `things_of` gives it."""
+    whole = re.fullmatch(r"(?:(.*?)(?:, | and )the rest of |)(\d+) frames?|(.*)", text)
+    objects = (whole[1] if whole[2] else whole[3]) or ""
+    frames = int(whole[2] or 0)
+    if many := re.fullmatch(r"(\d+) objects", objects):
+        return int(many[1]), frames
+    if not objects or objects.startswith("the "):
+        names = [n.removeprefix("the ") for n in re.split(", | and ", objects) if n]
+        return sorted(names), frames
+    return sorted(read_numbered(objects)), frames
+
+
+def alone(state):
+    """What is said given the second view alone, and whether that is the whole answer."""
+    ends, said = end_ids(state.trace), ""
+    for step in state.answer.tokens:
+        best = int(np.argmax(np.asarray(step.others[0], float)))
+        if int(step.candidates[best]) != step.token:
+            if int(step.candidates[best]) in ends:
+                return said, True
+            return said + step.texts[best], False
+        said += "" if step.token in ends else step.text
+    return state.answer.text, state.answer.finished
+
+
+def check_without(text, state):
+    if state.method != "macd":
+        assert text.startswith(f"Given the second view of {TITLES[state.method]} alone"), text
+    else:
+        things = things_of(state.trace)
+        if not any(map(bool, things)):
+            assert not text, text
+            return
+        named = re.fullmatch(r"Without (.+) the model says: .*", text)
+        assert named, text
+        assert read_things(named[1]) == things, (text, things)
+    said, whole = alone(state)
+    _, _, rest = text.partition("the model says: ")
+    assert rest == f"{said.strip() or '∅'}{'' if whole else ' …'}", (text, said, whole)
+
+
+MEANINGS = {
+    r"Nothing was masked, so both answers are the same\.": ("same", None),
+    r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
+    r"The answer does not depend on (?P<things>.+): without it the model says the same\.": ("same", True),
+    r"The answer depends on (?P<things>.+): without it the model says something else\. (?P<title>.+) keeps it\.": ("same", False),
+    r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
+    r"(?P<title>.+) changes the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
+    r"(?P<title>.+) changes the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),
+    r"(?P<title>.+) changes the answer\. Whether it matters which objects it masks was not measured\.": ("differ", "not measured"),
+}  # fmt: skip
+
+
+def check_meaning(text, state):
+    same = difference(state) is None
+    things = things_of(state.trace)
+    none = not any(map(bool, things))
+    if state.method != "macd" or turn(state) or (none and not same):
+        assert not text, text
+        return
+    found = [(kind, m) for p, kind in MEANINGS.items() if (m := re.fullmatch(p, text))]
+    assert len(found) == 1, text
+    (kind, said), match = found[0]
+    said_of = match.groupdict()
+    assert (kind == "same") == same, text
+    assert said_of.get("title") in (None, TITLES[state.method]), text
+    if said_of.get("things"):
+        assert read_things(said_of["things"]) == things, text
+    if none:
+        assert said is None, text
+    elif same:
+        tops = [int(s.candidates[np.argmax(s.others[0])]) for s in state.answer.tokens]
+        assert said == (tops == [s.token for s in state.answer.tokens]), text
+    else:
+        verdict = verdict_of(state.trace)
+        measured = verdict.reason != "It was not measured."
+        assert said == (verdict.reply if measured else "not measured"), (text, verdict)
+        if said_of.get("why"):
+            assert said_of["why"].lower() in verdict.reason.lower(), (text, verdict.reason)
 
 
 def check(texts, state):
@@ -401,9 +498,11 @@ def check(texts, state):
     )  # fmt: skip
     if hidden:
         check_logits(sentences.pop(0), state)
-    if turn(state) is None:
+    if turn(state) is None and len(state.answer.tokens) > state.answer.finished:
         check_open(sentences.pop(0), state)
     assert not sentences, texts["mechanism"]
+    check_without(texts["without"], state)
+    check_meaning(texts["meaning"], state)
     check_outcome(texts["outcome"], state)
     check_difference(texts["difference"], state)
     own = state.answer

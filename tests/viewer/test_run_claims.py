@@ -13,6 +13,7 @@ from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.viewer import JS, bundle, payload
+from macd_studio.viewer.constants import constants
 from tests.viewer import run_claims
 from tests.viewer.run_claims import TITLES, State, check
 
@@ -20,12 +21,13 @@ EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
 RANDOM_RULES = 8
 SCRIPT = """
 const { sentencesOf, outcomePieces } = %s;
-const { traces, states } = JSON.parse(require("fs").readFileSync(%s, "utf-8"));
+const { rules, traces, states } = JSON.parse(require("fs").readFileSync(%s, "utf-8"));
 process.stdout.write(JSON.stringify(states.map(({ at, alpha, beta, method }) => {
   const trace = traces[at], { baseline: reference, [method]: contrast } = trace.answers;
-  const said = sentencesOf(trace, { reference, contrast, rule: { alpha, beta }, running: false });
+  const shown = { reference, contrast, rule: { alpha, beta }, running: false };
+  const said = sentencesOf(trace, shown, rules);
   const outcome = said.outcome ? outcomePieces(said.outcome).map(({ text }) => text).join("") : "";
-  return { ...said, outcome };
+  return { ...said, outcome, without: (said.without ?? []).join("") };
 })));
 """
 
@@ -91,6 +93,7 @@ def texts(traces, states, tmp_path_factory):
     """What the page's script says in each state."""
     folder = tmp_path_factory.mktemp("said")
     given = {
+        "rules": constants()["verdict"],
         "traces": [payload(t, frames=False)["trace"] for t in traces],
         "states": [
             {"at": at, "alpha": s.alpha, "beta": s.beta, "method": s.method} for at, s in states

@@ -99,14 +99,14 @@ const changedText = (changes) => changes ? ` The objects were changed by hand ($
 /**
  * What the second view on show hides, as a phrase: "the kite and the rest of 2 frames"; "" where it hides nothing.
  *
- * @type {(trace: Trace, masked: Masked) => string}
+ * @type {(trace: Trace) => string}
  */
-export const thingsText = ({ tracks, times, final }, masked) => {
+export const thingsText = ({ tracks, groups, times, final }) => {
   const hidden = tracks.filter((_, k) => (final?.level[k] ?? 0) > 0);
   const unlike = new Set(hidden.map(({ label }) => label)).size === hidden.length && !hidden.some(({ label }) => CELL.test(label));
-  const { full, partly } = masked.frames, byHand = masked.framesByHand.filter(({ level }) => level > 0).length;
+  const frames = (final?.frame_level ?? []).reduce((count, level, g) => count + (level > 0 ? groups[g].length : 0), 0);
   const names = unlike ? hidden.map(({ label }) => `the ${isolated(label)}`) : hidden.length ? [namedObjects(hidden)] : [];
-  return maskedThings(names, hidden.length, full + partly + byHand, times.length === 1);
+  return maskedThings(names, hidden.length, frames, times.length === 1);
 };
 
 /** @type {(logits: Logits) => string} how the second view moves logits */
@@ -272,7 +272,7 @@ export const sentencesOf = (trace, shown, rules) => {
     parts.push(logits ? logitsText(logits) : "", open ? openText(open) : "");
   }
   const own = contrast !== undefined && contrast === maskedAnswer(trace), moved = own && isMoved(shown);
-  const things = masked ? thingsText(trace, masked) : "", alone = outcome ? aloneOf(trace, contrast) : null;
+  const things = masked ? thingsText(trace) : "", alone = outcome ? aloneOf(trace, contrast) : null;
   const lead = !contrast || partnerOf(contrast) !== null ? "" : masked ? things && withoutText(things) : givenText(contrast.title);
   const same = Boolean(outcome?.same), keeps = alone && same ? alone.same : null;
   return {
