@@ -378,7 +378,7 @@ def check_files(page: Page, space: Space, report: Report) -> None:
         open_form(page)
         page.locator("#video").get_by_label("Clear").click()
         page.set_input_files("#video input[type=file]", camera)
-        page.locator("#knows").get_by_text("80 everyday things").wait_for()
+        page.locator("#knows").get_by_text("Model: everyday").wait_for()
         run(page, "Is there a person in the video?")
         names = page.locator(".mv-object").all_inner_texts()
         assert any("person" in name for name in names), names

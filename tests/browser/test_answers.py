@@ -147,7 +147,7 @@ def test_tokens_that_no_contrast_can_change_are_locked(bare):
     page = show(bare, trace)
     assert (locked(page), locked(page, "baseline")) == ([False, True], [False, False])
     said = page.locator(".mv-mechanism").inner_text()
-    assert "1 of the 2 tokens of MACD's answer was open to contrast;" in said
+    assert "The one token of MACD's answer was open to contrast." in said  # the other one ends it
     page.locator(".mv-live input").nth(1).focus()
     page.keyboard.press("Home")  # without a cut every token is open
     assert locked(page) == [False, False]
@@ -164,7 +164,7 @@ def test_a_lazy_run_says_that_nothing_was_open(bare):
     page = show(bare, replace(trace, steps=(), counterfactual=None, tracks=(), timings_ms={}))
     assert locked(page) == [True, True]
     said = page.locator(".mv-mechanism").inner_text()
-    assert said == "No contrast can change any of the 2 tokens of MACD's answer."
+    assert said == "No contrast can change the one token of MACD's answer."
     assert page.locator(".mv-live").is_hidden()
     assert page.get_by_text("This run was lazy").is_visible()
 

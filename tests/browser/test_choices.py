@@ -28,7 +28,7 @@ def told(panel):
 @pytest.mark.long
 def test_every_choice_is_looked_at_made_the_masks_and_tried_again(page, mapped):
     page.wait_for_selector(".mv-token")
-    panel = page.locator("[data-part=choices]")
+    panel = page.locator(".mv-choices")
     nodes = panel.locator(".mv-choice")
     nodes.first.wait_for()
     layer = mapped.choice_map.layer(True)
@@ -77,7 +77,7 @@ def test_a_stored_map_is_shown_where_nothing_computes(bare, mapped):
     page = show(bare, mapped, 390)
     alone = "(data) => { window.viewer.host.send = null; window.viewer.update(data); }"
     page.evaluate(alone, payload(mapped))
-    panel = page.locator("[data-part=choices]")
+    panel = page.locator(".mv-choices")
     layer = mapped.choice_map.layer(True)
     assert panel.locator(".mv-choice").count() == len(layer)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -111,7 +111,7 @@ def test_changes_go_on_though_an_earlier_state_is_told_again(bare, mapped):
     made = [Edit("level", i, level=float(i in other.objects))
             for i, z in levels.items() if (i in other.objects) != (z > 0)]  # fmt: skip
     page.evaluate(tell, payload(mapped))
-    panel = page.locator("[data-part=choices]")
+    panel = page.locator(".mv-choices")
 
     def ask():
         name = " ".join(map(str, other.objects)) or "none"

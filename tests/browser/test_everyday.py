@@ -35,7 +35,7 @@ def answers_of(page):
 
 def test_a_phone_s_clip_is_found_and_answered(page, portrait):
     upload(page, portrait)
-    page.locator("#knows").get_by_text("80 everyday things").wait_for()
+    page.locator("#knows").get_by_text("Model: everyday").wait_for()
     assert page.locator("#run").inner_text() == "Run"
     run(page, "Is there a person in the video?")
     names = page.locator(".mv-object").all_inner_texts()

@@ -348,7 +348,7 @@ def test_the_switch_shows_either_view_or_both_in_step(bare):
 
 def test_the_first_screen_answers(page):
     page.wait_for_selector(".mv-token")
-    text = page.locator(".mv-headline .mv-mechanism").inner_text()
+    text = page.locator(".mv-mechanism").inner_text()
     assert re.match(r"The [a-z, ]+ (was|were) masked", text)
     change = r"(loses|gains) \d+\.\d logits"
     assert re.search(rf"“{AFTER}” {change} and “{BEFORE}” {change}", text)

@@ -198,7 +198,7 @@ def test_an_uploaded_picture_is_masked_and_answered_and_nothing_speaks_of_time(p
     drawn[120:260, 60:200] = (200, 40, 30)
     Image.fromarray(drawn).save(path)
     upload(page, path)
-    page.locator("#knows").get_by_text("80 everyday things").wait_for()
+    page.locator("#knows").get_by_text("Model: everyday").wait_for()
     assert page.locator("#run").inner_text() == "Run"
     assert page.locator(".strip-frame:visible").count() == 0
     run(page, "Is there a car?")

@@ -1,5 +1,6 @@
 """A clip's partner: both clips side by side, and nothing of the first one over the second."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -61,14 +62,14 @@ def beside(page):
 
 def test_nothing_of_the_clip_lies_over_its_partner(exported):
     """Boxes and soft masks stand on the clip; the headline speaks of the partner."""
-    purpose = exported.locator(".mv-purpose")
-    assert purpose.inner_text() == "What would the model say without these objects?"
+    without = exported.locator(".mv-without")
+    assert re.match(r"Without the .+ the model says: ", without.inner_text())
     beside(exported)
     exported.get_by_role("button", name="Soft masks", exact=True).click()
     own, others = (exported.evaluate(COLOURED, n) for n in (":not(.mv-twin)", ".mv-twin"))
     assert own > 100
     assert others == 0
-    assert "the partner clip other.mp4?" in purpose.inner_text()
+    assert without.inner_text().startswith("About the partner clip other.mp4 the model says: ")
     assert "With the partner clip in this one's place" in (
         exported.locator(".mv-mechanism").inner_text()
     )
@@ -105,7 +106,7 @@ def test_a_run_with_a_partner_shows_both_clips(page, toy_mp4, partner):
     assert page.evaluate("document.querySelector('.mv-twin').toDataURL()") != page.evaluate(
         "document.querySelector('.mv-stage canvas:not(.mv-twin)').toDataURL()"
     )
-    assert "the partner clip without-dog.mp4" in page.locator(".mv-purpose").inner_text()
+    assert "About the partner clip without-dog.mp4" in page.locator(".mv-without").inner_text()
 
     # it goes with its clip
     open_form(page)

@@ -30,6 +30,7 @@ from macd_studio.core.whatif.verdict import (
     asked_objects,
     map_as_text,
     marks_of,
+    masked_alone,
     verdict_of,
     views_of_map,
 )
@@ -313,13 +314,47 @@ def test_a_choice_that_matters_is_called_so(repaired):
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
     assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
     assert verdict_of(replace(made, choice_map=None)).name == "undecided"
+    found = verdict_of(made)
+    assert found.reply == "yes"
+    flips, of = sum(s.flips for s in subsets), len(subsets)
+    assert found.reason == (
+        "0 of 20 random masks of the same area do the same;"
+        f" {flips} of {of} choices of objects change{'s' * (flips == 1)} the answer."
+    )
+    unmeasured = verdict_of(replace(made, choice_map=None, controls=None))
+    assert (unmeasured.reply, unmeasured.reason) == ("cannot be said", "It was not measured.")
+
+
+def test_the_second_view_alone_is_read_as_far_as_the_logits_tell():
+    repaired = load(EXAMPLES / "repaired.macd")
+    macd = repaired.answers["macd"]
+    first, last = macd.tokens
+    assert masked_alone(repaired, macd) == f"{repaired.answers['baseline'].text} …"
+
+    def preferring(step, token):
+        """The step, whose second view gives a token the largest logit."""
+        at = int(np.flatnonzero(step.candidates == token)[0])
+        (other,) = step.others
+        return replace(step, others=np.array([np.where(np.arange(len(other)) == at, 99, other)]))
+
+    same = replace(macd, tokens=[preferring(first, first.token), preferring(last, last.token)])
+    assert masked_alone(repaired, same) == macd.text
+    ended = replace(macd, tokens=[preferring(first, last.token), last])
+    assert masked_alone(repaired, ended) == ""
+    longer = replace(
+        macd, tokens=[preferring(first, first.token), preferring(last, last.candidates[1])]
+    )
+    text = f"{first.text}{last.texts[1]} …"
+    assert masked_alone(repaired, longer) == text
+    two = replace(first, others=np.concatenate([first.others, first.others]))
+    assert masked_alone(repaired, replace(macd, tokens=[two, last])) == ""
 
 
 def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
     file, out = str(EXAMPLES / "small.macd"), str(tmp_path / "with.macd")
     assert main(["choices", file, "--out", out]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("MACD's choice is 1st of 4; 2 of 4 subsets change the answer; the best")
+    assert told.startswith("MACD's choice is 1st of 4; 2 of 4 subsets change the answer; the st")
     assert map_as_text(load(out)) in told
     assert main(["verdict", out]) == 0  # nothing is left to measure
     assert "undecided" in capsys.readouterr().out

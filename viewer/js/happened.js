@@ -5,7 +5,7 @@
 import { divergence, endOf } from "./state.js";
 import { aloneOf, hidesAny, isMoved, logitsOf, maskedOf, openOf, outcomeOf, partnerOf, turnOf } from "./statements.js";
 import { CONTROL_NAMES, TEXT } from "./strings/labels.js";
-import { givenText, maskedThings, meaningText, withoutText } from "./strings/verdict.js";
+import { aboutPartner, givenAlone, maskedThings, meaningText, withoutText } from "./strings/verdict.js";
 import { capitalized, groupName, isPicture, levelValue, listed, trackName } from "./strings/parts.js";
 import { isolated, plainNumber, signed, visible } from "./text.js";
 import { maskedAnswer, verdictOf } from "./verdict.js";
@@ -273,7 +273,8 @@ export const sentencesOf = (trace, shown, rules) => {
   }
   const own = contrast !== undefined && contrast === maskedAnswer(trace), moved = own && isMoved(shown);
   const things = masked ? thingsText(trace) : "", alone = outcome ? aloneOf(trace, contrast) : null;
-  const lead = !contrast || partnerOf(contrast) !== null ? "" : masked ? things && withoutText(things) : givenText(contrast.title);
+  const partner = partnerOf(contrast), given = contrast ? givenAlone(contrast.title) : "";
+  const lead = partner !== null ? aboutPartner(isolated(partner)) : masked ? things && withoutText(things) : given;
   const same = Boolean(outcome?.same), keeps = alone && same ? alone.same : null;
   return {
     without: alone && lead ? [lead, saidAlone(alone)] : null,

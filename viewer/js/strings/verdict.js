@@ -65,4 +65,7 @@ const framesText = (count) => count === 1 ? "1 frame" : `${count} frames`;
 export const withoutText = (things) => `Without ${things} the model says: `;
 
 /** @type {(title: string) => string} the same where the second view is none of masks */
-export const givenText = (title) => `Given the second view of ${title} alone the model says: `;
+export const givenAlone = (title) => `Given the second view of ${title} alone the model says: `;
+
+/** @type {(partner: string) => string} the same where it is that of another clip; partner: its name, if it has one */
+export const aboutPartner = (partner) => `About ${partner || "the partner clip"} the model says: `;
