@@ -397,7 +397,7 @@ def things_of(trace):
 
 def read_things(text):
     """What a sentence says of what is masked, as `things_of` gives it."""
-    whole = re.fullmatch(r"(?:(.*?)(?:, | and )the rest of |)(\d+) frames?|(.*)", text)
+    whole = re.fullmatch(r"(?:(?:(.*?)(?:, | and ))?the rest of |)(\d+) frames?|(.*)", text)
     objects = (whole[1] if whole[2] else whole[3]) or ""
     frames = int(whole[2] or 0)
     if many := re.fullmatch(r"(\d+) objects", objects):
@@ -440,8 +440,8 @@ def check_without(text, state):
 MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
-    r"The answer does not depend on (?P<things>.+): without it the model says the same\.": ("same", True),
-    r"The answer depends on (?P<things>.+): without it the model says something else\. (?P<title>.+) keeps it\.": ("same", False),
+    r"The answer does not depend on (?P<things>.+): without this the model says the same\.": ("same", True),
+    r"The answer depends on (?P<things>.+): without this the model says something else\. (?P<title>.+) keeps it\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
     r"(?P<title>.+) changes the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
     r"(?P<title>.+) changes the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),

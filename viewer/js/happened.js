@@ -106,7 +106,7 @@ export const thingsText = ({ tracks, groups, times, final }) => {
   const unlike = new Set(hidden.map(({ label }) => label)).size === hidden.length && !hidden.some(({ label }) => CELL.test(label));
   const frames = (final?.frame_level ?? []).reduce((count, level, g) => count + (level > 0 ? groups[g].length : 0), 0);
   const names = unlike ? hidden.map(({ label }) => `the ${isolated(label)}`) : hidden.length ? [namedObjects(hidden)] : [];
-  return maskedThings(names, hidden.length, frames, times.length === 1);
+  return maskedThings(names, hidden.length, frames, times.length === 1, tracks.length > 0);
 };
 
 /** @type {(logits: Logits) => string} how the second view moves logits */

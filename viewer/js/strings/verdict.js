@@ -35,8 +35,8 @@ export const replyText = ({ reply, reason, measured }) => {
 export const meaningText = (title, same, things, keeps, verdict) => {
   if (!things) return same ? "Nothing was masked, so both answers are the same." : "";
   if (same && keeps === null) return `${title} does not change the answer.`;
-  if (same) return keeps ? `The answer does not depend on ${things}: without it the model says the same.`
-    : `The answer depends on ${things}: without it the model says something else. ${title} keeps it.`;
+  if (same) return keeps ? `The answer does not depend on ${things}: without this the model says the same.`
+    : `The answer depends on ${things}: without this the model says something else. ${title} keeps it.`;
   if (!verdict) return `${title} changes the answer.`;
   const { reply, first, measured } = verdict;
   if (reply === "yes") return `The answer rests on ${things}: few other masks change it.`;
@@ -47,12 +47,12 @@ export const meaningText = (title, same, things, keeps, verdict) => {
 
 /**
  * What is masked, by name where there are few. names: of the objects, or one phrase for all of them; frames:
- * how many are masked outside of them.
+ * how many are masked outside of them; found: whether there are objects.
  *
- * @type {(names: string[], objects: number, frames: number, picture: boolean) => string}
+ * @type {(names: string[], objects: number, frames: number, picture: boolean, found: boolean) => string}
  */
-export const maskedThings = (names, objects, frames, picture) => {
-  const rest = !frames ? [] : picture ? ["what is outside the objects"] : [names.length ? `the rest of ${framesText(frames)}` : framesText(frames)];
+export const maskedThings = (names, objects, frames, picture, found) => {
+  const rest = !frames ? [] : picture ? ["what is outside the objects"] : [found ? `the rest of ${framesText(frames)}` : framesText(frames)];
   return listed([...(objects > MOST_NAMED ? [`${objects} objects`] : names), ...rest]);
 };
 
