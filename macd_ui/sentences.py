@@ -342,8 +342,8 @@ def one_of_repairs(search: Search, number: int) -> str:
 
 def models_of_run(backbone: str, detector: str, follows: bool) -> str:
     """Which models a run takes. follows: whether they were chosen by the clip."""
-    names = f"Model: {backbone}. Objects: {detector}."
-    return f"{names} Both follow the clip." if follows else names
+    names = f"Model: {backbone}. Objects are found by {detector}."
+    return f"{names} Both were chosen to fit the clip." if follows else names
 
 
 def default_value(value: object, help_text: str | None) -> str:

@@ -185,7 +185,7 @@ KINDS = (
     ),
     Kind(
         "not-looked",
-        "Right without looking: with the object hidden the answer stays",
+        "Right without looking: with the object alone hidden the answer stays",
         draw_present_by_habit,
         lambda r, t, c: r["baseline"] and _several_large(t) and _hides(t),
         confirms=_never_looked,

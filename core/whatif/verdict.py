@@ -124,7 +124,7 @@ def verdict_of(trace: Trace) -> Verdict:
     if baseline is None or macd is None:
         return Verdict("undecided", (), ("both answers",), "There are not two answers.")
     if first_divergence(baseline, macd) is None and baseline.text == macd.text:
-        same = "Both answers are the same."
+        same = "MACD does not change the answer."
         return Verdict("no change", (f"Both answers: {macd.text}",), (), same)
     found, report, constant = trace.choice_map, trace.controls, constant_of_answer(trace, macd)
     missing = [
@@ -153,6 +153,7 @@ def verdict_of(trace: Trace) -> Verdict:
         on = "its token" if on_yes is None else "yes"
         figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
     name: Name = "undecided"
+    tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
     reason = "; ".join(words for _, _, words in tried)
     if delta is not None and abs(delta) < SMALL_CONSTANT:
         name, reason = "a constant does it", constant_does(delta)

@@ -10,7 +10,7 @@ import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { watchRuns } from "./reach.js";
 import { TabRestorer } from "./restore.js";
-import { DEMO_MODEL, otherClip } from "./strings.js";
+import { DEMO_MODEL, modelName, otherClip } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
@@ -78,6 +78,6 @@ function press(selector) {
 function nameModel(trace) {
   const place = document.querySelector("[data-part=model]");
   if (!place || !trace) return;
-  place.textContent = trace.demo ? DEMO_MODEL : trace.backbone.split("/").pop() || trace.backbone;
+  place.textContent = trace.demo ? DEMO_MODEL : modelName(trace.backbone.split("/").pop() || trace.backbone);
   /** @type {HTMLElement} */ (place).title = trace.backbone;
 }

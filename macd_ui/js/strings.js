@@ -33,10 +33,12 @@ export const CHOOSE_FRAMES = "Choose a range or frames";
 export const CHANGE = "Change";
 export const WHAT_IT_KNOWS = "What it can be asked";
 
+/** @param {string} name */
+export const modelName = (name) => `Model: ${name}`;
 /** @param {string} title @param {string} facts */
 export const realModel = (title, facts) => `A real model that fits: ${title}. ${facts}`;
 /** The run on show is of another clip than the form's. @param {string} shown @param {string} form */
-export const otherClip = (shown, form) => `Still shown is the run of ${shown}. ${form} has not been run yet: press Run.`;
+export const otherClip = (shown, form) => `Below is the run of ${shown}. Your clip ${form} has not been run yet: press Run.`;
 /** @param {number} n */
 export const runsOfTab = (n) => `${RUNS} (${n})`;
 /** @param {string} question */

@@ -133,9 +133,10 @@ def test_both_answers_and_what_they_mean_are_in_sight(opened):
         assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
     assert AFTER in page.locator(".mv-outcome").inner_text()
     without = page.locator(".mv-without").inner_text()
-    assert re.match(r"Without the \w+.* the model says: \S+", without)
-    assert page.locator(".mv-meaning").inner_text().startswith("MACD changes the answer.")
+    assert re.match(r"With the \w+.* hidden, its answer begins: \S+", without)
+    assert page.locator(".mv-meaning").inner_text().startswith("MACD corrects the answer.")
     assert "random masks" in page.locator("[data-part=controls] .mv-reply").inner_text()
+    assert page.locator(".mv-purpose").inner_text().startswith("MACD reads the video twice")
     # why is one click away
     trajectory = page.locator("[data-part=trajectory]")
     assert not trajectory.is_visible()

@@ -64,13 +64,13 @@ def beside(page):
 def test_nothing_of_the_clip_lies_over_its_partner(exported):
     """Boxes and soft masks stand on the clip; the headline speaks of the partner."""
     without = exported.locator(".mv-without")
-    assert re.match(r"Without the .+ the model says: ", without.inner_text())
+    assert re.match(r"With the .+ hidden, ", without.inner_text())
     beside(exported)
     exported.get_by_role("button", name="Soft masks", exact=True).click()
     own, others = (exported.evaluate(COLOURED, n) for n in (":not(.mv-twin)", ".mv-twin"))
     assert own > 100
     assert others == 0
-    assert without.inner_text().startswith("About the partner clip other.mp4 the model says: ")
+    assert without.inner_text().startswith("About the partner clip other.mp4, ")
     assert "With the partner clip in this one's place" in (
         exported.locator(".mv-mechanism").inner_text()
     )

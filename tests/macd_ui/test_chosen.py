@@ -6,7 +6,7 @@ import pytest
 
 from macd_studio.core.embedded import AUTO, DRAWN
 from macd_studio.core.media.video import read_clip
-from macd_studio.macd_ui import chosen
+from macd_studio.macd_ui import chosen, sentences
 from macd_studio.macd_ui.chosen import MAX_BYTES, Search, search_of
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
 from macd_studio.macd_ui.forms import form_values
@@ -29,7 +29,7 @@ def written(folder, **other):
 
 def test_the_counts_are_told_as_they_were_saved(tmp_path):
     search = written(tmp_path)
-    text = search.payload()["text"]
+    text = search.payload()["more"]
     for part in ("1 of 4,000 drawn clips", "errs in 400", "repairs 3", "spoils 2 of 90",
                  "In 1 of the 3", "34 of 200 random-place masks"):  # fmt: skip
         assert part in text
@@ -40,7 +40,7 @@ def test_the_shipped_opening_example_is_told_with_its_search():
     first, *others = examples_in(SHIPPED)
     assert first.search is not None
     assert first.name == "repaired"
-    assert f"1 of {first.search.clips:,} drawn clips" in first.search.payload()["text"]
+    assert f"1 of {first.search.clips:,} drawn clips" in first.search.payload()["more"]
     assert all(example.search is None for example in others)
     assert "Chosen by its outcome" not in first.message
     assert all("Chosen by its outcome: number" in example.message for example in others)
@@ -103,7 +103,11 @@ def test_a_typical_clip_runs_with_the_settings_of_the_search(store, make_video, 
     assert (session.trace.truth, session.trace.answers["macd"].alpha) == ("yes", 1.0)
     assert not any(u.get("tally") for u in updates)  # the count of random draws is of those
     shown = updates[-1]["viewer"]["trace"]
-    assert shown["chosen"] == {"text": "One of 3.", "button": "A typical clip"}
+    assert shown["chosen"] == {
+        "text": sentences.CHOSEN_AT_RANDOM,
+        "more": "One of 3.",
+        "button": "A typical clip",
+    }
 
 
 def test_a_page_without_a_search_says_so(store, make_video):

@@ -245,11 +245,44 @@ def test_the_form_says_what_the_embedded_model_knows(handlers, store, make_video
     assert "80 everyday things" in shown["knows"]["text"]
     assert "what that misses, neither knows" in shown["knows"]["text"]
     other = handlers.form.choose_model("toyworld", "me")
-    assert "means nothing" in other["knows"]["text"]
-    assert handlers.form.choose_model("org/Model", "me")["knows"] == {"text": ""}
+    assert "means nothing" in other["knows"]["warning"]
+    foreign = handlers.form.choose_model("org/Model", "me")["knows"]
+    assert foreign == {
+        "models": "Model: org/Model. Objects are found by yolo11n.",
+        "warning": "",
+        "text": "",
+    }
     handlers.form.choose_model("auto", "me")
     *_, shown = handlers.form.upload(drawn_file(tmp_path), None, "me")
-    assert shown["knows"] == {"text": ""}
+    assert shown["knows"]["models"] == (
+        "Model: toyworld. Objects are found by toyworld. Both were chosen to fit the clip."
+    )
+
+
+def test_reset_leaves_the_clip_and_its_question(handlers, store, make_video):
+    clip = str(make_video())
+    list(handlers.form.upload(clip, None, "me"))
+    session = store.sessions.open("me")
+    session.form.question = "Is there a dog?"
+    session.form.values |= {"alpha": 3.0, "methods": ["vcd"], "sampling": {"start": 0.1}}
+    handlers.form.choose_model("org/Model", "me")
+    out = handlers.form.reset("me")
+    assert (out["alpha"], out["methods"], out["backbone"]) == (1.0, [], "auto")
+    assert session.form.values["sampling"] == {"start": 0.1}
+    assert (session.form.video, session.form.question) == (clip, "Is there a dog?")
+    assert session.form.backbone == "auto"
+    assert not {"question", "video"} & set(out)
+
+
+def test_a_run_of_another_clip_is_named(handlers, store, make_video, tmp_path):
+    run, clip = str(make_video()), drawn_file(tmp_path)
+    list(handlers.form.upload(run, None, "me"))
+    list(handlers.runs.run(FORM | {"video": run, "detector": "grid"}, "me"))
+    session = store.sessions.open("me")
+    assert handlers.view.note(session)["note"]["other"] == []
+    list(handlers.form.upload(clip, None, "me"))
+    names = [Path(run).name, Path(clip).name]
+    assert handlers.view.note(session)["note"]["other"] == names
 
 
 def test_a_public_page_offers_what_ships(monkeypatch):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from macd_studio.core.objects.truth import is_right
 from macd_studio.core.whatif.verdict import verdict_of
 
 TITLES = {
@@ -397,7 +398,7 @@ def things_of(trace):
 
 def read_things(text):
     """What a sentence says of what is masked, as `things_of` gives it."""
-    whole = re.fullmatch(r"(?:(?:(.*?)(?:, | and ))?the rest of |)(\d+) frames?|(.*)", text)
+    whole = re.fullmatch(r"(?:(?:(.*?)(?:, | and ))?everything else in |)(\d+) frames?|(.*)", text)
     objects = (whole[1] if whole[2] else whole[3]) or ""
     frames = int(whole[2] or 0)
     if many := re.fullmatch(r"(\d+) objects", objects):
@@ -429,23 +430,23 @@ def check_without(text, state):
         if not any(map(bool, things)):
             assert not text, text
             return
-        named = re.fullmatch(r"Without (.+) the model says: .*", text)
+        named = re.fullmatch(r"With (.+) hidden, (the model says|its answer begins): .*", text)
         assert named, text
         assert read_things(named[1]) == things, (text, things)
     said, whole = alone(state)
-    _, _, rest = text.partition("the model says: ")
-    assert rest == f"{said.strip() or '∅'}{'' if whole else ' …'}", (text, said, whole)
+    rest = text.partition("the model says: " if whole else "its answer begins: ")[2]
+    assert rest == (said.strip() or "∅"), (text, said, whole)
 
 
 MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
-    r"The answer does not depend on (?P<things>.+): without this the model says the same\.": ("same", True),
-    r"The answer depends on (?P<things>.+): without this the model says something else\. (?P<title>.+) keeps it\.": ("same", False),
+    r"The answer does not depend on (?P<things>.+): with this hidden the model says the same\.": ("same", True),
+    r"With (?P<things>.+) hidden the model says something else; (?P<title>.+) keeps the answer\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
-    r"(?P<title>.+) changes the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
-    r"(?P<title>.+) changes the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),
-    r"(?P<title>.+) changes the answer\. Whether it matters which objects it masks was not measured\.": ("differ", "not measured"),
+    r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
+    r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),
+    r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks was not measured\.": ("differ", "not measured"),
 }  # fmt: skip
 
 
@@ -464,6 +465,11 @@ def check_meaning(text, state):
     assert said_of.get("title") in (None, TITLES[state.method]), text
     if said_of.get("things"):
         assert read_things(said_of["things"]) == things, text
+    pair = state.trace.answers["baseline"], state.answer
+    base, own = (is_right(a.text, state.trace.truth) if a.finished else None for a in pair)
+    known = {(False, True): "corrects", (True, False): "spoils"}
+    if said_of.get("change"):
+        assert said_of["change"] == known.get((base, own), "changes"), text
     if none:
         assert said is None, text
     elif same:
@@ -474,7 +480,7 @@ def check_meaning(text, state):
         measured = verdict.reason != "It was not measured."
         assert said == (verdict.reply if measured else "not measured"), (text, verdict)
         if said_of.get("why"):
-            assert said_of["why"].lower() in verdict.reason.lower(), (text, verdict.reason)
+            assert verdict.reason.lower().startswith(said_of["why"].lower()), (text, verdict.reason)
 
 
 def check(texts, state):

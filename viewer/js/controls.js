@@ -7,7 +7,7 @@ import { fold } from "./folds.js";
 import { controlText } from "./happened.js";
 import { compareWithRandom, controlChoice, controlCost, gradientReply, occlusionNote } from "./strings/controls.js";
 import { CONTROL_NAMES, HEADS, TEXT } from "./strings/labels.js";
-import { capitalized, isPicture, trackName } from "./strings/parts.js";
+import { isPicture, trackName } from "./strings/parts.js";
 import { replyText } from "./strings/verdict.js";
 import { signed } from "./text.js";
 import { verdictOf } from "./verdict.js";
@@ -105,8 +105,7 @@ export class OcclusionPanel {
     const widest = Math.max(...report.loss_change.map(Math.abs), 1e-9);
     const head = HEADS.occlusion(trace.approximate);
     return [
-      el("p", { class: "mv-reply" }, replied(gradientReply(report))),
-      el("p", { class: "mv-verdict" }, `${capitalized(report.verdict)}.`),
+      el("p", { class: "mv-reply mv-verdict" }, replied(gradientReply(report))),
       scrolled(TEXT.measuredEffects, "mv-table",
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),

@@ -10,7 +10,7 @@ import { capitalized, groupName, isPicture, levelValue, listed, trackName } from
 import { isolated, plainNumber, signed, visible } from "./text.js";
 import { maskedAnswer, verdictOf } from "./verdict.js";
 
-/** @import { Alone, Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
+/** @import { Logits, Loss, Masked, Open, Outcome, Said, Shown, Turn } from "./statements.js" */
 /** @typedef {{ text: string, kind: "name" | "answer" | "arrow", said: Said | null }} Piece of the line with both answers; said: whose answer it is */
 /** @import { Answer, Constants, ControlOutcome, ControlReport, Rule, Trace, Track } from "./types" */
 
@@ -273,19 +273,18 @@ export const sentencesOf = (trace, shown, rules) => {
   }
   const own = contrast !== undefined && contrast === maskedAnswer(trace), moved = own && isMoved(shown);
   const things = masked ? thingsText(trace) : "", alone = outcome ? aloneOf(trace, contrast) : null;
-  const partner = partnerOf(contrast), given = contrast ? givenAlone(contrast.title) : "";
-  const lead = partner !== null ? aboutPartner(isolated(partner)) : masked ? things && withoutText(things) : given;
+  const partner = partnerOf(contrast), whole = alone?.whole ?? true, given = contrast ? givenAlone(contrast.title, whole) : "";
+  const lead = partner !== null ? aboutPartner(isolated(partner), whole) : masked ? things && withoutText(things, whole) : given;
+  const rights = [outcome?.reference.right ?? null, outcome?.contrast.right ?? null];
+  const repairs = rights[0] === rights[1] || rights.includes(null) ? null : rights[1];
   const same = Boolean(outcome?.same), keeps = alone && same ? alone.same : null;
   return {
-    without: alone && lead ? [lead, saidAlone(alone)] : null,
-    meaning: outcome && !turn && masked ? meaningText(outcome.contrast.title, same, things, keeps, own ? verdictOf(trace, rules) : null) : "",
+    without: alone && lead ? [lead, alone.text || "∅"] : null,
+    meaning: outcome && !turn && masked ? meaningText(outcome.contrast.title, same, things, keeps, own ? verdictOf(trace, rules) : null, repairs) : "",
     mechanism: parts.filter(Boolean).join(" "), outcome,
     difference: differenceText(shown, turn), measured: moved ? measuredWith(/** @type {Answer} */ (contrast)) : "",
   };
 };
-
-/** @type {(alone: Alone) => string} */
-const saidAlone = ({ text, whole }) => `${text || "∅"}${whole ? "" : " …"}`;
 
 // ---- controls
 

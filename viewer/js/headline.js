@@ -13,10 +13,11 @@ import { TEXT } from "./strings/labels.js";
 export class Headline {
   constructor() {
     this.outcome = el("p", { class: "mv-outcome" });
+    this.purpose = el("p", { class: "mv-purpose" }, TEXT.purpose);
     this.without = el("p", { class: "mv-without" });
     this.meaning = el("p", { class: "mv-meaning" });
     this.notes = el("div", { class: "mv-headline-notes" });
-    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.without, this.meaning, this.notes);
+    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.purpose, this.without, this.meaning, this.notes);
     this.mechanism = el("p", { class: "mv-mechanism" }); // stands with what explains it
     this.shown = ""; // what is said now
   }
@@ -35,9 +36,11 @@ export class Headline {
     const key = JSON.stringify([without, meaning, mechanism, outcome, measured]);
     if (this.root.hidden || key === this.shown) return;
     this.shown = key;
+    this.purpose.hidden = !without;
     this.without.replaceChildren(...(without ? [without[0], el("strong", { dir: "auto" }, without[1])] : []));
     this.meaning.textContent = [meaning, meaning && measured].filter(Boolean).join(" ");
-    this.mechanism.textContent = mechanism;
+    const loss = lossOf(trace);
+    this.mechanism.textContent = [mechanism, loss ? lossNote(loss) : ""].filter(Boolean).join(" ");
     this.outcome.replaceChildren(...(outcome ? parts(outcome, trace.truth) : []));
   }
 }
@@ -61,8 +64,5 @@ export function verdictMark(answer, truth) {
 
 /** What must be known to read the result. @param {Trace} trace */
 function notes(trace) {
-  const loss = lossOf(trace);
-  const remarks = loss ? [lossNote(loss)] : [];
-  if (trace.undetected.length && !trace.classless) remarks.push(undetectedNote(trace.undetected));
-  return remarks;
+  return trace.undetected.length && !trace.classless ? [undetectedNote(trace.undetected)] : [];
 }

@@ -404,7 +404,7 @@ export class Stage {
   /** @param {FrameLevels} levels */
   describe(levels) {
     const { loaded: trace, frame } = this.state;
-    const masked = outsideText(levels.frame);
+    const masked = this.shown === "video" ? "" : outsideText(levels.frame);
     this.caption.textContent = frameText(frame, trace.times) + masked + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
     const names = trace.tracks.flatMap((t, k) => (t.boxes[frame]
       ? [trace.final ? `${trackName(t)}, ${levelName(trace.levels, levels.objects[k])}` : trackName(t)] : []));

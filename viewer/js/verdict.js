@@ -30,6 +30,7 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   if (random.length) tried.push([same, random.length, randomMasksDo(same, random.length)]);
   const flips = map && layer ? layer.places.filter((place) => map.subsets[place].flips).length : 0;
   if (layer) tried.push([flips, layer.places.length, choicesChange(flips, layer.places.length)]);
+  tried.sort((a, b) => Number(a[0] <= few * a[1]) - Number(b[0] <= few * b[1])); // what is against it first
   const constant = macd.constant_amount ?? null;
   /** @type {(reply: Reply, reasons: string[]) => Verdict} */
   const verdict = (reply, reasons) => ({

@@ -64,7 +64,7 @@ export class Viewer {
         el("div", { class: "mv-main" }, ...standing(this.panels, "words")),
         el("div", { class: "mv-main" }, this.tokens.root), this.side),
       choices.more);
-    this.measure = fold("measure", TEXT.measureIt, ...standing(this.panels, "measure"), this.stage.more, button(TEXT.tour, () => this.tour.show(0), { class: "mv-button mv-tour-too" }), this.legend.root);
+    this.measure = fold("measure", TEXT.measureIt, this.stage.more, ...standing(this.panels, "measure"), button(TEXT.tour, () => this.tour.show(0), { class: "mv-button mv-tour-too" }), this.legend.root);
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.badge, headline.outcome,
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys, class: "mv-button mv-help-open" })),

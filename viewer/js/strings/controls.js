@@ -3,7 +3,7 @@
 
 import { signed, visible } from "../text.js";
 import { REPLIES } from "./verdict.js";
-import { listed, seconds, trackName } from "./parts.js";
+import { capitalized, listed, seconds, trackName } from "./parts.js";
 
 /** @import { ChoiceLayer, ChoiceMap, ControlOutcome, OcclusionReport, Subset, Track } from "../types" */
 
@@ -26,10 +26,9 @@ export const compareWithRandom = (milliseconds) =>
   milliseconds === null ? "Compare with random masks" : `Compare with random masks (about ${seconds(milliseconds)})`;
 
 /** @type {(report: OcclusionReport) => [string, string]} whether the gradient predicts what masking an object does */
-export const gradientReply = ({ gradient, loss_change: change }) => {
-  const agree = gradient.filter((slope, k) => Math.sign(slope) === Math.sign(change[k])).length, of = gradient.length;
-  const objects = of === 1 ? "1 object" : `${of} objects`;
-  return [`${REPLIES[agree === of ? "yes" : "no"]}.`, `The loss moves the way the gradient says for ${agree} of ${objects}.`];
+export const gradientReply = ({ verdict }) => {
+  const reply = /^supported/.test(verdict) ? "yes" : /^nothing was hidden/.test(verdict) ? "cannot be said" : "no";
+  return [`${REPLIES[reply]}.`, `${capitalized(verdict)}.`];
 };
 
 /** @type {(correlation: number | null) => string} */
@@ -45,7 +44,7 @@ const MOST_OBJECTS = 6; // of which every choice is tried: core/measurements.py
 /** @type {(objects: number, views: number, milliseconds: number | null) => string} objects: of the clip; milliseconds: that it takes, where known */
 export const tryEveryChoice = (objects, views, milliseconds) => {
   const tried = Math.min(objects, MOST_OBJECTS), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of ${objects} objects`;
-  const cost = milliseconds === null ? `${views} views` : `${views} views, about ${seconds(milliseconds)}`;
+  const cost = milliseconds === null ? `${views} passes of the model` : `${views} passes of the model, about ${seconds(milliseconds)}`;
   return `Try all ${2 ** tried} choices of ${of} (${cost})`;
 };
 

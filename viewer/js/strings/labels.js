@@ -25,7 +25,7 @@ export const TEXT = {
   secondViewOf: "Second view of", theBaseline: "the baseline",
   // controls
   choiceOfMasks: "Did the choice of masks matter?", whatWasTried: "What was tried",
-  noTwoAnswers: "There are not two answers.", sameAnswers: "Both answers are the same.", notMeasured: "It was not measured.", measureEachObject: "Measure each object",
+  noTwoAnswers: "There are not two answers.", sameAnswers: "MACD does not change the answer.", notMeasured: "It was not measured.", measureEachObject: "Measure each object",
   occlusionHint: "Hides one object after the other and measures what changes: one pass of the model.",
   measuredEffectOfEachObject: "Measured effect of each object",
   gradientPredicts: "Does the gradient predict the effect?",
@@ -34,7 +34,7 @@ export const TEXT = {
   whatMoves: "What moves",
   regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
   // choices
-  everyChoice: "Would masking other objects change the answer, too?", eachChoice: "Every choice of objects", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
+  everyChoice: "Would masking other objects change the answer?", eachChoice: "Every choice of objects", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
   frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
   maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
   macd: "MACD", noObjectShort: "none",
@@ -104,7 +104,8 @@ export const TEXT = {
   whatTheRunTook: "What the run took", device: "device", weights: "weights", memory: "memory",
   // viewer
   progress: "Progress", traceViewer: "Trace viewer",
-  why: "Why: which objects the loss depends on, and which words the masks move",
+  why: "Why: which objects the model depends on, and which words change",
+  purpose: "MACD reads the video twice, the second time with parts of it hidden, and prefers words that lose support without them.",
   measureIt: "Measure more: where the evidence lies, what is enough, other methods, files",
   onThePictureToo: "Show on the picture", how: "How it was chosen",
   // whatif

@@ -88,7 +88,7 @@ export const frameText = (frame, times) =>
   isPicture({ times }) ? "the picture" : `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
 
 /** @type {(level: number) => string} level: of the frame mask; 0: it masks nothing */
-export const outsideText = (level) => !level ? "" : ` · the rest of this frame is ${level < 1 ? "partly masked" : "masked"}`;
+export const outsideText = (level) => !level ? "" : ` · everything else in this frame is ${level < 1 ? "partly hidden" : "hidden"}`;
 
 /**
  * A frame for a screen reader. outside: of `outsideText`.

@@ -28,21 +28,23 @@ export const replyText = ({ reply, reason, measured }) => {
 
 /**
  * What both answers mean. keeps: whether the model says the same without what is masked; null: not known.
- * things: what is masked, "the kite and the bike"; "": nothing.
+ * things: what is masked, "the kite and the bike"; "": nothing. repairs: whether a wrong answer becomes right; null:
+ * not known, or neither.
  *
- * @type {(title: string, same: boolean, things: string, keeps: boolean | null, verdict: Verdict | null) => string}
+ * @type {(title: string, same: boolean, things: string, keeps: boolean | null, verdict: Verdict | null, repairs?: boolean | null) => string}
  */
-export const meaningText = (title, same, things, keeps, verdict) => {
+export const meaningText = (title, same, things, keeps, verdict, repairs = null) => {
   if (!things) return same ? "Nothing was masked, so both answers are the same." : "";
   if (same && keeps === null) return `${title} does not change the answer.`;
-  if (same) return keeps ? `The answer does not depend on ${things}: without this the model says the same.`
-    : `The answer depends on ${things}: without this the model says something else. ${title} keeps it.`;
-  if (!verdict) return `${title} changes the answer.`;
+  if (same) return keeps ? `The answer does not depend on ${things}: with this hidden the model says the same.`
+    : `With ${things} hidden the model says something else; ${title} keeps the answer.`;
+  const change = repairs === null ? "changes" : repairs ? "corrects" : "spoils";
+  if (!verdict) return `${title} ${change} the answer.`;
   const { reply, first, measured } = verdict;
   if (reply === "yes") return `The answer rests on ${things}: few other masks change it.`;
-  if (reply === "no") return `${title} changes the answer, but which objects it masks did not matter: ${first}.`;
-  return measured ? `${title} changes the answer. Whether it matters which objects it masks cannot be said: ${first}.`
-    : `${title} changes the answer. Whether it matters which objects it masks was not measured.`;
+  if (reply === "no") return `${title} ${change} the answer, but which objects it masks did not matter: ${first}.`;
+  return measured ? `${title} ${change} the answer. Whether it matters which objects it masks cannot be said: ${first}.`
+    : `${title} ${change} the answer. Whether it matters which objects it masks was not measured.`;
 };
 
 /**
@@ -52,7 +54,7 @@ export const meaningText = (title, same, things, keeps, verdict) => {
  * @type {(names: string[], objects: number, frames: number, picture: boolean, found: boolean) => string}
  */
 export const maskedThings = (names, objects, frames, picture, found) => {
-  const rest = !frames ? [] : picture ? ["what is outside the objects"] : [found ? `the rest of ${framesText(frames)}` : framesText(frames)];
+  const rest = !frames ? [] : picture ? ["what is outside the objects"] : [found ? `everything else in ${framesText(frames)}` : framesText(frames)];
   return listed([...(objects > MOST_NAMED ? [`${objects} objects`] : names), ...rest]);
 };
 
@@ -61,11 +63,14 @@ const MOST_NAMED = 3;
 /** @param {number} count */
 const framesText = (count) => count === 1 ? "1 frame" : `${count} frames`;
 
-/** @type {(things: string) => string} before what the model says given the second view alone */
-export const withoutText = (things) => `Without ${things} the model says: `;
+/** @type {(whole: boolean) => string} whole: whether nothing follows what is quoted */
+const says = (whole) => whole ? "the model says: " : "its answer begins: ";
 
-/** @type {(title: string) => string} the same where the second view is none of masks */
-export const givenAlone = (title) => `Given the second view of ${title} alone the model says: `;
+/** @type {(things: string, whole: boolean) => string} before what the model says given the second view alone */
+export const withoutText = (things, whole) => `With ${things} hidden, ${says(whole)}`;
 
-/** @type {(partner: string) => string} the same where it is that of another clip; partner: its name, if it has one */
-export const aboutPartner = (partner) => `About ${partner || "the partner clip"} the model says: `;
+/** @type {(title: string, whole: boolean) => string} the same where the second view is none of masks */
+export const givenAlone = (title, whole) => `Given the second view of ${title} alone, ${says(whole)}`;
+
+/** @type {(partner: string, whole: boolean) => string} the same where it is that of another clip; partner: its name, if it has one */
+export const aboutPartner = (partner, whole) => `About ${partner || "the partner clip"}, ${says(whole)}`;
