@@ -17,6 +17,11 @@ export class Interruption {
     link.followed.then(() => this.tell(link));
   }
 
+  /** A run that never reached the server is told like one that a reload ended: the page is loaded anew when it is back. */
+  neverSent() {
+    stored(() => sessionStorage.setItem(KEY, question()));
+  }
+
   /** A run of the form begins by reading its video; changes by hand do not. @param {Partial<Payload> | null} value */
   observe(value) {
     if (!value?.status) return;

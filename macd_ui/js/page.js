@@ -38,10 +38,10 @@ export function mountPage({ element, props, trigger, watch }) {
   });
   const restorer = new TabRestorer(viewer);
   const form = new Form();
-  watchRuns();
   const history = new RunHistory(viewer);
   const link = new RunLink(viewer, restorer, history);
   const interruption = new Interruption(link);
+  watchRuns(interruption);
   const show = () => {
     viewer.attach(place());
     const { value } = props;

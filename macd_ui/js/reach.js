@@ -4,11 +4,14 @@
 
 import { NOT_SENT, SERVER_BACK } from "./strings.js";
 
+/** @import { Interruption } from "./interrupted.js" */
+
 const POLL_MS = 2000;
 let waiting = false;
 
-/** Hears every way to ask for a run. */
-export function watchRuns() {
+/** Hears every way to ask for a run. @param {Interruption} interruption keeps what was asked in vain */
+export function watchRuns(interruption) {
+  const check = () => checkThat(interruption);
   document.addEventListener("click", ({ target }) => {
     if (/** @type {Element} */ (target).closest("#run, #ask-all")) check();
   }, true);
@@ -17,10 +20,12 @@ export function watchRuns() {
   }, true);
 }
 
-async function check() {
+/** @param {Interruption} interruption */
+async function checkThat(interruption) {
   if (waiting || await answers()) return;
   waiting = true;
   tell(NOT_SENT);
+  interruption.neverSent();
   while (!await answers()) await new Promise((done) => setTimeout(done, POLL_MS));
   waiting = false;
   tell(SERVER_BACK);

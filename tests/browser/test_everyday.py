@@ -44,7 +44,7 @@ def test_a_phone_s_clip_is_found_and_answered(page, portrait):
     for text in answers_of(page).values():
         assert "yes" in text or "no" in text
     assert not page.locator(".mv-badge").is_visible()
-    assert page.locator("[data-part=model]").inner_text() == "everyday"
+    assert page.locator("[data-part=model]").inner_text() == "Model: everyday"
 
 
 @pytest.mark.long

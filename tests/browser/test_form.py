@@ -1,5 +1,6 @@
 """The form in a browser: filmstrip, folding, errors in their place, draws, access."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,27 @@ def test_every_input_tells_what_is_wrong_beside_it_and_forgets_it_when_it_is_men
     run(page, "Is there a dog in the video?")
     assert page.locator(".form-error:visible").count() == 0
     assert page.locator(".mv-error:visible").count() == 0
+
+
+def test_the_run_on_show_is_of_another_clip(page, toy_mp4):
+    another = page.locator(".mv-another")
+    assert not another.is_visible()
+    page.set_input_files("#video input[type=file]", toy_mp4)
+    another.wait_for()
+    assert Path(toy_mp4).name in another.inner_text()
+
+
+def test_a_run_that_never_reached_the_server_is_told(new_tab, server):
+    page = new_tab(server)
+    page.wait_for_selector(".mv-token")
+    open_form(page)
+    page.locator("#run").wait_for()
+    page.context.set_offline(True)
+    error = page.locator("#run-error")
+    question = page.locator("#question textarea").input_value()
+    page.locator("#run").click()
+    error.filter(has_text="was not started").wait_for()
+    page.context.set_offline(False)  # Gradio loads the page anew, or does not
+    told = page.get_by_text(re.compile(r"The server is back|Press Run to start it again")).first
+    told.wait_for()
+    assert page.locator("#question textarea").input_value() == question

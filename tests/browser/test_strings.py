@@ -200,12 +200,12 @@ CASES: dict[str, Any] = {
     ],
     "withoutText": [
         (["the dog", True], "With the dog hidden, the model says: "),
-        (["the dog", False], "With the dog hidden, its answer begins: "),
+        (["the dog", False], "With the dog hidden, the model's answer begins: "),
     ],
     "givenAlone": [(["VCD", True], "Given the second view of VCD alone, the model says: ")],
     "aboutPartner": [
         (["the partner clip b.mp4", True], "About the partner clip b.mp4, the model says: "),
-        (["", False], "About the partner clip, its answer begins: "),
+        (["", False], "About the partner clip, the model's answer begins: "),
     ],
     "maskedThings": [
         ([["the dog"], 1, 0, False, True], "the dog"),

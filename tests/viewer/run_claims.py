@@ -430,11 +430,11 @@ def check_without(text, state):
         if not any(map(bool, things)):
             assert not text, text
             return
-        named = re.fullmatch(r"With (.+) hidden, (the model says|its answer begins): .*", text)
+        named = re.fullmatch(r"With (.+) hidden, (the model says|the model's answer begins): .*", text)
         assert named, text
         assert read_things(named[1]) == things, (text, things)
     said, whole = alone(state)
-    rest = text.partition("the model says: " if whole else "its answer begins: ")[2]
+    rest = text.partition("the model says: " if whole else "the model's answer begins: ")[2]
     assert rest == (said.strip() or "∅"), (text, said, whole)
 
 

@@ -18,6 +18,7 @@ from tests.viewer import run_claims
 from tests.viewer.run_claims import TITLES, State, check
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
+REAL = EXAMPLES.parent / "everyday" / "examples"
 RANDOM_RULES = 8
 SCRIPT = """
 const { sentencesOf, outcomePieces } = %s;
@@ -69,6 +70,9 @@ def traces(toyworld):
         found += [trace, edited(trace, toyworld, changes), other_method(trace), cut(trace)]
         if path.stem in ("small", "occluded"):
             found.append(edited(trace, toyworld, [Edit("drop", track=first)]))
+    for path in sorted(REAL.glob("*.macd")):  # of a camera
+        trace = load(path)
+        found += [trace, replace(trace, controls=None, choice_map=None), cut(trace)]
     return found
 
 

@@ -64,7 +64,7 @@ const MOST_NAMED = 3;
 const framesText = (count) => count === 1 ? "1 frame" : `${count} frames`;
 
 /** @type {(whole: boolean) => string} whole: whether nothing follows what is quoted */
-const says = (whole) => whole ? "the model says: " : "its answer begins: ";
+const says = (whole) => whole ? "the model says: " : "the model's answer begins: ";
 
 /** @type {(things: string, whole: boolean) => string} before what the model says given the second view alone */
 export const withoutText = (things, whole) => `With ${things} hidden, ${says(whole)}`;
