@@ -430,7 +430,9 @@ def check_without(text, state):
         if not any(map(bool, things)):
             assert not text, text
             return
-        named = re.fullmatch(r"With (.+) hidden, (the model says|the model's answer begins): .*", text)
+        named = re.fullmatch(
+            r"With (.+) hidden, (the model says|the model's answer begins): .*", text
+        )
         assert named, text
         assert read_things(named[1]) == things, (text, things)
     said, whole = alone(state)
