@@ -24,6 +24,7 @@ def sent(page):
 
 
 def at(page, x, y):
+    page.locator(CANVAS).evaluate("(canvas) => canvas.scrollIntoView({ block: 'nearest' })")
     box = page.locator(CANVAS).bounding_box()
     return box["x"] + x * box["width"], box["y"] + y * box["height"]
 
@@ -262,6 +263,8 @@ def test_two_fingers_zoom_by_their_distance(bare):
 def test_the_picture_is_zoomed_and_moved_by_buttons_keys_and_mouse(bare):
     page = show(bare, outlined())
     whole = page.locator(CANVAS).evaluate("(c) => c.toDataURL()")
+    assert not page.get_by_role("button", name="Zoom in").is_visible()
+    page.locator(CANVAS).hover()
     page.get_by_role("button", name="Zoom in").click()
     assert zoomed(page) == [1.5, 0.5, 0.5]
     assert page.locator(CANVAS).evaluate("(c) => c.toDataURL()") != whole

@@ -17,6 +17,7 @@ import { Tokens } from "./tokens.js";
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
 const LOWEST_PX = 150, ROOM_PX = 10; // of the picture, and below the first screen
+const ALONE = 0.62, WITH_TOOLS = 0.42; // of the window's height, at most
 const TOOLS_PX = 260; // beside the pictures, which keep their size
 /** @type {[string, number, number][]} class, and the widths in px from which and below which it is set */
 const WIDTHS = [
@@ -79,6 +80,7 @@ export class Viewer {
     this.attach(root);
     new ResizeObserver(() => this.fit()).observe(this.root);
     addEventListener("resize", () => this.fit());
+    this.stage.tools.addEventListener("toggle", () => this.fit(), true);
     this.shownAt = 0;
     this.others = 0; // px below and above the picture that are seen with it
     this.fittedFor = 0; // views for which the picture was fitted last
@@ -105,12 +107,14 @@ export class Viewer {
     const top = first.getBoundingClientRect().top + scrollY;
     // tools that are opened take nothing from the pictures
     if (!all(tools, "details[open]").length) this.others = left.offsetHeight - pictures.offsetHeight;
-    const room = Math.max(LOWEST_PX, Math.min(0.62 * innerHeight, innerHeight - top - this.others - ROOM_PX));
-    const height = `${Math.floor(this.root.classList.contains("mv-narrow") ? 0.4 * innerHeight : room)}px`;
-    if (pictures.style.getPropertyValue("--room") !== height) pictures.style.setProperty("--room", height);
+    const { classList } = this.root, open = all(tools, "details[open]").length > 0;
+    const alone = Math.max(LOWEST_PX, Math.min(ALONE * innerHeight, innerHeight - top - this.others - ROOM_PX));
     const views = this.fittedFor = this.stage.shown === "both" ? 2 : 1, { width, height: tall } = this.stage.canvas;
-    const spare = first.clientWidth > 0 && left.clientWidth - views * room * (width / tall) >= TOOLS_PX;
-    this.root.classList.toggle("mv-spare", spare && this.root.classList.contains("mv-roomy"));
+    const beside = left.clientWidth - views * alone * (width / tall) >= TOOLS_PX && classList.contains("mv-roomy");
+    classList.toggle("mv-spare", beside);
+    const room = open && !beside ? Math.min(alone, WITH_TOOLS * innerHeight) : alone; // what is open below is seen, too
+    const height = `${Math.floor(classList.contains("mv-narrow") ? 0.4 * innerHeight : room)}px`;
+    if (pictures.style.getPropertyValue("--room") !== height) pictures.style.setProperty("--room", height);
   }
 
   /** Whoever touches the viewer looks at something: it stops, and does not start again by itself. @param {Event} event */
