@@ -19,7 +19,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import plausible
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions, RunOptions
-from macd_studio.core.rules import RULES, Linear, Setting, find_rule
+from macd_studio.core.rules import CUT_BY_VIDEO, RULES, Linear, Setting, find_rule
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.views.context import MethodContext
@@ -28,9 +28,6 @@ from macd_studio.viewer.payload import payload, status
 from tests.core.test_loop_reference import END, VIEWS, TableLM, rows_of
 from tests.core.test_macd_events import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
-
-BY_VIDEO = {"linear", "mean-views", "log-linear", "only", "m3id"}
-"""Rules whose cut follows from the video alone."""
 
 
 class CountingLM(TableLM):
@@ -95,7 +92,7 @@ def check_same(eager, lazy, rule):
 
 
 @pytest.mark.parametrize("search", ["greedy", "sample", "beam", "vote"])
-@pytest.mark.parametrize("name", sorted(BY_VIDEO))
+@pytest.mark.parametrize("name", CUT_BY_VIDEO)
 def test_answers_are_the_same(name, search, monkeypatch):
     rng = np.random.default_rng([len(name), len(search)])
     pairs = ["bpq", "bqs", "brq"] if name == "mean-views" else ["bq", "bp", "br"]
@@ -125,9 +122,9 @@ def test_every_rule_says_whether_the_video_decides():
             continue
         made = rule_of(name, 0.1)
         told[name] = made.cuts_by_video
-        assert made.decides(sure_row) == (name in BY_VIDEO)
+        assert made.decides(sure_row) == (name in CUT_BY_VIDEO)
         assert not made.decides(open_row)
-    assert {name for name, cuts in told.items() if cuts} == BY_VIDEO
+    assert {name for name, cuts in told.items() if cuts} == set(CUT_BY_VIDEO)
     assert not rule_of("linear", 0.0).cuts_by_video
 
     class Sharpened(Linear):

@@ -33,7 +33,7 @@ import { WhatIf } from "./whatif.js";
  * @typedef {{ state: State, send: Send, stage: Stage, tokens: Tokens, host: Host, open: (method: string) => void }} Around
  */
 
-/** @typedef {"above" | "told" | "main" | "side" | "below" | "end" | "tools"} Place tools: of the stage, which the panel joins itself */
+/** @typedef {"above" | "told" | "main" | "side" | "comparison" | "end" | "tools"} Place tools: of the stage, which the panel joins itself */
 
 /** In the order in which they stand at their places. @satisfies {Record<string, { at: Place, make: (around: Around) => Panel }>} */
 export const PANELS = {
@@ -48,8 +48,8 @@ export const PANELS = {
   enough: { at: "main", make: ({ state, send, stage }) => new EnoughPanel(state, send, stage) },
   rail: { at: "side", make: ({ state }) => new Rail(state) },
   occlusion: { at: "side", make: ({ state, send }) => new OcclusionPanel(state, send) },
-  compare: { at: "below", make: ({ state, stage, open }) => new Compare(state, stage, open) },
-  beside: { at: "below", make: ({ state, stage }) => new Beside(state, stage) },
+  compare: { at: "comparison", make: ({ state, stage, open }) => new Compare(state, stage, open) },
+  beside: { at: "comparison", make: ({ state, stage }) => new Beside(state, stage) },
   took: { at: "end", make: () => new Took() },
   reproduce: { at: "end", make: ({ host }) => new Reproduce(host.base || "") },
 };

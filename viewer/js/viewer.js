@@ -62,7 +62,7 @@ export class Viewer {
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, ...standing(this.panels, "main")),
         this.side),
-      ...standing(this.panels, "below"), this.about, this.notes, this.legend.root, ...standing(this.panels, "end"), this.tour.root);
+      ...standing(this.panels, "comparison"), this.about, this.notes, this.legend.root, ...standing(this.panels, "end"), this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, el("div", { class: "mv-progress" }, this.message, this.stop), this.body, this.help.root, this.legend.tips.root);
