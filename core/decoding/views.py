@@ -62,6 +62,20 @@ class Scored:
         return self.base.token(place)
 
 
+def adjust_logits(
+    row: NextTokenLogits, index: int, tokens: Sequence[int], lm: Reader, options: DecodeOptions
+) -> NextTokenLogits:
+    """A row of a view as it is scored and recorded; every row that chooses a token passes here.
+
+    An option that forbids tokens or moves their logits belongs here: head, choice, search, trace,
+    controls and what is scored again from the trace follow. index: of the token, from 0. tokens:
+    those that the hypothesis was fed, its thought included. Raises NumericalError at a logit that
+    is not finite, naming the token.
+    """
+    check_finite(row.values, f"token {index + 1}")
+    return row
+
+
 def score_views(
     rule: ScoreRule,
     base: NextTokenLogits,
@@ -117,13 +131,8 @@ class DecodedViews(ABC):
         return self._adjusted(self._video_row(0, None), 0, 0)
 
     def _adjusted(self, row: NextTokenLogits, n: int, index: int) -> NextTokenLogits:
-        """A row as it is scored and recorded; every row that an answer is decoded from passes here.
-
-        An option that forbids tokens or moves their logits belongs here, by `self.options` and
-        `self.fed(n)`: head, choice, search, trace and what is scored again from the trace follow.
-        """
-        check_finite(row.values, f"token {index + 1}")
-        return row
+        """A hypothesis' row as it is scored and recorded."""
+        return adjust_logits(row, index, self.fed(n), self.lm, self.options)
 
     def likeliest(self) -> int:
         """The best token of `video_logits`, after the repetition penalty."""

@@ -14,7 +14,7 @@ from macd_studio.core.decoding import batch as batches
 from macd_studio.core.decoding.answers import decode_from, find_answer
 from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch
 from macd_studio.core.decoding.search import vote
-from macd_studio.core.decoding.views import DecodedViews, ViewsNeeded
+from macd_studio.core.decoding.views import ViewsNeeded
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import plausible
 from macd_studio.core.methods import METHODS, find_method
@@ -117,13 +117,13 @@ def test_answers_are_the_same(name, search, monkeypatch):
 def test_every_search_sees_a_row_as_it_is_adjusted(search, monkeypatch):
     """No end before three tokens: of rows that say nothing else from the first on."""
 
-    def adjusted(views, row, n, index):
-        assert index == len(views.fed(n))
+    def adjusted(row, index, tokens, *_):
+        assert index == len(tokens)
         values = row.values.copy()
         values[END] -= 1e4 * (index < 3)
         return replace(row, values=values)
 
-    monkeypatch.setattr(DecodedViews, "_adjusted", adjusted)
+    monkeypatch.setattr("macd_studio.core.decoding.views.adjust_logits", adjusted)
     lm, rule = CountingLM(end_after=0), rule_of("linear", 0.5)
     for answer in answers(lm, "bq", rule, DecodeOptions(search=search, keep=9, max_tokens=9)):
         assert [step.token == END for step in answer.tokens] == [False] * 3 + [True]
