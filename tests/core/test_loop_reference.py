@@ -9,12 +9,7 @@ import torch
 
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.local import DecodeState
-from macd_studio.core.decoding.answers import (
-    answer_in_batch,
-    decode,
-    decode_from,
-    redecode,
-)
+from macd_studio.core.decoding.answers import answer_in_batch, decode, decode_from, redecode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.loop import decode_views

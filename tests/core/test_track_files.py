@@ -512,10 +512,7 @@ def test_boxes_turn_in_pixels_about_the_point_that_each_program_has(tmp_path, st
         data[0]["annotations"][0]["result"][0] |= {"original_width": W, "original_height": H}
         path.write_text(json.dumps(data))
     facts = ClipFacts.of(clip_of())
-    for file, pivot in (
-        (cvat(tmp_path, inner), ((x0 + x1) / 2, (y0 + y1) / 2)),
-        (path, (x0, y0)),
-    ):
+    for file, pivot in ((cvat(tmp_path, inner), ((x0 + x1) / 2, (y0 + y1) / 2)), (path, (x0, y0))):
         ring = turned_corners(box, 30, pivot).round().astype(np.int32)
         expected = np.zeros((H, W), np.uint8)
         cv2.fillPoly(expected, [ring], 1)

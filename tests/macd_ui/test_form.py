@@ -18,11 +18,7 @@ from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.models import (
-    Machine,
-    Models,
-    offered,
-)
+from macd_studio.macd_ui.models import Machine, Models, offered
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.session_view import joined, tally_of
 from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
