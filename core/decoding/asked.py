@@ -51,6 +51,9 @@ class AskedViews(DecodedViews):
             return self._row(view, n, whole=True)
         return self._row(view, n, row.ids.tolist()).among(row.ids)
 
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        return [self._video_row(n, rule) for n in range(self.rows)]
+
     def _video_row(self, n: int, rule: ScoreRule | None) -> NextTokenLogits:
         """Of every token where the rule, or its cut, needs that and the reader can give it."""
         row = self._row(self._base, n, whole=rule is not None and rule.needs_every_logit)

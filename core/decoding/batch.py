@@ -73,18 +73,18 @@ class ViewBatch(DecodedViews):
             block -= blocks
         raise AssertionError("every view lies in one of the states")
 
-    def _video_row(self, n: int, rule: ScoreRule | None) -> NextTokenLogits:
-        """Over the whole vocabulary; the video's rows are the first."""
-        return NextTokenLogits(to_host(self.states[0].logits[n]))
+    def _rows_of_view(self, view: int) -> list[NextTokenLogits]:
+        """Over the whole vocabulary."""
+        state, first = self._place(view)
+        return [NextTokenLogits(one) for one in to_host(state.logits[first : first + self.rows])]
+
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        return self._rows_of_view(0)
 
     def _second_rows(
         self, own: Sequence[NextTokenLogits]
     ) -> list[Sequence[NextTokenLogits]] | None:
-        places = (self._place(view) for view in range(1, len(self._blocks)))
-        return [
-            [NextTokenLogits(one) for one in to_host(state.logits[first : first + self.rows])]
-            for state, first in places
-        ]
+        return [self._rows_of_view(view) for view in range(1, len(self._blocks))]
 
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`; here they are there from the start."""

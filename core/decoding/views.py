@@ -103,8 +103,8 @@ class DecodedViews(ABC):
     lazy: bool = False
 
     @abstractmethod
-    def _video_row(self, n: int, rule: ScoreRule | None) -> NextTokenLogits:
-        """What follows in the video of a hypothesis, as far as the rule needs it."""
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        """What follows in the video of each hypothesis, as far as the rule needs it."""
 
     @abstractmethod
     def _second_rows(
@@ -118,21 +118,24 @@ class DecodedViews(ABC):
         index: of the token, from 0. None where second views are needed and wait to be handed over.
         Raises NumericalError at a logit that is not finite, naming the token.
         """
-        own = [self._adjusted(self._video_row(n, rule), n, index) for n in range(self.rows)]
+        own = self._adjusted(self._video_rows(rule), index)
         if self.lazy and all(_is_decided(rule, row) for row in own):
             return [own]
         others = self._second_rows(own)
         if others is None:
             return None
-        return [own, *([self._adjusted(z, n, index) for n, z in enumerate(v)] for v in others)]
+        return [own, *(self._adjusted(rows, index) for rows in others)]
 
     def video_logits(self) -> NextTokenLogits:
         """What follows in the video of the first hypothesis, whatever the second views say."""
-        return self._adjusted(self._video_row(0, None), 0, 0)
+        return self._adjusted(self._video_rows(None), 0)[0]
 
-    def _adjusted(self, row: NextTokenLogits, n: int, index: int) -> NextTokenLogits:
-        """A hypothesis' row as it is scored and recorded."""
-        return adjust_logits(row, index, self.fed(n), self.lm, self.options)
+    def _adjusted(self, rows: Sequence[NextTokenLogits], index: int) -> list[NextTokenLogits]:
+        """A row of each hypothesis as it is scored and recorded."""
+        return [
+            adjust_logits(row, index, self.fed(n), self.lm, self.options)
+            for n, row in enumerate(rows)
+        ]
 
     def likeliest(self) -> int:
         """The best token of `video_logits`, after the repetition penalty."""
