@@ -62,7 +62,7 @@ class ScoreRule(ABC):
     """The largest number of second views where it takes several."""
     moves_with_views: ClassVar[bool] = False
     """Whether its weights follow from the views' values."""
-    weighs_evenly: ClassVar[bool] = False
+    constant_alpha: ClassVar[bool] = False
     """Whether it has the same α for every token, over the mean of the second views."""
     needs_every_logit: ClassVar[bool] = False
     """Whether it takes a sum over the vocabulary."""
@@ -87,7 +87,7 @@ class ScoreRule(ABC):
         return False
 
     @property
-    def constant(self) -> ContrastOptions | None:
+    def constant_contrast(self) -> ContrastOptions | None:
         """α, β and cut where they alone say how every token is weighed; None elsewhere."""
         return None
 
@@ -152,7 +152,7 @@ class Linear(LinearContrast, ScoreRule):
 
     name = "linear"
     title = "Linear contrast"
-    weighs_evenly = True
+    constant_alpha = True
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
@@ -160,7 +160,7 @@ class Linear(LinearContrast, ScoreRule):
         return cls(setting.contrast)
 
     @property
-    def constant(self) -> ContrastOptions | None:
+    def constant_contrast(self) -> ContrastOptions | None:
         """Its contrast; a rule that derives from it may weigh in another way."""
         return self.contrast if type(self) is Linear else None
 
@@ -187,7 +187,7 @@ class MeanViews(ScoreRule):
 
     name = "mean-views"
     title = "Mean of views"
-    weighs_evenly = True
+    constant_alpha = True
     second_views = 2
     at_most = 8
     contrast: ContrastOptions
@@ -432,7 +432,7 @@ RULES: dict[str, type[ScoreRule]] = {
 CUT_BY_VIDEO = tuple(n for n, rule in RULES.items() if rule.floor is not ScoreRule.floor)
 """Rules whose cut follows from the video alone, so that it may decide a token."""
 
-EVENLY_WEIGHED = tuple(n for n, rule in RULES.items() if rule.weighs_evenly)
+CONSTANT_ALPHA = tuple(n for n, rule in RULES.items() if rule.constant_alpha)
 """Rules with the same α for every token, over the mean of the second views."""
 
 

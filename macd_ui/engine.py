@@ -25,7 +25,7 @@ import tarfile
 import urllib.request
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import Hidden, random_place
 from macd_studio.core.measurements import RANDOM_MASKS
+from macd_studio.core.options import DecodeOptions
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import LOST, Trace, Track
@@ -81,6 +82,12 @@ FOLDER = "engine"
 """Of the files in a site."""
 FILLS = {"mean": 0.0, "black": None}
 """Fills of one colour, normalised; None: of black, which the means decide."""
+FOLLOWED = (
+    "max_tokens", "max_thought", "contrast_thought", "temperature", "top_p", "beams",
+    "length_penalty", "samples", "seed", "keep",
+)  # fmt: skip
+"""Options of decoding that the scripts follow, or that greedy decoding by this model has no use
+for; a run in which any other is not its default needs the app."""
 _LICENCE = """{name} {version}, from {address}
 Copyright (c) Microsoft Corporation. MIT License
 
@@ -262,11 +269,12 @@ def why_not(trace: Trace) -> str:
     except OptionError as error:
         return f"No change can be computed here: {error.cause}."
     assert frames is not None
+    followed = {name: getattr(options.decode, name) for name in FOLLOWED}
     plain = (
         options.ascent.gradient == "exact"
         and options.ascent.objective == "query"
         and options.ascent.strengths == "per-object"
-        and options.decode.search == "greedy"
+        and options.decode == replace(DecodeOptions(), **followed)
         and options.mask.fill in FILLS
         and not options.masks_only
         and frames.pixels.shape == (FRAMES, SIDE, SIDE, 3)

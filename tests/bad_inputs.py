@@ -126,9 +126,7 @@ def _hdr(folder: Path) -> Path:
     with av.open(str(path), "w") as out:
         stream = out.add_stream("libx264", rate=12)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p10le"
-        stream.options = {
-            "x264-params": "colorprim=bt2020:transfer=smpte2084:colormatrix=bt2020nc",
-        }
+        stream.options = {"x264-params": "colorprim=bt2020:transfer=smpte2084:colormatrix=bt2020nc"}
         picture = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 90, np.uint8), format="rgb24")
         for _ in range(24):
             picture.pts = None

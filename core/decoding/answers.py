@@ -34,26 +34,26 @@ class AnswerSoFar:
 
 
 def answer_events(
-    views: DecodedViews, method: str, rule: ScoreRule, options: DecodeOptions
+    views: DecodedViews, method: str, rule: ScoreRule
 ) -> Iterator[AnswerSoFar | ViewsNeeded]:
     """The answer token by token, its thought before it; beam search and voting give it at once.
 
-    views: of `hypotheses(options)` rows. `ViewsNeeded` comes where `views.open` must be called
-    before the next event is asked for. Raises NumericalError at a logit that is not finite, naming
-    the token.
+    views: of as many rows as `hypotheses` says. `ViewsNeeded` comes where `views.open` must be
+    called before the next event is asked for. Raises NumericalError at a logit that is not finite,
+    naming the token.
     """
-    lm = views.lm
+    lm, options = views.lm, views.options
     if options.search in ("beam", "vote"):
         found: Answer
         if options.search == "vote":
-            found = yield from vote(views, method, rule, options)
+            found = yield from vote(views, method, rule)
         else:
-            found = answer(lm, method, (yield from beam(views, rule, options)), rule)
+            found = answer(lm, method, (yield from beam(views, rule)), rule)
         yield AnswerSoFar(found, True)
         return
     thought: Thought | None = None
     if options.contrast_thought:
-        thinking = Thinking(views, options)
+        thinking = Thinking(views)
         for item in thinking.steps(rule):
             if isinstance(item, TokenStep):
                 yield AnswerSoFar(answer(lm, method, (), rule), False)
@@ -61,7 +61,7 @@ def answer_events(
                 yield item
         thought = thinking.record
     steps: list[TokenStep] = []
-    for item in decode_from(views, rule, options):
+    for item in decode_from(views, rule):
         if isinstance(item, TokenStep):
             steps.append(item)
             grown = replace(answer(lm, method, steps, rule), thought=thought)
@@ -81,9 +81,10 @@ def find_answer(
 ) -> Answer:
     """A whole answer by the search that `options` names. Its thought is in the prompt already."""
     build = others if callable(others) else None
-    views = open_views(lm, base, None if callable(others) else others, hypotheses(options))
-    plain = replace(options, contrast_thought=False)
-    for item in with_views(answer_events(views, method, rule, plain), views, build):
+    options = replace(options, contrast_thought=False)
+    second = None if callable(others) else others
+    views = open_views(lm, base, second, options, hypotheses(options))
+    for item in with_views(answer_events(views, method, rule), views, build):
         if item.finished:
             return item.answer
     raise AssertionError("the last event is the whole answer")
@@ -116,13 +117,11 @@ def decode(
     base, others: prefilled, left as they are. The linear rule with α = 0 gives the same tokens as
     plain decoding. Raises NumericalError at a logit that is not finite, naming the token.
     """
-    views = open_views(lm, base, others)
-    yield from with_views(decode_from(views, rule, options), views, None)
+    views = open_views(lm, base, others, options)
+    yield from with_views(decode_from(views, rule), views, None)
 
 
-def redecode(
-    views: DecodedViews, index: int, token: int, rule: ScoreRule, options: DecodeOptions
-) -> Iterator[TokenStep]:
+def redecode(views: DecodedViews, index: int, token: int, rule: ScoreRule) -> Iterator[TokenStep]:
     """Continues after replacing the token at `index` by another: what follows it, without it.
 
     views: as an earlier decoding left them, fed at least `index` tokens. Crops the cache instead of
@@ -132,13 +131,14 @@ def redecode(
         return
     views.crop(index)
     views.step([token])
-    yield from with_views(decode_from(views, rule, options, index + 1), views, None)
+    yield from with_views(decode_from(views, rule, index + 1), views, None)
 
 
 def decode_from(
-    views: DecodedViews, rule: ScoreRule, options: DecodeOptions, first: int = 0
+    views: DecodedViews, rule: ScoreRule, first: int = 0
 ) -> Iterator[TokenStep | ViewsNeeded]:
     """Decodes from where the views stand, greedily or sampling; first: index of the next token."""
+    options = views.options
     tokens, choose = range(first, options.max_tokens), chooser(options, first)
     return steps_of(decode_views(views, rule, choose, tokens, options.keep))
 
@@ -165,10 +165,10 @@ def answer_in_batch(
     if not chosen:
         return []
     rows = len(chosen)
-    batch = ViewBatch(lm, lm.select(base, [0] * rows), [lm.select(views, chosen)], rows)
-    greedy = chooser(replace(options, search="greedy"))
+    options = replace(options, search="greedy")
+    batch = ViewBatch(lm, lm.select(base, [0] * rows), [lm.select(views, chosen)], rows, options)
     steps: list[list[TokenStep]] = [[] for _ in chosen]
-    items = decode_views(batch, rule, greedy, range(options.max_tokens), 1)
+    items = decode_views(batch, rule, chooser(options), range(options.max_tokens), 1)
     for item in with_views(items, batch, None):
         steps[item.row].append(item.step)
     return [answer(lm, "subset", one, rule).text for one in steps]
@@ -199,11 +199,11 @@ class Thinking:
     """A thought as it is written: its tokens, its closing mark and the blanks after it.
 
     The model's answer must begin with one, see `begins`. closed: whether the model closed it
-    itself; else it is closed after `options.max_thought` tokens, or where the answer would end.
+    itself; else it is closed after `max_thought` tokens, or where the answer would end.
     """
 
-    def __init__(self, views: DecodedViews, options: DecodeOptions) -> None:
-        self.views, self._options, self._choose = views, options, chooser(options)
+    def __init__(self, views: DecodedViews) -> None:
+        self.views, self._choose = views, chooser(views.options)
         self.tokens: list[int] = []
         self.closed, self._ended, self._blanks = True, False, 0
 
@@ -234,7 +234,7 @@ class Thinking:
             if lm.token_text(token).strip() or token in lm.end_tokens or self._blanks == MAX_BLANKS:
                 return None
             self._blanks += 1
-        elif token in lm.end_tokens or len(self.tokens) + 1 >= self._options.max_thought:
+        elif token in lm.end_tokens or len(self.tokens) + 1 >= self.views.options.max_thought:
             self.closed, token = token == closing, closing
         self._ended = self._ended or token == closing
         self.tokens.append(token)

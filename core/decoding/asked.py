@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from macd_studio.core.backbones.base import Handle, Reader
-from macd_studio.core.decoding.contrast import check_finite
-from macd_studio.core.decoding.views import DecodedViews
+from macd_studio.core.decoding.views import DEFAULTS, DecodedViews
 from macd_studio.core.errors import NotApplicable
+from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.token_logits import NextTokenLogits
 
@@ -23,7 +21,12 @@ class AskedViews(DecodedViews):
     """
 
     def __init__(
-        self, lm: Reader, base: Handle, others: Sequence[Handle] | None, rows: int = 1
+        self,
+        lm: Reader,
+        base: Handle,
+        others: Sequence[Handle] | None,
+        rows: int = 1,
+        options: DecodeOptions = DEFAULTS,
     ) -> None:
         if lm.info.repetition_penalty != 1.0:
             raise NotApplicable(
@@ -31,47 +34,39 @@ class AskedViews(DecodedViews):
                 " log-probabilities",
                 "Set repetition_penalty to 1 where the model is held",
             )
-        self.lm, self.rows = lm, rows
+        self.lm, self.rows, self.options, self.lazy = lm, rows, options, others is None
         self._base, self._others = base, None if others is None else list(others)
-        self._lazy = others is None
         self._fed: list[list[int]] = [[] for _ in range(rows)]
 
-    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
-        """See `DecodedViews.next_logits`."""
-        where = f"token {index + 1}"
-        own = [self._video_row(n, where, rule) for n in range(self.rows)]
-        if self._lazy and all(_decided(rule, row) for row in own):
-            return [own]
+    def _second_rows(
+        self, own: Sequence[NextTokenLogits]
+    ) -> list[Sequence[NextTokenLogits]] | None:
         if self._others is None:
             return None
-        views: list[Sequence[NextTokenLogits]] = [own]
-        for view in self._others:
-            found = []
-            for n, row in enumerate(own):
-                if row.ids is None:
-                    found.append(self._row(view, n, where, whole=True))
-                else:
-                    found.append(self._row(view, n, where, row.ids.tolist()).among(row.ids))
-            views.append(found)
-        return views
+        return [[self._like(row, view, n) for n, row in enumerate(own)] for view in self._others]
 
-    def video_logits(self) -> NextTokenLogits:
-        """See `DecodedViews.video_logits`."""
-        return self._row(self._base, 0, "token 1")
+    def _like(self, row: NextTokenLogits, view: Handle, n: int) -> NextTokenLogits:
+        """A second view's row over the tokens of the video's."""
+        if row.ids is None:
+            return self._row(view, n, whole=True)
+        return self._row(view, n, row.ids.tolist()).among(row.ids)
 
-    def _video_row(self, n: int, where: str, rule: ScoreRule) -> NextTokenLogits:
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        return [self._video_row(n, rule) for n in range(self.rows)]
+
+    def _video_row(self, n: int, rule: ScoreRule | None) -> NextTokenLogits:
         """Of every token where the rule, or its cut, needs that and the reader can give it."""
-        row = self._row(self._base, n, where, whole=rule.needs_every_logit)
-        short = row.ids is not None and rule.second_views and row.floor >= rule.floor(row.values)
-        if short and "rows" in self.lm.capabilities:
-            row = self._row(self._base, n, where, whole=True)
+        row = self._row(self._base, n, whole=rule is not None and rule.needs_every_logit)
+        if rule is None or row.ids is None or not rule.second_views:
+            return row
+        if row.floor >= rule.floor(row.values) and "rows" in self.lm.capabilities:
+            row = self._row(self._base, n, whole=True)
         return row
 
     def _row(
-        self, view: Handle, n: int, where: str, ids: Sequence[int] = (), whole: bool = False
+        self, view: Handle, n: int, ids: Sequence[int] = (), whole: bool = False
     ) -> NextTokenLogits:
         (row,) = self.lm.next_logits(view, self._fed[n], ids, whole)
-        check_finite(row.values, where)
         return row
 
     def open(self, views: Sequence[Handle]) -> None:
@@ -98,9 +93,3 @@ class AskedViews(DecodedViews):
     def select(self, rows: Sequence[int]) -> None:
         """See `DecodedViews.select`."""
         self._fed, self.rows = [self._fed[r] for r in rows], len(rows)
-
-
-def _decided(rule: ScoreRule, row: NextTokenLogits) -> bool:
-    """Whether the video alone decides; not where tokens that are left out may pass the cut."""
-    reaches = row.floor == -np.inf or row.floor < rule.floor(row.values)
-    return reaches and rule.decides(row.values)

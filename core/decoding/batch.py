@@ -12,8 +12,8 @@ from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, LocalLM
 from macd_studio.core.decoding.asked import AskedViews
-from macd_studio.core.decoding.contrast import check_finite
-from macd_studio.core.decoding.views import DecodedViews
+from macd_studio.core.decoding.views import DEFAULTS, DecodedViews
+from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.token_logits import NextTokenLogits
 
@@ -32,9 +32,14 @@ class ViewBatch(DecodedViews):
     states: list[DecodeState]
 
     def __init__(
-        self, lm: LocalLM, base: DecodeState, others: Sequence[DecodeState], rows: int = 1
+        self,
+        lm: LocalLM,
+        base: DecodeState,
+        others: Sequence[DecodeState],
+        rows: int = 1,
+        options: DecodeOptions = DEFAULTS,
     ) -> None:
-        self.lm, self.rows = lm, rows
+        self.lm, self.rows, self.options = lm, rows, options
         self._prompt = base.prompt_tokens
         self._fed: list[list[int]] = [[] for _ in range(rows)]
         self._join([base, *others])
@@ -58,19 +63,28 @@ class ViewBatch(DecodedViews):
         self._blocks = [*joint, *apart]
         """Which view each block of rows of the states, one after the other, belongs to."""
 
-    def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
-        """See `DecodedViews.next_logits`: of every view, over the whole vocabulary."""
-        logits = np.concatenate([to_host(s.logits) for s in self.states])
-        check_finite(logits, f"token {index + 1}")
-        rows = [NextTokenLogits(one) for one in logits]
-        blocks = [rows[at : at + self.rows] for at in range(0, len(rows), self.rows)]
-        return [blocks[self._blocks.index(view)] for view in range(len(blocks))]
+    def _place(self, view: int) -> tuple[DecodeState, int]:
+        """The state that holds a view, 0 the video, and the first of its rows there."""
+        block = self._blocks.index(view)
+        for state in self.states:
+            blocks = len(state.logits) // self.rows
+            if block < blocks:
+                return state, block * self.rows
+            block -= blocks
+        raise AssertionError("every view lies in one of the states")
 
-    def video_logits(self) -> NextTokenLogits:
-        """See `DecodedViews.video_logits`."""
-        row = NextTokenLogits(to_host(self.states[0].logits[0]))
-        check_finite(row.values, "token 1")
-        return row
+    def _rows_of_view(self, view: int) -> list[NextTokenLogits]:
+        """Over the whole vocabulary."""
+        state, first = self._place(view)
+        return [NextTokenLogits(one) for one in to_host(state.logits[first : first + self.rows])]
+
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        return self._rows_of_view(0)
+
+    def _second_rows(
+        self, own: Sequence[NextTokenLogits]
+    ) -> list[Sequence[NextTokenLogits]] | None:
+        return [self._rows_of_view(view) for view in range(1, len(self._blocks))]
 
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`; here they are there from the start."""
@@ -89,14 +103,8 @@ class ViewBatch(DecodedViews):
         """See `DecodedViews.hidden`."""
         if len(self._blocks) < 2:
             return None
-        first = self._blocks.index(1)
-        for state in self.states:
-            blocks = len(state.logits) // self.rows
-            if first < blocks:
-                hidden = state.hidden
-                return None if hidden is None else to_host(hidden[first * self.rows + row])
-            first -= blocks
-        raise AssertionError("every view lies in one of the states")
+        state, first = self._place(1)
+        return None if state.hidden is None else to_host(state.hidden[first + row])
 
     def step(self, tokens: Sequence[int]) -> None:
         """See `DecodedViews.step`."""
@@ -130,12 +138,12 @@ A token under two views costs about a sixth more than under one, and catching up
 class LazyViewBatch(ViewBatch):
     """Views of a local model; second views are read only at tokens that they can change.
 
-    `next_logits` gives the video's rows alone where the rule decides every hypothesis by them, see
-    `ScoreRule.decides`. Where it does not, `open` must have handed over the second views; they read
-    all tokens since they were last needed in one pass and go on beside the video, until
-    `IDLE_TOKENS` tokens were decided.
+    Where the rule does not decide every hypothesis by the video's rows alone, `open` must have
+    handed over the second views; they read all tokens since they were last needed in one pass and
+    go on beside the video, until `IDLE_TOKENS` tokens were decided.
     """
 
+    lazy = True
     _rows_of: list[int]
     """Which rows of the second views each hypothesis continues, while they are kept separate."""
     _shared: bool
@@ -147,8 +155,14 @@ class LazyViewBatch(ViewBatch):
     _needed: bool
     """Whether the token that was scored last needed them."""
 
-    def __init__(self, lm: LocalLM, base: DecodeState, rows: int = 1) -> None:
-        super().__init__(lm, base, [], rows)
+    def __init__(
+        self,
+        lm: LocalLM,
+        base: DecodeState,
+        rows: int = 1,
+        options: DecodeOptions = DEFAULTS,
+    ) -> None:
+        super().__init__(lm, base, [], rows, options)
         self._seconds: list[DecodeState] | None = None
         """The second views while they are kept separate from the video."""
 
@@ -158,17 +172,19 @@ class LazyViewBatch(ViewBatch):
         self._shared = True
 
     def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
-        """See `DecodedViews.next_logits`: of a second view where a hypothesis needs it."""
-        own = to_host(self.states[0].logits[: self.rows])
-        check_finite(own, f"token {index + 1}")
-        self._needed = not all(rule.decides(row) for row in own)
-        if not self._needed:
-            return [[NextTokenLogits(one) for one in own]]
+        """See `DecodedViews.next_logits`."""
+        self._needed = False
+        return super().next_logits(index, rule)
+
+    def _second_rows(
+        self, own: Sequence[NextTokenLogits]
+    ) -> list[Sequence[NextTokenLogits]] | None:
+        self._needed = True
         if self._seconds is not None:
             self._catch_up(self._seconds)
         elif len(self._blocks) == 1:
             return None
-        return super().next_logits(index, rule)
+        return super()._second_rows(own)
 
     def _catch_up(self, seconds: Sequence[DecodeState]) -> None:
         """All tokens since they were last needed, in one pass a view; then all go on together."""
@@ -219,7 +235,11 @@ SecondViews = Sequence[Handle] | Callable[[], Sequence[Handle]]
 
 
 def open_views(
-    lm: Reader, base: Handle, others: Sequence[Handle] | None, rows: int = 1
+    lm: Reader,
+    base: Handle,
+    others: Sequence[Handle] | None,
+    options: DecodeOptions,
+    rows: int = 1,
 ) -> DecodedViews:
     """The views that a method decodes from, so many hypotheses of each.
 
@@ -227,8 +247,8 @@ def open_views(
     needs them.
     """
     if not isinstance(base, DecodeState):
-        return AskedViews(lm, base, others, rows)
+        return AskedViews(lm, base, others, rows, options)
     local = cast(LocalLM, lm)
     if others is None:
-        return LazyViewBatch(local, base, rows)
-    return ViewBatch(local, base, others, rows)
+        return LazyViewBatch(local, base, rows, options)
+    return ViewBatch(local, base, others, rows, options)

@@ -26,7 +26,7 @@ class _Hypothesis:
 
 
 def beam(
-    views: DecodedViews, rule: ScoreRule, options: DecodeOptions
+    views: DecodedViews, rule: ScoreRule
 ) -> Generator[ViewsNeeded, None, tuple[TokenStep, ...]]:
     """The best of `beams` hypotheses by Σ log p / length ** length_penalty.
 
@@ -37,7 +37,7 @@ def beam(
     heuristic, as any beam is: with a length penalty above 0 a running hypothesis may still rise as
     it grows, so what is returned is the best that was found and need not be the best there is.
     """
-    lm = views.lm
+    lm, options = views.lm, views.options
     running, complete = [_Hypothesis((), 0.0)], list[_Hypothesis]()
     for index in range(options.max_tokens):
         scored = yield from views.wait_for_scores(index, rule, options.beams == 1)
@@ -81,16 +81,14 @@ def _settled(complete: list[_Hypothesis], best: _Hypothesis, options: DecodeOpti
     return _rank(best, options) <= worst
 
 
-def vote(
-    views: DecodedViews, method: str, rule: ScoreRule, options: DecodeOptions
-) -> Generator[ViewsNeeded, None, Answer]:
+def vote(views: DecodedViews, method: str, rule: ScoreRule) -> Generator[ViewsNeeded, None, Answer]:
     """Self-consistency: n samples from one expanded cache, the majority of normalised answers.
 
     Ties go to the answer that came first; its first sample is the one recorded. With α = 0 the
     samples are those of the baseline's vote only if β is 0 too: β > 0 cuts what may be sampled to
     the head, and the baseline has no head.
     """
-    lm, n = views.lm, options.samples
+    lm, options, n = views.lm, views.options, views.options.samples
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
 

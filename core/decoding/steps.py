@@ -59,7 +59,7 @@ def make_token_step(
         others=tuple(other.values[at].astype(np.float32) for other in others),
         others_log_z=tuple(other.log_partition for other in others),
         floor=floor,
-        weights=weights if rule.constant is None else None,
+        weights=weights if rule.constant_contrast is None else None,
         repeats=None if repeats is None else repeats.among(at),
     )
 
@@ -79,7 +79,7 @@ def make_answer(
         finished=bool(steps) and steps[-1].token in end_tokens,
         rule=rule.name,
     )
-    contrast = rule.constant
+    contrast = rule.constant_contrast
     if contrast is None:
         return made
     return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.steps import make_token_step
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.macd import Float64Array
+from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import Repeats, penalised, repeats_of
 from macd_studio.core.rules import ScoreRule, score_token
 from macd_studio.core.token_logits import NextTokenLogits
@@ -20,6 +22,9 @@ from macd_studio.core.types import StepWeights, TokenStep
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import Handle, Reader
+
+
+DEFAULTS = DecodeOptions()
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,20 @@ class Scored:
         return self.base.token(place)
 
 
+def adjust_logits(
+    row: NextTokenLogits, index: int, tokens: Sequence[int], lm: Reader, options: DecodeOptions
+) -> NextTokenLogits:
+    """A row of a view as it is scored and recorded; every row that chooses a token passes here.
+
+    An option that forbids tokens or moves their logits belongs here: head, choice, search, trace,
+    controls and what is scored again from the trace follow. index: of the token, from 0. tokens:
+    those that the hypothesis was fed, its thought included. Raises NumericalError at a logit that
+    is not finite, naming the token.
+    """
+    check_finite(row.values, f"token {index + 1}")
+    return row
+
+
 def score_views(
     rule: ScoreRule,
     base: NextTokenLogits,
@@ -74,23 +93,49 @@ def score_views(
 class DecodedViews(ABC):
     """n hypotheses under the video and its second views, kept in step.
 
-    lm: gives the tokens' texts. rows: n.
+    lm: gives the tokens' texts. rows: n. options: of the search. lazy: whether second views are
+    read only at tokens that they can change.
     """
 
     lm: Reader
     rows: int
+    options: DecodeOptions
+    lazy: bool = False
 
     @abstractmethod
+    def _video_rows(self, rule: ScoreRule | None) -> list[NextTokenLogits]:
+        """What follows in the video of each hypothesis, as far as the rule needs it."""
+
+    @abstractmethod
+    def _second_rows(
+        self, own: Sequence[NextTokenLogits]
+    ) -> list[Sequence[NextTokenLogits]] | None:
+        """n rows of each second view, over the tokens of the video's; see `next_logits`."""
+
     def next_logits(self, index: int, rule: ScoreRule) -> list[Sequence[NextTokenLogits]] | None:
         """n rows of the video, then of each second view that the rule needs.
 
-        index: of the token, for errors. None where second views are needed and wait to be handed
-        over.
+        index: of the token, from 0. None where second views are needed and wait to be handed over.
+        Raises NumericalError at a logit that is not finite, naming the token.
         """
+        own = self._adjusted(self._video_rows(rule), index)
+        if self.lazy and all(_is_decided(rule, row) for row in own):
+            return [own]
+        others = self._second_rows(own)
+        if others is None:
+            return None
+        return [own, *(self._adjusted(rows, index) for rows in others)]
 
-    @abstractmethod
     def video_logits(self) -> NextTokenLogits:
         """What follows in the video of the first hypothesis, whatever the second views say."""
+        return self._adjusted(self._video_rows(None), 0)[0]
+
+    def _adjusted(self, rows: Sequence[NextTokenLogits], index: int) -> list[NextTokenLogits]:
+        """A row of each hypothesis as it is scored and recorded."""
+        return [
+            adjust_logits(row, index, self.fed(n), self.lm, self.options)
+            for n, row in enumerate(rows)
+        ]
 
     def likeliest(self) -> int:
         """The best token of `video_logits`, after the repetition penalty."""
@@ -161,3 +206,9 @@ class DecodedViews(ABC):
             keep, scored.repeats,
         )  # fmt: skip
         return replace(step, hidden=self.hidden(row) if scored.others else None)
+
+
+def _is_decided(rule: ScoreRule, row: NextTokenLogits) -> bool:
+    """Whether the video alone decides; not where tokens that are left out may pass the cut."""
+    reaches = row.floor == -np.inf or row.floor < rule.floor(row.values)
+    return reaches and rule.decides(row.values)

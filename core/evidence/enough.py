@@ -20,8 +20,8 @@ from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.decoding.answers import decode
-from macd_studio.core.decoding.contrast import check_finite
 from macd_studio.core.decoding.steps import answer
+from macd_studio.core.decoding.views import adjust_logits
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.evidence.case import inside_of
 from macd_studio.core.evidence.kinds import batch_size
@@ -208,7 +208,7 @@ class PieceReader:
         for n, token in enumerate(self.tokens):
             before = (*lm.prompt_of(base), *self.tokens[:n])
             for i, row in enumerate(read.rows(n, ())):
-                check_finite(row.values, f"token {n + 1}")
+                row = adjust_logits(row, n, self.tokens[:n], lm, self.context.options.decode)
                 first, *lead = _lead(
                     row, token, repeats_of(lm.info.repetition_penalty, row, before)
                 )

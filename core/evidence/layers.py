@@ -19,6 +19,7 @@ import torch
 
 from macd_studio.core.backbones.host import to_float, to_host
 from macd_studio.core.backbones.local import DecodeState, Watch
+from macd_studio.core.decoding.views import adjust_logits
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.measurements import KnockOut, Lens
@@ -90,10 +91,11 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
     lm, tokens = case.lm, list[int]()
     state = lm.crop(opened, opened.length)
     for _ in range(case.context.options.decode.max_tokens):
-        logits = to_host(state.logits[0].double())
+        row = NextTokenLogits(to_host(state.logits[0].double()))
+        row = adjust_logits(row, len(tokens), tokens, lm, case.context.options.decode)
         before = [*state.prompt_tokens, *tokens]
-        repeats = repeats_of(lm.info.repetition_penalty, NextTokenLogits(logits), before)
-        token = int(penalised(logits, repeats).argmax())
+        repeats = repeats_of(lm.info.repetition_penalty, row, before)
+        token = int(penalised(row.values, repeats).argmax())
         if token in lm.end_tokens:
             break
         tokens.append(token)

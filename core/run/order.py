@@ -199,9 +199,9 @@ def decoded(
         own.add(built.cost)
     with context.meter.measure() as spent:
         others = None if built is None else built.states
-        batch = open_views(context.lm, views.base, others, hypotheses(options))
+        batch = open_views(context.lm, views.base, others, options, hypotheses(options))
     own.add(spent)
-    growing = answer_events(batch, name, views.rule, options)
+    growing = answer_events(batch, name, views.rule)
     for event in context.meter.each(growing, own):
         if isinstance(event, ViewsNeeded):
             built = yield from views.build()

@@ -104,7 +104,7 @@ class MethodContext:
         if lm.thought_marks is None or options.contrast_thought:
             return
         self._reuse = lm.prefill(self.encoded, self.encoded.video, reuse=self._reuse)
-        thinking = Thinking(open_views(lm, self._reuse, []), options)
+        thinking = Thinking(open_views(lm, self._reuse, [], options))
         for _ in thinking.steps(Plain()):
             yield len(thinking.tokens)
         if thinking.record is not None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Handle
 from macd_studio.core.backbones.local import DecodeState
 from macd_studio.core.decoding.answers import answer_in_batch, find_answer
-from macd_studio.core.decoding.views import score_views
+from macd_studio.core.decoding.views import Scored, adjust_logits, score_views
 from macd_studio.core.description import LARGE
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.macd import finalize_ascent
@@ -148,22 +148,38 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
 
     Every view is fed `tokens`. A view that never leaves them gives their number, and the last one.
     """
-    lm, rule, base = context.lm, Linear(context.options.contrast), context.base
+    lm, base = context.lm, context.base
     video = lm.forced(context.encoded, context.encoded.video[None], tokens, base)
     seconds = lm.forced(context.encoded, videos, tokens, base)
-    prompt = lm.prompt_of(base)
     chosen = [(len(tokens), tokens[-1])] * len(videos)
     for index, token in enumerate(tokens):
         (own,) = video.rows(index, ())
-        ids = np.arange(len(own.values)) if own.ids is None else own.ids
-        repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
-        for n, other in enumerate(seconds.rows(index, () if own.ids is None else ids.tolist())):
+        for n, other in enumerate(seconds.rows(index, _ids(own))):
             if chosen[n][0] == len(tokens):
-                scored = score_views(rule, own, [other.among(ids)], index, repeats)
+                scored = _scored(context, own, other, tokens[:index])
                 best = scored.choose(int(scored.scores.argmax()))
                 if best != token:
                     chosen[n] = index, best
     return chosen
+
+
+def _ids(own: NextTokenLogits) -> list[int]:
+    """The tokens that another view is asked for, beside a row of the video; [] for all."""
+    return [] if own.ids is None else own.ids.tolist()
+
+
+def _scored(
+    context: MethodContext, own: NextTokenLogits, other: NextTokenLogits, tokens: Sequence[int]
+) -> Scored:
+    """What follows `tokens`, as MACD scores it. own: of the video; other: of another view."""
+    lm, options = context.lm, context.options
+    if own.ids is not None:
+        other = other.among(own.ids)
+    repeats = repeats_of(lm.info.repetition_penalty, own, [*lm.prompt_of(context.base), *tokens])
+    own, other = (
+        adjust_logits(row, len(tokens), tokens, lm, options.decode) for row in (own, other)
+    )
+    return score_views(Linear(options.contrast), own, [other], len(tokens), repeats)
 
 
 def measure_choices(
@@ -231,19 +247,14 @@ def _leads(
     A view that leaves `tokens` is not asked about those after that place. plain: a row of the video
     for each of `tokens`.
     """
-    lm, rule = context.lm, Linear(context.options.contrast)
-    prompt = lm.prompt_of(context.base)
     leads: dict[int, tuple[float, int]] = {}
     for index, (token, own) in enumerate(zip(tokens, plain, strict=True)):
-        ids = np.arange(len(own.values)) if own.ids is None else own.ids
-        repeats = repeats_of(lm.info.repetition_penalty, own, [*prompt, *tokens[:index]])
-        place = int(np.flatnonzero(ids == token)[0])
-        asked = () if own.ids is None else ids.tolist()
-        for n, row in enumerate(lm.next_logits(views, tokens[:index], asked)):
+        place = token if own.ids is None else _ids(own).index(token)
+        for n, row in enumerate(context.lm.next_logits(views, tokens[:index], _ids(own))):
             before, _ = leads.setdefault(n, (-np.inf, tokens[-1]))
             if before > 0:
                 continue
-            scored = score_views(rule, own, [row.among(ids)], index, repeats)
+            scored = _scored(context, own, row, tokens[:index])
             # a penalty may leave the baseline's token below the cut
             lead = min(LARGE, float(np.delete(scored.scores, place).max() - scored.scores[place]))
             choice = scored.choose(int(scored.scores.argmax())) if lead > 0 else tokens[-1]

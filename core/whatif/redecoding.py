@@ -103,7 +103,7 @@ class Redecoder:
         if token is not None:
             views = self._standing_views(trace, method)
             changed = replace(steps[kept], token=token, text=lm.token_text(token))
-            after = redecode(views, kept, token, rule, self.context.options.decode)
+            after = redecode(views, kept, token, rule)
             steps = [*steps[:kept], changed, *after]
         spent = round(1000 * (time.monotonic() - began), 1)
         return replace(
@@ -117,7 +117,7 @@ class Redecoder:
         """Both views' caches with the present answer in them; made once, then only cropped."""
         if method.name not in self._views:
             base, second = self._prefilled(trace, method)
-            views = open_views(self.context.lm, base, [second])
+            views = open_views(self.context.lm, base, [second], self.context.options.decode)
             for step in trace.answers[method.name].tokens:
                 if step.token not in self.context.lm.end_tokens:
                     views.step([step.token])

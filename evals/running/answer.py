@@ -26,7 +26,7 @@ from macd_studio.core.methods import (
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.repeats import penalised
-from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
+from macd_studio.core.rules import CONSTANT_ALPHA, ScoreRule
 from macd_studio.core.run.order import DecodingViews, decoding_views, finish
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
@@ -65,7 +65,7 @@ def pick_option(step: TokenStep, answer: Answer) -> str:
     """
     own = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     floor = own.floor
-    if answer.rule in EVENLY_WEIGHED:
+    if answer.rule in CONSTANT_ALPHA:
         floor = plausibility_threshold(
             step.base, answer.beta, "raw" if answer.head == "raw" else "probability"
         )
@@ -343,7 +343,7 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
 
 
 def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
-    if first is None or not first.others or answer.rule not in EVENLY_WEIGHED:
+    if first is None or not first.others or answer.rule not in CONSTANT_ALPHA:
         return []
     rule: Head = "raw" if answer.head == "raw" else "probability"
     views = first.base, np.mean(first.others, 0)

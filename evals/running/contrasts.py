@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import Method, contrast_of, find_method, find_methods
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, ContrastOptions, RunOptions
-from macd_studio.core.rules import EVENLY_WEIGHED, find_rule
+from macd_studio.core.rules import CONSTANT_ALPHA, find_rule
 from macd_studio.core.validation import shown
 
 CONSTANT = "yes-bias"
@@ -77,7 +77,7 @@ def takes_contrast(method: Method) -> bool:
 
 def can_be_tuned(method: Method) -> bool:
     """Whether α and β can be chosen: a grid is tried where views are weighed alike throughout."""
-    return takes_contrast(method) and method.rule in EVENLY_WEIGHED
+    return takes_contrast(method) and method.rule in CONSTANT_ALPHA
 
 
 def read_contrasts(

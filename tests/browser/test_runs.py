@@ -7,9 +7,11 @@ import pytest
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import JS, bundle, identity
 from tests.browser.conftest import open_files
+from tests.browser.states import show, traced
 from tests.browser.test_page import run, upload
 
 pytestmark = pytest.mark.browser
+HISTORY = JS.parents[1] / "macd_ui" / "js" / "history.js"
 
 
 def test_tokens_are_aligned_by_the_longest_common_part(bare):
@@ -27,6 +29,28 @@ def test_tokens_are_aligned_by_the_longest_common_part(bare):
         f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'compare.js')}).nearestFrame([0, 1, 2], t))"
     )
     assert near == [0, 1, 2]
+
+
+def test_the_other_run_is_shown_at_the_same_time_as_this_one(bare):
+    page = show(bare, traced(objects=2, steps=3))
+    page.evaluate("""() => { const { trace } = viewer.state;
+        viewer.panels.beside.show({ ...trace, times: trace.times.map((t) => t / 2) });
+        viewer.state.set({ frame: 1 }); }""")
+    captions = page.locator(".mv-beside figcaption").all_inner_texts()
+    assert [text.split(" of")[0] for text in captions] == ["frame 2", "frame 3"]
+
+
+def test_runs_of_another_login_or_tab_are_not_listed(bare):
+    listed = bare.evaluate("""async ([history, users]) => {
+        const { RunHistory } = eval(history), run = Object.create(RunHistory.prototype);
+        window.gradio_config = { username: "ada" };
+        const all = users.map(([user, tab], i) => ({ key: i, user, tab, shownAt: Date.now() }));
+        Object.defineProperty(run, "tab", { value: "t" });
+        Object.assign(run, { runs: new Map(), draw() {}, records: { all: async () => all } });
+        await run.read();
+        return [...run.runs.keys()];
+    }""", [bundle(HISTORY), [["ada", "t"], ["bob", "t"], ["", "t"], ["ada", "u"]]])  # fmt: skip
+    assert listed == [0]
 
 
 def rows(page):

@@ -42,7 +42,7 @@ def step_of(base, others, rule, keep=3, told=None):
 
 
 def answer_of(rule, name="linear"):
-    contrast = rule.constant or ContrastOptions(0, 0)
+    contrast = rule.constant_contrast or ContrastOptions(0, 0)
     return Answer("macd", "", (), True, contrast.alpha, contrast.beta, contrast.head, name)
 
 

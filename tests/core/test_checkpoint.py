@@ -61,8 +61,7 @@ QUICK = ("backbone with code of its own", "detector of classes")
 
 
 @pytest.fixture(
-    scope="module",
-    params=[n if n in QUICK else pytest.param(n, marks=long) for n in LOADERS],
+    scope="module", params=[n if n in QUICK else pytest.param(n, marks=long) for n in LOADERS]
 )
 def whole(request, tmp_path_factory):
     """A loader and a folder that it loads."""

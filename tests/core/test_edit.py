@@ -37,10 +37,7 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (
-            ["--level", "9=1"],
-            f"there is no object 9. Choose one of {choices()}",
-        ),
+        (["--level", "9=1"], f"there is no object 9. Choose one of {choices()}"),
         (["--level", "1=2"], "level is 2.0. Choose a number from 0 to 1"),
         (["--level", "1"], "'1' is not of the form ID=LEVEL"),
         (["--level", "1=nan"], "level is nan"),

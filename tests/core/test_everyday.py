@@ -47,14 +47,34 @@ def clip():
     return read_clip(assets() / "everyday" / "examples" / "classroom.mp4", options)
 
 
+@pytest.fixture(scope="module")
+def yolo():
+    return load_detector("yolo11n")
+
+
+@pytest.fixture(scope="module")
+def trace(lm, clip, yolo):
+    """A run on it, in which people were found."""
+    options = RunOptions(detect=DetectOptions(confidence=0.3))
+    question = "Is there a person in the video?"
+    *_, last = run(lambda: clip, question, lambda: lm, lambda: yolo, options)
+    assert last.trace.tracks
+    return last.trace
+
+
+def context_of(lm, trace):
+    encoded = lm.encode_frames(trace.model_frames, trace.question)
+    return MethodContext(lm, encoded, trace.tracks, trace.options)
+
+
 def pictures_of(lm, clip):
     return lm.encode(clip, "Is there a person?").video + lm.mean[:, None, None]
 
 
-def test_the_network_is_that_of_ultralytics(lm, clip):
+def test_the_network_is_that_of_ultralytics(lm, clip, yolo):
     """Class logits and boxes of every anchor, against the detector that ships."""
     pictures = pictures_of(lm, clip)[:2]
-    other = load_detector("yolo11n")._model.model.float().eval()
+    other = yolo._model.model.float().eval()
     with torch.no_grad():
         logits, boxes = lm.model.model.vision_tower.network(pictures)
         (expected, *_) = other(pictures)
@@ -174,18 +194,9 @@ def test_it_answers_as_transformers_generates(lm, clip):
         assert tokens == expected
 
 
-def test_the_gradient_of_a_strength_is_its_slope(lm, clip):
+def test_the_gradient_of_a_strength_is_its_slope(lm, trace):
     """Of the question's loss, through the tower, against central differences."""
-    *_, last = run(
-        lambda: clip, "Is there a person in the video?", lambda: lm,
-        lambda: load_detector("yolo11n"),
-        RunOptions(detect=DetectOptions(confidence=0.3)),
-    )  # fmt: skip
-    trace = last.trace
-    assert trace.tracks
-    context = MethodContext(
-        lm, lm.encode_frames(trace.model_frames, trace.question), trace.tracks, trace.options
-    )
+    context = context_of(lm, trace)
     masks = context.masks(trace.options.mask)
 
     def loss(k, by):
@@ -222,7 +233,7 @@ def test_frames_that_are_seen_in_pieces_have_the_same_gradient(lm, clip, monkeyp
     ("toyworld", "camera", "knows only the drawn toy world"),
 ])  # fmt: skip
 def test_a_clip_that_a_model_was_not_made_for_gets_an_answer_and_a_sentence(
-    name, kind, told, lm, clip, toyworld
+    name, kind, told, lm, clip, toyworld, yolo
 ):
     black, one = np.zeros_like(clip.frames), clip.frames[:1]
     shown = {
@@ -235,24 +246,18 @@ def test_a_clip_that_a_model_was_not_made_for_gets_an_answer_and_a_sentence(
         "camera": clip,
     }[kind]  # fmt: skip
     model = {"everyday": lm, "toyworld": toyworld}[name]
-    *_, last = run(
-        lambda: shown, "Is there a person in the video?", lambda: model,
-        lambda: load_detector("yolo11n"),
-    )  # fmt: skip
+    question = "Is there a person in the video?"
+    *_, last = run(lambda: shown, question, lambda: model, lambda: yolo)
     assert last.trace.status == "complete"
     assert last.trace.answers["macd"].text in ("yes", "no")
     assert told in " ".join(last.trace.warnings)
 
 
-def test_both_views_of_a_run_are_read_as_a_slow_reference_reads_them(lm, clip):
+def test_both_views_of_a_run_are_read_as_a_slow_reference_reads_them(lm, trace):
     """The masked view's logits, from pixels that are composed and encoded here."""
-    question = "How many people are there?"
-    *_, last = run(lambda: clip, question, lambda: lm, lambda: load_detector("yolo11n"))
-    trace = last.trace
     step = trace.answers["macd"].tokens[0]
-    encoded = lm.encode_frames(trace.model_frames, question)
-    context = MethodContext(lm, encoded, trace.tracks, trace.options)
-    found = trace.counterfactual
+    context, found = context_of(lm, trace), trace.counterfactual
+    encoded = context.encoded
     masks = context.masks(trace.options.mask)
     mask = masks.mask(torch.tensor(found.level), torch.tensor(found.frame_level)).float()
     pixels = encoded.video * (1 - mask[:, None])  # the fill is the mean colour, 0 here
@@ -272,7 +277,7 @@ def test_both_views_of_a_run_are_read_as_a_slow_reference_reads_them(lm, clip):
 
 
 def test_one_frame_and_many_are_read(lm, clip):
-    for count in (1, 2, 16):
+    for count in (1, everyday.CHUNK + 1):
         index = np.arange(count) % 4
         other = replace(clip, frames=clip.frames[index], times=np.arange(count) / 2)
         encoded = lm.encode(other, "Is there a person?")
@@ -280,15 +285,15 @@ def test_one_frame_and_many_are_read(lm, clip):
         assert bool(lm.prefill(encoded, encoded.video).logits.isfinite().all())
 
 
-def test_grey_behind_a_thing_takes_it_away():
+def test_grey_behind_a_thing_takes_it_away(lm, yolo):
     """Of a real clip: "yes" where a car is seen, "no" behind grey over it."""
     from macd_studio.evals.studies.real_clips import Masked
 
-    lm = load_backbone(EVERYDAY, "cpu")
-    clip = read_clip(assets() / "everyday" / "examples" / "street.mp4", RunOptions().video)
+    options = VideoOptions(frames=4, dense_fps=2.0)
+    clip = read_clip(assets() / "everyday" / "examples" / "street.mp4", options)
     encoded = lm.encode(clip, "Is there a car in the video?")
     assert (
         lm.next_logits(lm.prefill(encoded, encoded.video))[0].values.argmax() == lm.tokens("yes")[0]
     )
-    behind = Masked(lm, clip, load_detector("yolo11n"))
+    behind = Masked(lm, clip, yolo)
     assert behind.answers(encoded, "car")["own"] == "no"

@@ -19,7 +19,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import plausible
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions, RunOptions
-from macd_studio.core.rules import RULES, Linear, Setting, find_rule
+from macd_studio.core.rules import CUT_BY_VIDEO, RULES, Linear, Setting, find_rule
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.views.context import MethodContext
@@ -28,9 +28,6 @@ from macd_studio.viewer.payload import payload, status
 from tests.core.test_loop_reference import END, VIEWS, TableLM, rows_of
 from tests.core.test_macd_events import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
-
-BY_VIDEO = {"linear", "mean-views", "log-linear", "only", "m3id"}
-"""Rules whose cut follows from the video alone."""
 
 
 class CountingLM(TableLM):
@@ -95,7 +92,7 @@ def check_same(eager, lazy, rule):
 
 
 @pytest.mark.parametrize("search", ["greedy", "sample", "beam", "vote"])
-@pytest.mark.parametrize("name", sorted(BY_VIDEO))
+@pytest.mark.parametrize("name", CUT_BY_VIDEO)
 def test_answers_are_the_same(name, search, monkeypatch):
     rng = np.random.default_rng([len(name), len(search)])
     pairs = ["bpq", "bqs", "brq"] if name == "mean-views" else ["bq", "bp", "br"]
@@ -116,6 +113,24 @@ def test_answers_are_the_same(name, search, monkeypatch):
     assert 0.1 < np.mean(opened) < 0.95  # both kinds of tokens were there
 
 
+@pytest.mark.parametrize("search", ["greedy", "sample", "beam", "vote"])
+def test_every_search_sees_a_row_as_it_is_adjusted(search, monkeypatch):
+    """No end before three tokens: of rows that say nothing else from the first on."""
+
+    def adjusted(row, index, tokens, *_):
+        assert index == len(tokens)
+        values = row.values.copy()
+        values[END] -= 1e4 * (index < 3)
+        return replace(row, values=values)
+
+    monkeypatch.setattr("macd_studio.core.decoding.views.adjust_logits", adjusted)
+    lm, rule = CountingLM(end_after=0), rule_of("linear", 0.5)
+    for answer in answers(lm, "bq", rule, DecodeOptions(search=search, keep=9, max_tokens=9)):
+        assert [step.token == END for step in answer.tokens] == [False] * 3 + [True]
+        step = answer.tokens[0]  # as what is scored again finds it
+        assert dict(zip(step.candidates.tolist(), step.base, strict=True))[END] < -1e3
+
+
 def test_every_rule_says_whether_the_video_decides():
     open_row, sure_row = np.array([1.0, 1.0, 0.0]), np.array([9.0, 1.0, 0.0])
     told = {}
@@ -125,9 +140,9 @@ def test_every_rule_says_whether_the_video_decides():
             continue
         made = rule_of(name, 0.1)
         told[name] = made.cuts_by_video
-        assert made.decides(sure_row) == (name in BY_VIDEO)
+        assert made.decides(sure_row) == (name in CUT_BY_VIDEO)
         assert not made.decides(open_row)
-    assert {name for name, cuts in told.items() if cuts} == BY_VIDEO
+    assert {name for name, cuts in told.items() if cuts} == set(CUT_BY_VIDEO)
     assert not rule_of("linear", 0.0).cuts_by_video
 
     class Sharpened(Linear):
@@ -210,9 +225,9 @@ def test_a_complete_sample_needs_nothing_more():
             asked.append(len(rows))
             return rows
 
-    batch = Asked(lm, base, 8)
+    batch = Asked(lm, base, 8, options)
     batch.open([other])
-    assert not list(vote(batch, "x", rule, options))  # it waits for nothing
+    assert not list(vote(batch, "x", rule))  # it waits for nothing
     assert asked == [2, 1]
 
 
@@ -289,15 +304,15 @@ def test_a_lazy_batch_can_be_cropped(kept):
 def test_the_loop_asks_to_be_handed_the_views():
     lm, rule, options = Planned((3,), 6), rule_of("linear", 0.5), DecodeOptions(search="sample")
     base, other = views_of(lm, "bq")
-    lazy, steps, asked = LazyViewBatch(lm, base), [], []
-    for item in decode_from(lazy, rule, options):
+    lazy, steps, asked = LazyViewBatch(lm, base, 1, options), [], []
+    for item in decode_from(lazy, rule):
         if isinstance(item, ViewsNeeded):
             asked.append(len(steps))
             lazy.open([other])
         else:
             steps.append(item)
     assert asked == [3]
-    whole = list(decode_from(ViewBatch(lm, base, [other]), rule, options))
+    whole = list(decode_from(ViewBatch(lm, base, [other], 1, options), rule))
     assert [s.token for s in steps] == [s.token for s in whole]
 
 

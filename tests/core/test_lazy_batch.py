@@ -5,6 +5,7 @@ import pytest
 
 from macd_studio.core.decoding import batch as batches
 from macd_studio.core.decoding.batch import LazyViewBatch, ViewBatch, open_views
+from macd_studio.core.decoding.views import DEFAULTS
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.rules import Plain
 from tests.core.test_lazy import Planned, opened, rule_of, views_of
@@ -125,12 +126,15 @@ def test_each_hypothesis_is_fed_a_token():
 
 def test_views_are_opened_by_where_the_model_is(monkeypatch):
     base, other = states("bq")
-    lazy = open_views(LM, base, None, 3)
+    lazy = open_views(LM, base, None, DEFAULTS, 3)
     assert (type(lazy), lazy.rows) == (LazyViewBatch, 3)
-    eager = open_views(LM, base, [other], 2)
+    eager = open_views(LM, base, [other], DEFAULTS, 2)
     assert (type(eager), eager.rows) == (ViewBatch, 2)
     assert np.shape(rows_of(eager, 0, Plain())) == (2, 2, 9)
-    assert open_views(LM, base, None).rows == open_views(LM, base, [other]).rows == 1
+    assert eager.options is lazy.options is DEFAULTS
+    for others in (None, [other]):
+        assert open_views(LM, base, others, DEFAULTS).rows == 1
     monkeypatch.setattr(batches, "AskedViews", lambda *given: given)
-    assert open_views(LM, "handle", ["second"], 2) == (LM, "handle", ["second"], 2)
-    assert open_views(LM, "handle", None) == (LM, "handle", None, 1)
+    for others, rows in ((["second"], 2), (None, 1)):
+        given = (LM, "handle", others, rows, DEFAULTS)
+        assert open_views(LM, "handle", others, DEFAULTS, rows) == given

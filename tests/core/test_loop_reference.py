@@ -9,12 +9,7 @@ import torch
 
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.local import DecodeState
-from macd_studio.core.decoding.answers import (
-    answer_in_batch,
-    decode,
-    decode_from,
-    redecode,
-)
+from macd_studio.core.decoding.answers import answer_in_batch, decode, decode_from, redecode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.loop import decode_views
@@ -295,11 +290,11 @@ def test_a_rule_weighs_by_the_index_of_the_token(first):
             return StepWeights(1.0, (0.5 * index,))
 
     (base, other), prefix = states("bq"), [4, 1][:first]
-    batch = ViewBatch(LM, base, [other])
+    batch = ViewBatch(LM, base, [other], 1, DecodeOptions(max_tokens=5))
     for token in prefix:
         batch.step([token])
     rule = Growing(ContrastOptions(2.0, 0.05))
-    made = [s.token for s in decode_from(batch, rule, DecodeOptions(max_tokens=5), first)]
+    made = [s.token for s in decode_from(batch, rule, first)]
     expected = list(prefix)
     for index in range(first, 5):
         z, z_other = (LM.row(name, expected) for name in "bq")
@@ -330,7 +325,7 @@ def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
     options = DecodeOptions(
         search="sample", seed=seed, temperature=9.0, top_p=0.8, max_tokens=11, keep=9
     )
-    batch, prefix = ViewBatch(lm, base, [other]), [4, 1][:first]
+    batch, prefix = ViewBatch(lm, base, [other], 1, options), [4, 1][:first]
     for token in prefix:
         batch.step([token])
     rng, score = np.random.default_rng([seed, first]), linear(2.0, 0.05)
@@ -340,7 +335,7 @@ def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
         return int(rng.choice(VOCABULARY, p=p))
 
     expected = decoded_one_by_one(lm, "bq", score, 11, prefix, draw)[first:]
-    made = list(decode_from(batch, RULE, options, first))
+    made = list(decode_from(batch, RULE, first))
     assert [s.token for s in made] == expected
     assert [s.index for s in made] == list(range(first, 11))
     greedy = decoded_one_by_one(lm, "bq", score, 11, prefix)[first:]
@@ -349,18 +344,18 @@ def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
 
 def test_a_replaced_token_is_decoded_on_from():
     base, other = states("bp")
-    batch, options = ViewBatch(LM, base, [other]), DecodeOptions(max_tokens=20, keep=9)
-    steps = list(decode_from(batch, RULE, options))
+    batch = ViewBatch(LM, base, [other], 1, DecodeOptions(max_tokens=20, keep=9))
+    steps = list(decode_from(batch, RULE))
     score = linear(2.0, 0.05)
     for index, token in ((2, 6), (0, 3), (1, 0)):
         prefix = [s.token for s in steps[:index]] + [token]
-        follow = list(redecode(batch, index, token, RULE, options))
+        follow = list(redecode(batch, index, token, RULE))
         expected = decoded_one_by_one(LM, "bp", score, 20, prefix)
         assert [s.token for s in follow] == expected[index + 1 :]
         assert [s.index for s in follow] == list(range(index + 1, len(expected)))
         steps = [SimpleNamespace(token=t) for t in expected]
     before = rows_of(batch)
-    assert list(redecode(batch, 1, END, RULE, options)) == []
+    assert list(redecode(batch, 1, END, RULE)) == []
     assert rows_of(batch) == before
 
 

@@ -8,11 +8,7 @@ from macd_studio.core.embedded import DRAWN
 from macd_studio.core.errors import Cancelled, QuestionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.truth import OUTSIDE
-from macd_studio.core.options import (
-    AscentOptions,
-    RunOptions,
-    VideoOptions,
-)
+from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
 from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, run
 from macd_studio.core.run.state import STAGES

@@ -216,7 +216,7 @@ def test_a_penalty_for_repeats_needs_logits():
     lm.info = type(lm.info)("bytes", "fake", 1, "cpu", "float64", repetition_penalty=1.2)
     encoded = lm.encode(clip(), QUESTION)
     with pytest.raises(NotApplicable, match="repetition penalty"):
-        open_views(lm, lm.prefill(encoded, encoded.video), [])
+        open_views(lm, lm.prefill(encoded, encoded.video), [], DecodeOptions())
 
 
 @pytest.mark.parametrize("search", ["beam", "vote", "sample"])
@@ -239,7 +239,7 @@ def test_views_are_asked_for_the_tokens_of_the_video():
     lm = FarReader()
     encoded = lm.encode(clip(), QUESTION)
     base, other = (lm.prefill(encoded, v) for v in (encoded.video, encoded.video * 0.3))
-    views = open_views(lm, base, [other])
+    views = open_views(lm, base, [other], DecodeOptions())
     assert isinstance(views, AskedViews)
     video, second = views.next_logits(0, Linear(ContrastOptions(1.5, 0.3)))
     assert second[0].ids.tolist() == video[0].ids.tolist()

@@ -201,13 +201,13 @@ def test_each_beam_is_penalised_for_its_own_tokens(lm):
 def test_a_replaced_token_is_the_one_that_is_penalised(lm):
     _, base, other = views(lm)
     rule, options = Linear(CONTRAST), DecodeOptions(max_tokens=12)
-    batch = ViewBatch(lm, base, [other])
-    first = [s.token for s in decode_from(batch, rule, options)]
-    after = list(redecode(batch, 2, 65, rule, options))
-    fresh = ViewBatch(lm, base, [other])
+    batch = ViewBatch(lm, base, [other], 1, options)
+    first = [s.token for s in decode_from(batch, rule)]
+    after = list(redecode(batch, 2, 65, rule))
+    fresh = ViewBatch(lm, base, [other], 1, options)
     for one in (*first[:2], 65):
         fresh.step([one])
-    expected = list(decode_from(fresh, rule, options, 3))
+    expected = list(decode_from(fresh, rule, 3))
     assert [s.token for s in after] == [s.token for s in expected]
     for ours, own in zip(after, expected, strict=True):
         np.testing.assert_array_equal(ours.repeats.at, own.repeats.at)

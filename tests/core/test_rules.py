@@ -224,8 +224,7 @@ def test_any_view_runs_under_any_rule():
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["macd+code", "vcd+m3id", "baseline", "yes-bias", "olm", "crg", "macd/tcd+mean-views"],
+    "name", ["macd+code", "vcd+m3id", "baseline", "yes-bias", "olm", "crg", "macd/tcd+mean-views"]
 )
 def test_weights_are_saved_and_tell_the_choice(name):
     from tests.small_trace import small_trace

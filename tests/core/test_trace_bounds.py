@@ -175,10 +175,7 @@ def test_frames_of_a_second_view_are_the_model_s(apart):
     other = small_trace()
     wide = np.zeros((2, 8, 8, 3), np.uint8)
     small = taken_apart(pack(replace(other, frames=wide)))[1]["frames/0000.webp"]
-    for more in (
-        {"shown1_0/0001.webp": small},
-        {"shown1_0/0002.webp": members["model/0000.webp"]},
-    ):
+    for more in ({"shown1_0/0001.webp": small}, {"shown1_0/0002.webp": members["model/0000.webp"]}):
         bad = members | more
         refused(lambda m=bad: unpack(put_together(manifest, m)), "frames of another size")
 

@@ -165,11 +165,14 @@ def test_a_mask_of_more_parts_than_an_outline_has_is_told(tmp_path, trace):
     assert not exact
     assert len(outline) == 8
     runs = {"size": [H, W], "counts": runs_of(mask)}
-    file = coco(tmp_path, [{"image_id": 1, "category_id": 1, "segmentation": runs}])
-    assert (
-        "the smallest parts were left out"
-        in place_tracks(read_track_file(file), clip_of()).notes[-1]
-    )
+    told = "the smallest parts were left out"
+    whole = {"image_id": 1, "category_id": 1, "segmentation": [[1, 1, 60, 1, 60, 40, 1, 40]]}
+    parts = {"image_id": 2, "category_id": 1, "segmentation": runs}
+    file = coco(tmp_path, [parts])
+    assert told in place_tracks(read_track_file(file), clip_of()).notes[-1]
+    file = read_track_file(coco(tmp_path, [whole, parts]))
+    assert told in place_tracks(file, clip_of((3,))).notes[-1]  # between the two
+    assert told not in place_tracks(file, clip_of((0,))).notes[-1]
 
 
 def test_parts_that_touch_at_a_corner_stay_apart_and_holes_too():
@@ -509,10 +512,7 @@ def test_boxes_turn_in_pixels_about_the_point_that_each_program_has(tmp_path, st
         data[0]["annotations"][0]["result"][0] |= {"original_width": W, "original_height": H}
         path.write_text(json.dumps(data))
     facts = ClipFacts.of(clip_of())
-    for file, pivot in (
-        (cvat(tmp_path, inner), ((x0 + x1) / 2, (y0 + y1) / 2)),
-        (path, (x0, y0)),
-    ):
+    for file, pivot in ((cvat(tmp_path, inner), ((x0 + x1) / 2, (y0 + y1) / 2)), (path, (x0, y0))):
         ring = turned_corners(box, 30, pivot).round().astype(np.int32)
         expected = np.zeros((H, W), np.uint8)
         cv2.fillPoly(expected, [ring], 1)

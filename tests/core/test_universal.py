@@ -26,12 +26,7 @@ from tests.universal_models import FAMILIES, PICTURES, cells, parts, universal
 DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 QUESTION = "Is there a dog in the video?"
 # one of each structure; the others are run by `make test-all`
-SAMPLED = {
-    "llava_onevision",
-    "qwen3_5",
-    "molmo2",
-    "llava",
-}
+SAMPLED = {"llava_onevision", "qwen3_5", "molmo2", "llava"}
 SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -76,8 +76,13 @@ def test_two_causes_are_both_named_and_sum_to_the_difference(made, pair):
 
 
 def test_the_same_run_differs_by_nothing(made):
-    plain, _ = made()
-    assert compared(plain, plain).shares == ()
+    plain, accuracy = made()
+    first, second = read_pair(Asked(str(plain)), Asked(str(plain)))
+    found = split(first, second)
+    assert (found.shares, found.notes) == ((), ())
+    (note,) = split(replace(first, stated=(accuracy, 119)), second).notes
+    assert "% of 119; its answers give" in note
+    assert "% of 120 here" in note
 
 
 def test_what_a_method_does_not_depend_on_is_no_cause(made):

@@ -6,12 +6,7 @@ from functools import partial
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.studies.shared import (
-    kept,
-    measure_drawn_clips,
-    pack_rows,
-    unpack_rows,
-)
+from macd_studio.evals.studies.shared import kept, measure_drawn_clips, pack_rows, unpack_rows
 
 ROWS = [
     {"item": "a", "views": {"x": [1.5, 2.0]}, "draws": [{"n": 1}, {"n": 2}], "level": []},

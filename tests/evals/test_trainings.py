@@ -6,10 +6,7 @@ import pytest
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.commands.render import with_files
-from macd_studio.evals.studies.trainings import (
-    aligned,
-    of_folder,
-)
+from macd_studio.evals.studies.trainings import aligned, of_folder
 
 
 def report(right, gain, n=300):

@@ -18,13 +18,9 @@ from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.models import (
-    Machine,
-    Models,
-    offered,
-)
+from macd_studio.macd_ui.models import Machine, Models, offered
 from macd_studio.macd_ui.random_clips import RandomClip
-from macd_studio.macd_ui.session_view import joined
+from macd_studio.macd_ui.session_view import joined, tally_of
 from macd_studio.macd_ui.settings import ServerSettings, check_limits, read_settings
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.core.test_frames_of_clips import coded
@@ -333,6 +329,10 @@ def test_a_draw_runs_with_its_truth_and_is_counted(handlers, store, make_video, 
     video = store.sessions.open("me").random_clip.video
     again = values | {"video": video, "question": trace.question}
     assert list(handlers.runs.run(again, "me"))[-1]["viewer"]["trace"]["truth"] == "no"
+    clip = store.sessions.open("me").random_clip
+    assert tally_of(replace(trace, status="stopped: decode"), clip) == {}
+    *_, last = handlers.runs.run(again | {"question": "Is there a cup in the video?"}, "me")
+    assert last["viewer"]["trace"]["truth"] == ""
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.traces.bundle import load, save
+from macd_studio.macd_ui import engine
 from macd_studio.macd_ui.examples import SHIPPED, described
 from macd_studio.macd_ui.gallery import site
 from macd_studio.macd_ui.gallery.__main__ import main
@@ -298,3 +299,15 @@ def test_a_picture_of_the_index_shows_where_faint_objects_are():
     bare = replace(faint, tracks=())
     with Image.open(io.BytesIO(site.thumbnail(bare).content)) as picture:
         assert np.ptp(np.asarray(picture.convert("RGB")).astype(int), axis=2).max() < 30
+
+
+def test_a_browser_computes_no_change_under_an_option_of_decoding_that_it_does_not_follow(
+    monkeypatch,
+):
+    trace = load(SHIPPED / "repaired.macd")
+    assert engine.why_not(trace) == ""
+    decode = trace.options.decode
+    for others, followed in (({"search": "sample"}, engine.FOLLOWED), ({"max_tokens": 9}, ())):
+        monkeypatch.setattr(engine, "FOLLOWED", followed)
+        options = replace(trace.options, decode=replace(decode, **others))
+        assert "options that need the app" in engine.why_not(replace(trace, options=options))

@@ -56,10 +56,12 @@ def test_a_run_holds_the_partners_view_and_the_form_asks_for_just_that(handlers,
     (second,) = session.trace.answers["pair"].second_views
     assert second.view.as_dict()["file"] == "other.mp4"
     assert len(second.shown) == 4
+    renamed = Path(partner).with_name("renamed.mp4")
+    renamed.write_bytes(Path(partner).read_bytes())
     notes = [handlers.form.edit_form(values | {"counterpart": p}, "me")["note"]["text"]
-             for p in (partner, None)]  # fmt: skip
-    assert notes[0] == ""
-    assert "partner clip none instead of other.mp4" in notes[1]
+             for p in (partner, str(renamed), None)]  # fmt: skip
+    assert notes[:2] == ["", ""]  # a partner is known by its content
+    assert "partner clip none instead of other.mp4" in notes[2]
 
 
 def test_a_partner_that_means_nothing_is_refused_before_the_device(

@@ -28,13 +28,7 @@ from macd_studio.viewer.exporting import page_beside
 from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
 from tests.opening import EXAMPLE
 from tests.patience import PATIENCE_S
-from tests.security.test_trace_bomb import (
-    MAX_CANDIDATES,
-    OPENED,
-    frames,
-    many_candidates,
-    npy,
-)
+from tests.security.test_trace_bomb import MAX_CANDIDATES, OPENED, frames, many_candidates, npy
 
 ROOT = Path(__file__).parents[2]
 ON_DEVICE = frozenset({"core.evidence.enough.enough_events", "core.evidence.run.evidence_events"})
@@ -258,8 +252,7 @@ SHORT = (("rescored", "candidates of MACD"),)
 
 
 @pytest.mark.parametrize(
-    ("what", "name"),
-    [c if c in SHORT else pytest.param(*c, marks=pytest.mark.long) for c in CASES],
+    ("what", "name"), [c if c in SHORT else pytest.param(*c, marks=pytest.mark.long) for c in CASES]
 )
 def test_the_worst_of_a_row_is_bounded(content, tmp_path, what, name):  # noqa: F811
     """Ten times what the row tells, for slow and busy machines, and at least five seconds."""

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from macd_studio.macd_ui.place import read_place
 from macd_studio.macd_ui.sentences import NO_MEMORY, unforeseen
 from macd_studio.macd_ui.serving import bodies, connections
-from macd_studio.macd_ui.serving.gate import WRONG_FIELDS
+from macd_studio.macd_ui.serving.gate import FILE, WRONG_FIELDS
 from macd_studio.macd_ui.serving.identity import session_key
 from macd_studio.macd_ui.serving.upstream import NO_SESSION
 from macd_studio.ratings.web import CSP as STUDY_CSP
@@ -329,3 +329,20 @@ def test_uploads_may_be_as_large_as_the_settings_say(tmp_path):
         refused = gate.ask("POST", f"{API}/upload", body, **form)
         assert refused.status == (200 if length == "1" else 413)
     assert "larger than 0.5 MB" in gate.ask("POST", f"{API}/upload", b"x" * 2 * 10**6, **form).text
+
+
+def test_a_file_is_had_by_the_browser_or_the_user_who_uploaded_it(tmp_path):
+    """Behind one address too; a program without a cookie is told apart by its address."""
+    form = {"content_type": "multipart/form-data; boundary=x"}
+    browser, user = {"cookie": "d" * 43}, {"cookie": "ada" + 40 * "x"}
+    for by, settings in ((browser, {}), ({}, {}), (user, {"auth": "users"})):
+        gate = Asked(tmp_path / str(len(list(tmp_path.iterdir()))), Users(), **settings)
+        file = gate.uploads / "a.mp4"
+        file.write_bytes(b"x")
+        gate.app.answer = json.dumps([str(file)]).encode()
+        assert gate.ask("POST", f"{API}/upload", b"x" * 10, **form, **by).status == 200
+        others = [{"cookie": MINE}, {"peer": "8.8.8.8"}]
+        if settings:
+            others = [{"cookie": "ada" + 40 * "y"}]  # the same user elsewhere
+        got = [gate.ask(path=f"{FILE}{file}", **who).status for who in (by, *others)]
+        assert got == ([200, 200] if settings else [200, 403, 403])

@@ -40,7 +40,7 @@ def test_types_are_left_out_and_casts_leave_their_code(modules):
     entry = modules(
         a="/**\n * @param {number} x\n */\nexport function a(x) {\n"
         "  /** @type {any} */ (x).y = 1;\n  /** @type {number} */\n  const z = 1;\n"
-        "  return z;\n}\n",
+        "  return z;\n}\n"
     )
     text = bundle(entry)
     assert "@param" not in text
