@@ -313,8 +313,8 @@ def example_message(title: str, truth: str, tries: int) -> str:
     """
     text = f"{title}. {truth}"
     if not tries:
-        return text
-    return f"{text} Chosen by its outcome: number {tries:,} of the clips drawn for it."
+        return truth
+    return f"{text} Chosen by its outcome, the first of {tries:,} drawn clips that shows it."
 
 
 def chosen_from(search: Search) -> str:

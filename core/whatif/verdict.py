@@ -154,7 +154,7 @@ def verdict_of(trace: Trace) -> Verdict:
         figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
     name: Name = "undecided"
     tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
-    reason = "; ".join(words for _, _, words in tried)
+    reason = "; ".join(w + ", more than a third" * (n > FEW * of) for n, of, w in tried)
     if delta is not None and abs(delta) < SMALL_CONSTANT:
         name, reason = "a constant does it", constant_does(delta)
     elif most := [words for do, of, words in tried if do >= MOST * of]:

@@ -25,6 +25,7 @@ from macd_studio.core.views.measured import measured_changes
 from macd_studio.core.whatif.controls import measure_choices
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.verdict import (
+    REPLIES,
     RULES,
     as_text,
     asked_objects,
@@ -363,7 +364,7 @@ def test_the_command_line_prints_the_map_and_the_verdict(tmp_path, capsys):
 def test_the_page_states_the_rules_as_they_are():
     text = (assets().parent / "docs" / "verdict.md").read_text()
     for name, rule in RULES.items():
-        assert f"| {name} | {rule} |" in text
+        assert f"| {name} | {REPLIES[name]} | {rule} |" in text
 
 
 def test_a_change_of_the_contrast_leaves_the_map_behind(repaired, toyworld):

@@ -43,7 +43,7 @@ def test_the_shipped_opening_example_is_told_with_its_search():
     assert f"1 of {first.search.clips:,} drawn clips" in first.search.payload()["more"]
     assert all(example.search is None for example in others)
     assert "Chosen by its outcome" not in first.message
-    assert all("Chosen by its outcome: number" in example.message for example in others)
+    assert all("Chosen by its outcome, the first of" in example.message for example in others)
 
 
 @pytest.mark.parametrize(

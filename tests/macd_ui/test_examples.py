@@ -13,7 +13,7 @@ ROW = {"title": "A title", "question": "Is it?", "truth": "It is.", "video": "a.
     ("counts", "ending"),
     [
         ({}, "It is."),
-        ({"tries": 1200}, "number 1,200 of the clips drawn for it."),
+        ({"tries": 1200}, "the first of 1,200 drawn clips that shows it."),
         ({"tries": True}, "It is."),
         ({"tries": -1}, "It is."),
         ({"tries": "7"}, "It is."),
@@ -24,4 +24,4 @@ def test_the_message_says_how_an_example_was_chosen(tmp_path, counts, ending):
     (tmp_path / "index.json").write_text(json.dumps([ROW | counts, {"title": "no video"}]))
     (example,) = examples_in(tmp_path)
     assert ending in example.message
-    assert ("Chosen by its outcome" in example.message) == ("number" in ending)
+    assert ("Chosen by its outcome" in example.message) == ("first of" in ending)

@@ -398,7 +398,7 @@ def things_of(trace):
 
 def read_things(text):
     """What a sentence says of what is masked, as `things_of` gives it."""
-    whole = re.fullmatch(r"(?:(?:(.*?)(?:, | and ))?everything else in |)(\d+) frames?|(.*)", text)
+    whole = re.fullmatch(r"(?:(?:(.*?)(?:, | and ))?the background of |)(\d+) frames?|(.*)", text)
     objects = (whole[1] if whole[2] else whole[3]) or ""
     frames = int(whole[2] or 0)
     if many := re.fullmatch(r"(\d+) objects", objects):
@@ -444,7 +444,7 @@ MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
     r"The answer does not depend on (?P<things>.+): with this hidden the model says the same\.": ("same", True),
-    r"With (?P<things>.+) hidden the model says something else; (?P<title>.+) keeps the answer\.": ("same", False),
+    r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer, which the model does not give with (?P<things>.+) hidden\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),
@@ -470,6 +470,8 @@ def check_meaning(text, state):
     pair = state.trace.answers["baseline"], state.answer
     base, own = (is_right(a.text, state.trace.truth) if a.finished else None for a in pair)
     known = {(False, True): "corrects", (True, False): "spoils"}
+    if said == False and same and not none:  # noqa: E712 — "unknown" is another one
+        assert said_of["kind"] == {True: "right", False: "wrong", None: None}[own], text
     if said_of.get("change"):
         assert said_of["change"] == known.get((base, own), "changes"), text
     if none:

@@ -6,7 +6,7 @@ import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
 import { replied } from "./controls.js";
-import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, othersReply, tryEveryChoice } from "./strings/controls.js";
+import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings/controls.js";
 import { HEADS, TEXT } from "./strings/labels.js";
 import { replyText } from "./strings/verdict.js";
 
@@ -52,10 +52,10 @@ export class ChoicesPanel {
     this.found = el("div", {}, this.halves, this.lattice, this.told,
       el("div", { class: "mv-edit" }, this.adopt, this.copy), el("p", { class: "mv-note" }, TEXT.choicesNote), this.table);
     this.root = el("section", { class: "mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
-      el("h3", {}, TEXT.everyChoice), this.stale, this.reply, this.ask, this.error);
+      el("h3", {}, TEXT.everyChoice), this.reply, this.ask, this.error);
     /** Each choice as a box, which stands deeper than what they come to. */
     this.more = el("section", { class: "mv-choices mv-choices-each", "aria-label": TEXT.eachChoice },
-      el("h3", {}, TEXT.eachChoice), this.sentence, this.found, this.cost);
+      el("h3", {}, TEXT.eachChoice), this.stale, this.sentence, this.found, this.cost);
     stage.overlays.push((context) => this.paint(context));
   }
 
@@ -63,9 +63,9 @@ export class ChoicesPanel {
   load(trace) {
     const { choice_map: map, choices, choices_views: views } = trace;
     const able = this.state.can("choices") && views !== null;
-    this.root.hidden = !map && !able;
+    this.root.hidden = Boolean(map) || !able; // once measured it is part of the verdict
     this.more.hidden = !map;
-    if (!map) this.reply.replaceChildren(...replied(replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false })));
+    this.reply.replaceChildren(...replied(replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false })));
     this.ask.hidden = Boolean(map) || !able;
     this.ask.textContent = tryEveryChoice(trace.tracks.length, views ?? 0, trace.choices_ms);
     this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
@@ -119,7 +119,6 @@ export class ChoicesPanel {
     this.halves.replaceChildren(...layers.map(({ frames }) => button(frames ? TEXT.withFrameMask : TEXT.withoutFrameMask,
       () => this.show(frames), { "aria-pressed": String(frames === layer.frames) })));
     this.sentence.textContent = layer.sentence;
-    this.reply.replaceChildren(...replied(othersReply(/** @type {ChoiceMap} */ (trace.choice_map), layers[0])));
     const widest = Math.max(...layer.places.map((place) => Math.abs(subsetOf(trace, place).margin ?? 0)), 1e-9);
     const sizes = [...new Set(layer.places.map((place) => subsetOf(trace, place).objects.length))];
     this.lattice.replaceChildren(...sizes.map((size) => el("div", { class: "mv-lattice-row" },
@@ -225,7 +224,7 @@ export class ChoicesPanel {
   /** @param {CanvasRenderingContext2D} context */
   paint(context) {
     const place = this.looked;
-    if (place === null || this.root.hidden || context.canvas !== this.stage.canvas) return; // beside it are MACD's masks
+    if (place === null || this.more.hidden || context.canvas !== this.stage.canvas) return; // beside it are MACD's masks
     const { loaded: trace, frame } = this.state, { objects, frames } = subsetOf(trace, place);
     const masks = this.stage.masks(frame), outside = frames ? levelsAt(trace, frame, null).frame : 0;
     const shown = masks.objects.filter((mask, k) => mask && objects.includes(trace.tracks[k].id));

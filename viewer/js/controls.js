@@ -10,7 +10,7 @@ import { CONTROL_NAMES, HEADS, TEXT } from "./strings/labels.js";
 import { isPicture, trackName } from "./strings/parts.js";
 import { replyText } from "./strings/verdict.js";
 import { signed } from "./text.js";
-import { verdictOf } from "./verdict.js";
+import { maskedAnswer, verdictOf } from "./verdict.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -42,7 +42,10 @@ export class Controls {
     const able = this.state.can("controls") && trace.comparable;
     this.root.hidden = !report && !able && !trace.choice_map;
     this.reply.replaceChildren(...replied(replyText(verdictOf(trace, this.state.constants.verdict))));
-    this.tried.hidden = !report;
+    const same = !differ(trace); // then it is a question of another kind
+    if (same) this.tried.append(this.ask);
+    else this.reply.after(this.ask);
+    this.tried.hidden = !report && !(same && able);
     this.ask.hidden = Boolean(report) || !able;
     this.ask.textContent = compareWithRandom(trace.controls_ms);
     this.text.textContent = report ? controlText(report) : "";
@@ -69,6 +72,9 @@ export class Controls {
     this.ask.disabled = now;
   }
 }
+
+/** Whether MACD's answer differs from the baseline's. @param {Trace} trace */
+const differ = (trace) => trace.answers.baseline?.text !== maskedAnswer(trace)?.text;
 
 // The occlusion report: the measured effect of masking each object alone, with its gradient.
 

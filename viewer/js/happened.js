@@ -275,12 +275,11 @@ export const sentencesOf = (trace, shown, rules) => {
   const things = masked ? thingsText(trace) : "", alone = outcome ? aloneOf(trace, contrast) : null;
   const partner = partnerOf(contrast), whole = alone?.whole ?? true, given = contrast ? givenAlone(contrast.title, whole) : "";
   const lead = partner !== null ? aboutPartner(isolated(partner), whole) : masked ? things && withoutText(things, whole) : given;
-  const rights = [outcome?.reference.right ?? null, outcome?.contrast.right ?? null];
-  const repairs = rights[0] === rights[1] || rights.includes(null) ? null : rights[1];
+  const right = outcome?.contrast.right ?? null, before = outcome?.reference.right ?? null;
   const same = Boolean(outcome?.same), keeps = alone && same ? alone.same : null;
   return {
     without: alone && lead ? [lead, alone.text || "∅"] : null,
-    meaning: outcome && !turn && masked ? meaningText(outcome.contrast.title, same, things, keeps, own ? verdictOf(trace, rules) : null, repairs) : "",
+    meaning: outcome && !turn && masked ? meaningText(outcome.contrast.title, same, things, keeps, own ? verdictOf(trace, rules) : null, right, right !== before && before !== null && right !== null) : "",
     mechanism: parts.filter(Boolean).join(" "), outcome,
     difference: differenceText(shown, turn), measured: moved ? measuredWith(/** @type {Answer} */ (contrast)) : "",
   };

@@ -4,6 +4,7 @@
 import { el } from "./dom.js";
 import { lossNote, outcomePieces, undetectedNote, verdictText } from "./happened.js";
 import { lossOf } from "./statements.js";
+import { rightAnswer } from "./strings/verdict.js";
 import { TEXT } from "./strings/labels.js";
 
 /** @import { sentencesOf } from "./happened.js" */
@@ -14,6 +15,7 @@ export class Headline {
   constructor() {
     this.outcome = el("p", { class: "mv-outcome" });
     this.purpose = el("p", { class: "mv-purpose" }, TEXT.purpose);
+    this.truth = el("p", { class: "mv-truth" });
     this.without = el("p", { class: "mv-without" });
     this.meaning = el("p", { class: "mv-meaning" });
     this.notes = el("div", { class: "mv-headline-notes" });
@@ -32,6 +34,8 @@ export class Headline {
   say(trace, { without, meaning, mechanism, outcome, measured }) {
     const masksOnly = !Object.keys(trace.answers).length;
     this.outcome.hidden = !outcome;
+    this.truth.hidden = !outcome || !trace.truth;
+    this.truth.textContent = rightAnswer(trace.truth);
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);
     const key = JSON.stringify([without, meaning, mechanism, outcome, measured]);
     if (this.root.hidden || key === this.shown) return;

@@ -2,7 +2,7 @@
 // Did the choice of masks matter? core/whatif/verdict.py says it of a trace; here it is said of what is on
 // show, which a browser may have changed. Pure functions, no DOM.
 
-import { choicesChange, constantDoes, randomMasksDo } from "./strings/verdict.js";
+import { choicesChange, constantDoes, moreThanAThird, randomMasksDo } from "./strings/verdict.js";
 import { capitalized } from "./strings/parts.js";
 import { TEXT } from "./strings/labels.js";
 
@@ -37,7 +37,7 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
     reply, reason: reasons.length ? `${capitalized(reasons.join("; "))}.` : TEXT.notMeasured, first: reasons[0] ?? "", measured: reasons.length > 0,
   });
   if (constant !== null && Math.abs(constant) < small) return verdict("no", [constantDoes(constant)]);
-  const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([, , text]) => text);
+  const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([does, of, text]) => does > few * of ? moreThanAThird(text) : text);
   if (by.length) return verdict("no", by.map(([, , text]) => text));
   const own = layer && layer.macd !== null ? layer.places.indexOf(layer.macd) : -1;
   const chosen = own >= 0 && map && layer ? map.subsets[layer.places[own]].flips && (layer.ranks[own] - 1) / layer.places.length <= best : false;

@@ -67,7 +67,7 @@ export class Viewer {
       choices.more);
     this.measure = fold("measure", TEXT.measureIt, this.stage.more, ...standing(this.panels, "measure"), button(TEXT.tour, () => this.tour.show(0), { class: "mv-button mv-tour-too" }), this.legend.root);
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, this.question, this.badge, headline.outcome,
+      el("div", { class: "mv-head" }, this.question, this.badge, headline.outcome, headline.truth,
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys, class: "mv-button mv-help-open" })),
       ...standing(this.panels, "above"), this.first, this.why, this.measure, this.about, this.notes, this.tour.root);
     this.root = el("div", {

@@ -5,7 +5,7 @@ import { signed, visible } from "../text.js";
 import { REPLIES } from "./verdict.js";
 import { capitalized, listed, seconds, trackName } from "./parts.js";
 
-/** @import { ChoiceLayer, ChoiceMap, ControlOutcome, OcclusionReport, Subset, Track } from "../types" */
+/** @import { ChoiceLayer, ControlOutcome, OcclusionReport, Subset, Track } from "../types" */
 
 // ---- controls
 
@@ -43,16 +43,9 @@ const MOST_OBJECTS = 6; // of which every choice is tried: core/measurements.py
 
 /** @type {(objects: number, views: number, milliseconds: number | null) => string} objects: of the clip; milliseconds: that it takes, where known */
 export const tryEveryChoice = (objects, views, milliseconds) => {
-  const tried = Math.min(objects, MOST_OBJECTS), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of ${objects} objects`;
+  const tried = Math.min(objects, MOST_OBJECTS), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of the ${objects} objects`;
   const cost = milliseconds === null ? `${views} passes of the model` : `${views} passes of the model, about ${seconds(milliseconds)}`;
-  return `Try all ${2 ** tried} choices of ${of} (${cost})`;
-};
-
-/** @type {(map: ChoiceMap, layer: ChoiceLayer) => [string, string]} whether masking other objects than MACD's changes the answer */
-export const othersReply = ({ subsets }, { places, macd }) => {
-  const others = places.filter((place) => place !== macd), flips = others.filter((place) => subsets[place].flips).length;
-  const of = others.length === 1 ? "1 other choice" : `${others.length} ${macd === null ? "choices" : "other choices"}`;
-  return [`${REPLIES[flips ? "yes" : "no"]}.`, `${flips} of the ${of} of objects ${flips === 1 ? "changes" : "change"} the answer.`];
+  return `Try all ${2 ** tried} combinations of ${of} (${cost})`;
 };
 
 /** @type {(objects: number[], tracks: Pick<Track, "id" | "label">[]) => string} the objects of a subset, as Python names them */

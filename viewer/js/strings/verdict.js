@@ -1,7 +1,7 @@
 // @ts-check
 // The verdict on a run, and what it means. core/whatif/verdict.py says the first three in the same words.
 
-import { signed } from "../text.js";
+import { isolated, signed } from "../text.js";
 import { listed } from "./parts.js";
 
 /** @import { Verdict } from "../verdict.js" */
@@ -13,6 +13,9 @@ export const randomMasksDo = (same, drawn) =>
 /** @type {(flips: number, of: number) => string} */
 export const choicesChange = (flips, of) =>
   `${flips} of ${of === 1 ? "1 choice" : `${of} choices`} of objects ${flips === 1 ? "changes" : "change"} the answer`;
+
+/** @type {(text: string) => string} why a choice cannot be said to matter */
+export const moreThanAThird = (text) => `${text}, more than a third`;
 
 /** @type {(amount: number) => string} */
 export const constantDoes = (amount) => `a constant of ${signed(amount)} on its logit does the same, without any mask`;
@@ -28,17 +31,17 @@ export const replyText = ({ reply, reason, measured }) => {
 
 /**
  * What both answers mean. keeps: whether the model says the same without what is masked; null: not known.
- * things: what is masked, "the kite and the bike"; "": nothing. repairs: whether a wrong answer becomes right; null:
- * not known, or neither.
+ * things: what is masked, "the kite and the bike"; "": nothing. right: whether the second answer is; null: not known.
  *
- * @type {(title: string, same: boolean, things: string, keeps: boolean | null, verdict: Verdict | null, repairs?: boolean | null) => string}
+ * @type {(title: string, same: boolean, things: string, keeps: boolean | null, verdict: Verdict | null, right?: boolean | null, changed?: boolean) => string}
  */
-export const meaningText = (title, same, things, keeps, verdict, repairs = null) => {
+export const meaningText = (title, same, things, keeps, verdict, right = null, changed = right !== null) => {
+  const kind = right === null ? "" : right ? "right " : "wrong ";
   if (!things) return same ? "Nothing was masked, so both answers are the same." : "";
   if (same && keeps === null) return `${title} does not change the answer.`;
   if (same) return keeps ? `The answer does not depend on ${things}: with this hidden the model says the same.`
-    : `With ${things} hidden the model says something else; ${title} keeps the answer.`;
-  const change = repairs === null ? "changes" : repairs ? "corrects" : "spoils";
+    : `${title} keeps the ${kind}answer, which the model does not give with ${things} hidden.`;
+  const change = !changed ? "changes" : right ? "corrects" : "spoils";
   if (!verdict) return `${title} ${change} the answer.`;
   const { reply, first, measured } = verdict;
   if (reply === "yes") return `The answer rests on ${things}: few other masks change it.`;
@@ -54,11 +57,14 @@ export const meaningText = (title, same, things, keeps, verdict, repairs = null)
  * @type {(names: string[], objects: number, frames: number, picture: boolean, found: boolean) => string}
  */
 export const maskedThings = (names, objects, frames, picture, found) => {
-  const rest = !frames ? [] : picture ? ["what is outside the objects"] : [found ? `everything else in ${framesText(frames)}` : framesText(frames)];
+  const rest = !frames ? [] : picture ? ["the background"] : [found ? `the background of ${framesText(frames)}` : framesText(frames)];
   return listed([...(objects > MOST_NAMED ? [`${objects} objects`] : names), ...rest]);
 };
 
 const MOST_NAMED = 3;
+
+/** @type {(truth: string) => string} */
+export const rightAnswer = (truth) => `Right answer: ${isolated(truth)}`;
 
 /** @param {number} count */
 const framesText = (count) => count === 1 ? "1 frame" : `${count} frames`;
