@@ -170,7 +170,7 @@ study: PORT ?= 7860
 STUDY ?= $(if $(CLIPS),runs/$(notdir $(patsubst %/,%,$(CLIPS)))-study.db,runs/study.db)
 study: $(VENV)/.ready
 	@mkdir -p $(dir $(STUDY))
-	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --url http://127.0.0.1:$(PORT) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples)
+	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --url http://127.0.0.1:$(PORT) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples --frames 8)
 	@echo "rate at (after the server has started):"
 	@$(BIN)/python -m ratings invite $(STUDY) --n 1 --url http://127.0.0.1:$(PORT)
 	$(BIN)/python app.py --study $(STUDY) --only-study --port $(PORT) $(ARGS)

@@ -1,8 +1,7 @@
 """Writes the traces of the shipped clips of a camera: `python -m everyday.examples`.
 
 The questions are fixed here and were written by looking at the clips; answers are whatever the
-shipped model gives. `index.json` says of each what is true. The objects that YOLO11n finds are
-written beside each clip, for the rating study of them (`python -m ratings create --examples`).
+shipped model gives. `index.json` says of each what is true.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import json
 from typing import Any
 
 from macd_studio.commands import need_checkout
-from macd_studio.core.api import trace as trace_clip
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.report.export import export_tracks
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import save
@@ -25,8 +22,6 @@ from macd_studio.core.whatif.workbench import Workbench
 OUT = assets() / EVERYDAY / "examples"
 FRAMES = 4
 """Of a trace, which holds every frame: these three are to stay small."""
-STUDY_FRAMES = {"bottles.mp4": 24}
-"""Of a study, which reads 8 of a short clip and these of one of more than 10 s."""
 CLIPS: tuple[dict[str, Any], ...] = (
     {
         "video": "street.mp4", "title": "A car park: a car, and far away people and a bicycle",
@@ -58,9 +53,6 @@ def main() -> None:
         bench.measure_occlusion()
         trace = bench.measure_controls()
         save(trace, (OUT / row["video"]).with_suffix(".macd"))
-        video = {"frames": STUDY_FRAMES.get(row["video"], 8)}
-        found = trace_clip(OUT / row["video"], row["question"], masks_only=True, video=video)
-        export_tracks(found, (OUT / row["video"]).with_suffix(".json"))
         print(row["video"], {name: a.text for name, a in trace.answers.items()}, flush=True)
     (OUT / "index.json").write_text(json.dumps(list(CLIPS), indent=1) + "\n")
 

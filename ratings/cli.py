@@ -429,7 +429,8 @@ def create(args: argparse.Namespace) -> int:
     Number(0, 2**63 - 1, whole=True).read(seed, "seed")
     gold, files = args.gold, args.traces
     folder = assets() / EVERYDAY / "examples" if args.examples else args.clips
-    jobs = jobs_of(folder, args.question) if folder else []
+    question = args.question or ("What is in the video?" if args.examples else "")
+    jobs = jobs_of(folder, question) if folder else []
     if args.examples:
         gold = gold or folder / "gold.json"
     plan = StudyPlan(
