@@ -86,7 +86,9 @@ def test_a_dry_session_from_the_invitation_to_the_code(tmp_path):
 
 @pytest.mark.long
 def test_the_shipped_study_is_of_real_clips_and_takes_no_other_file(tmp_path, capsys):
-    assert main(["create", str(tmp_path / "s.db"), "--examples", "--frames", "8", "--seed", "0"]) == 0
+    assert (
+        main(["create", str(tmp_path / "s.db"), "--examples", "--frames", "8", "--seed", "0"]) == 0
+    )
     told = capsys.readouterr().out
     asked = len(jobs_of(CLIPS))
     with Study(tmp_path / "s.db", write=False) as study:
