@@ -8,7 +8,7 @@
 # make bench  measure times, FLOPs and memory; ARGS="PART…" for some (docs/bench.md)
 # make fuzz   100,000 hostile cases of each reader
 # make mutants  plant small faults in the core, which its tests must notice; ARGS="MODULE…" for some
-# make study  make a study of the shipped example traces, and serve it to raters
+# make study  make a study of the shipped clips of a camera, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make browser-model  build the embedded model for browsers, which the static sites include
 # make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
@@ -165,12 +165,12 @@ learn: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.learn $(or $(ARGS),runs/learn --zip)
 
 # STUDY=file.db for another one, PORT=7861 where 7860 is taken; the link for a rater is printed first, the organiser's once
-# CLIPS=folder [CREATE="--backbone …"]: of these clips and their questions instead of the examples
+# CLIPS=folder [CREATE="--backbone …"]: of these clips and their questions instead of the shipped ones
 study: PORT ?= 7860
 STUDY ?= $(if $(CLIPS),runs/$(notdir $(patsubst %/,%,$(CLIPS)))-study.db,runs/study.db)
 study: $(VENV)/.ready
 	@mkdir -p $(dir $(STUDY))
-	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --url http://127.0.0.1:$(PORT) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples)
+	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --url http://127.0.0.1:$(PORT) $(if $(CLIPS),--clips $(CLIPS) $(CREATE),--examples --frames 8)
 	@echo "rate at (after the server has started):"
 	@$(BIN)/python -m ratings invite $(STUDY) --n 1 --url http://127.0.0.1:$(PORT)
 	$(BIN)/python app.py --study $(STUDY) --only-study --port $(PORT) $(ARGS)

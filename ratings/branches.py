@@ -20,6 +20,14 @@ from typing import Any
 from macd_studio.core.text.words import count
 from macd_studio.ratings.answers import forks_of
 from macd_studio.ratings.chain import GENESIS, Fork, heads, link
+from macd_studio.ratings.erasure import (
+    ERASE,
+    ERASED,
+    PURGED,
+    erase_in,
+    erased_code,
+    without_erased,
+)
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.roster import MERGE, free_name
 from macd_studio.ratings.store import Study
@@ -101,6 +109,8 @@ def numbered_rows(study: Study, since: Mapping[str, int]) -> Iterator[tuple[int,
         order = "rater, repeats IS NOT NULL, position" if table == "tasks" else f"t.{number}"
         query = f"SELECT t.*{code} FROM {source} WHERE t.{number} > ? ORDER BY {order}"
         for found in study.rows(query, since.get(table, 0)):
+            if table == "controls" and found["what"] == PURGED:
+                continue
             row = {name: found[name] for name in found.keys() if name in COLUMNS[table]}
             if code:
                 row["rater"] = found["code"]
@@ -123,6 +133,11 @@ def key(table: str, row: Values) -> tuple[Any, ...]:
     return table, row["chain" if table == "events" else "id"]
 
 
+def erased_by(rows: Iterable[Row]) -> set[str]:
+    """Of raters whom the rows say to be erased, the `erasure.erased_code`."""
+    return {r["value"] for table, r in rows if table == "controls" and r["what"] == ERASE}
+
+
 def merge(study: Study, rows: Iterable[Row]) -> Merged:
     """Adds what the study does not have yet, all of it or nothing.
 
@@ -130,13 +145,19 @@ def merge(study: Study, rows: Iterable[Row]) -> Merged:
     be written.
     """
     by_table: dict[str, list[Values]] = {table: [] for table in TABLES}
+    rows = list(rows)
     for table, row in rows:
         if set(row) != COLUMNS.get(table):
             raise StudyError("the branch is of a later version", "Use that version")
+    erased = study.erased() | erased_by(rows)
+    for table, row in without_erased(rows, erased):
         by_table[table].append(row)
     former = forks_of(study)
     try:
         with study.transaction() as db:
+            for rater in study.raters():
+                if erased_code(rater.code) in erased:
+                    erase_in(db, rater.id, rater.code)
             raters, renamed = _add_raters(db, by_table["raters"])
             ids = {code: number for code, (number, _) in raters.items()}
             wanted = {row["task"] for row in by_table["events"]}
@@ -151,6 +172,7 @@ def merge(study: Study, rows: Iterable[Row]) -> Merged:
             f"the branch does not fit the study ({type(error).__name__})",
             "Give a branch of the same study",
         ) from error
+    study.purge()
     forks = tuple(fork for fork in forks_of(study) if fork not in former)
     new = sum(is_new for _, is_new in raters.values())
     return Merged(added, new, tuple(renamed), changed, orphans, forks)
@@ -224,7 +246,7 @@ def _add_events(
         if row["rater"] not in ids or row["task"] not in tasks:
             orphans += 1
             continue
-        changed += link(row) != row["chain"]
+        changed += row["kind"] != ERASED and link(row) != row["chain"]
         insert_row(db, "events", row | {"rater": ids[row["rater"]]})
         present.add(row["chain"])
         added += 1

@@ -15,6 +15,7 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.ratings.chain import GENESIS, ORDER, link, stamp_after
+from macd_studio.ratings.erasure import tombstone
 from macd_studio.ratings.errors import Refused, StudyError, read_text
 from macd_studio.ratings.media import MAGIC
 from macd_studio.ratings.preregistration import canonical, sealed_sha256, sha256
@@ -77,19 +78,25 @@ def _check_items(study: Study) -> int:
 
 def _check_events(study: Study) -> int:
     codes = {rater.id: rater.code for rater in study.raters()}
+    erased = study.erased()
     rater_of = {r["id"]: r["rater"] for r in study.rows("SELECT id, rater FROM tasks")}
     stamps = {GENESIS: 0}
     rows = [dict(row) for row in study.rows(f"SELECT * FROM events ORDER BY {ORDER}")]
     for row in rows:
         before = [stamps.get(parent) for parent in row["parents"].split()]
         known = [stamp for stamp in before if stamp is not None]
-        of_version_1 = row["writer"] == ""
+        is_erased = codes.get(row["rater"]) in erased
+        of_version_1 = row["writer"] == "" and not is_erased
         in_order = len(known) == len(before) > 0 and row["stamp"] > max(known)
         if of_version_1 and in_order:
             in_order = row["stamp"] == stamp_after(row["server_time"], max(known))
         signed = of_version_1 or row["signer"] == codes.get(row["rater"])
         own = row["task"] is None or rater_of[row["task"]] == row["rater"]
-        if not (in_order and signed and own and row["chain"] == link(row)):
+        if is_erased:  # its hash is of what is no longer there
+            sound = row == tombstone(row, row["rater"], codes[row["rater"]])
+        else:
+            sound = signed and row["chain"] == link(row)
+        if not (in_order and own and sound):
             raise StudyError(f"event {row['id']} was changed, or one before it is missing", REMEDY)
         stamps[row["chain"]] = row["stamp"]
     for count, number in enumerate(sorted(row["id"] for row in rows), 1):
@@ -154,7 +161,7 @@ def verify(preregistration: str, revealed: dict[str, Any]) -> list[dict[str, Any
             raise _other("this is not the preregistration that the reveal belongs to")
         if public["assignment_key_sha256"] != sha256(key):
             raise _other("the key of the assignment is another one")
-        plan = {name: sealed[name] for name in ("seed", "left_out")}
+        plan = {name: value for name, value in sealed.items() if name != "items"}
         if public["sealed_sha256"] != sealed_sha256(salt, plan):
             raise _other("seed or left-out clips are not those that were preregistered")
         items: list[dict[str, Any]] = sealed["items"]

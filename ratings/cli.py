@@ -55,9 +55,10 @@ from macd_studio.ratings.errors import StudyError, cannot_write, read_text
 from macd_studio.ratings.export import FORMATS, export
 from macd_studio.ratings.gold import read_gold
 from macd_studio.ratings.plan import DESIGNS, PAIRS, RATINGS, SCALES
-from macd_studio.ratings.planning import add_plan, plan
+from macd_studio.ratings.planning import add_plan, outlook, plan
 from macd_studio.ratings.render import html_page, markdown, rated_line, unit_of
 from macd_studio.ratings.report import figures, progress
+from macd_studio.ratings.screening import read_screening
 from macd_studio.ratings.simulate import simulate
 from macd_studio.ratings.source import Source, read_source, source_of, without_pixels
 from macd_studio.ratings.store import Study
@@ -117,6 +118,11 @@ def _parser() -> argparse.ArgumentParser:
         "--participant", metavar="TEXT", default="{{%%PROLIFIC_PID%%}}",
         help="what the panel writes in place of an id (default: %(default)s, Prolific's)",
     )  # fmt: skip
+    forget = command(
+        "erase", _erase,
+        "take all that raters gave, and what is known of them, out of the study for good",
+    )  # fmt: skip
+    forget.add_argument("raters", metavar="RATER", nargs="+", help="as `status` names them: R03")
     judge = command(
         "adjudicate", _adjudicate,
         "list items on which raters disagree, and print a link for somebody who rates them again",
@@ -172,6 +178,15 @@ def _invite(args: argparse.Namespace) -> int:
     return 0
 
 
+def _erase(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        for name in args.raters:
+            print(f"{name} erased: {count(study.erase(name), 'event')}", flush=True)
+    print("copies of the study, exports and reports made before still hold it: delete them, and"
+          " erase it in other files of the study or merge this one into them")  # fmt: skip
+    return 0
+
+
 def _adjudicate(args: argparse.Namespace) -> int:
     with Study(args.study, write=not args.list) as study:
         found, left = open_disputes(study)
@@ -216,7 +231,8 @@ def _status(args: argparse.Namespace) -> int:
     print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], unit_of(s))};"
           f" {rated_line(s)}")  # fmt: skip
     for r in now["raters"]:
-        marks = ", ".join(r.get("reasons", [])) or ("revoked" if r["revoked"] else "")
+        failed = "failed the screening question" if r["screened_out"] else ""
+        marks = ", ".join(r.get("reasons", [])) or failed or ("revoked" if r["revoked"] else "")
         print(f"{r['rater']}  {r['done']}/{r['screens']}  {marks}".rstrip())
     for fork in now["forks"]:
         print(fork["text"])
@@ -334,7 +350,9 @@ def add_create(create: argparse.ArgumentParser) -> None:
     """Adds the arguments of `create`."""
     traces = create.add_mutually_exclusive_group(required=True)
     traces.add_argument("--traces", nargs="+", type=Path, metavar="FILE.macd")
-    traces.add_argument("--examples", action="store_true", help="the shipped example traces")
+    traces.add_argument(
+        "--examples", action="store_true", help="the shipped clips of a camera: as --clips"
+    )
     traces.add_argument(
         "--clips", type=Path, metavar="FOLDER",
         help="clips with questions.json or a text beside each; masks are computed, no answers."
@@ -391,6 +409,10 @@ def add_create(create: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     create.add_argument("--instructions", type=Path, metavar="FILE.md", help="what raters read")
     create.add_argument(
+        "--screening", type=Path, metavar="FILE.json",
+        help="one question before the first screen; who fails it rates nothing",
+    )  # fmt: skip
+    create.add_argument(
         "--seed", type=int, help="of the random masks (default: drawn, and kept in the study)"
     )
     create.add_argument("--url", default=URL, help="where the page will be (default: %(default)s)")
@@ -405,14 +427,12 @@ def create(args: argparse.Namespace) -> int:
         proposed = int(Number(0, MAX_PROPOSED, whole=True).read(args.propose, "propose") or 0)
     seed = secrets.randbits(32) if args.seed is None else args.seed
     Number(0, 2**63 - 1, whole=True).read(seed, "seed")
-    folder: Path | None = None
     gold, files = args.gold, args.traces
-    jobs = jobs_of(args.clips, args.question) if args.clips else []
+    folder = assets() / EVERYDAY / "examples" if args.examples else args.clips
+    question = args.question or ("What is in the video?" if args.examples else "")
+    jobs = jobs_of(folder, question) if folder else []
     if args.examples:
-        folder = assets() / "examples"
-        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-        files = [(folder / row["video"]).with_suffix(".macd") for row in index]
-        gold = gold or HERE / "examples_gold.json"
+        gold = gold or folder / "gold.json"
     plan = StudyPlan(
         arms=tuple(a.strip() for a in args.arms.split(",")) if args.arms else (MACD, args.control),
         design=args.design,
@@ -421,8 +441,9 @@ def create(args: argparse.Namespace) -> int:
         repeat=args.repeat,
         seed=seed,
         instructions=_instructions(args.instructions or HERE / INSTRUCTIONS[args.scale]),
-        gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
+        gold=tuple(read_gold(gold)) if gold else (),
         proposed=proposed,
+        screening=read_screening(args.screening) if args.screening else None,
         by_hand=tuple(without_pixels(read_source(f)) for f in args.by_hand),
     )
     failed: list[LeftOut] = []
@@ -430,7 +451,7 @@ def create(args: argparse.Namespace) -> int:
     made = create_study(args.study, sources, plan, failed)
     print(f"{count(made.items, 'item')} of {len(jobs or files)} stay")
     _tell_left_out(made)
-    _tell_overlaps(made)
+    _tell_checks(made, plan)
     if made.proposed:
         print(f"{count(made.proposed, 'known item')} proposed: confirm each on the organiser's page"
               " before you invite raters")  # fmt: skip
@@ -449,15 +470,27 @@ def _tell_left_out(made: Created) -> None:
         print(f"{count(len(those), 'item')} left out, {reason}: {visible(names)}")
 
 
-def _tell_overlaps(made: Created) -> None:
-    """Of every item, how much of what the first arm hides each other arm hides too."""
-    for arm, rows in made.overlaps.items():
-        shares = sorted(share for _, share in rows)
-        middle = shares[len(shares) // 2]
-        print(f"{arm}: share of what the first arm hides that it hides too, by item"
-              f" (median {middle:.0%}, {shares[0]:.0%} to {shares[-1]:.0%}):")  # fmt: skip
-        for name, share in rows:
-            print(f"  {share:4.0%}  {visible(name)}")
+def _tell_checks(made: Created, plan: StudyPlan) -> None:
+    """What raters will see of every item, and what that is enough for: before anybody is invited.
+
+    Where a study has several other arms, a rater compares each with the first on a part of the
+    items.
+    """
+    first, *others = plan.arms
+    for x in made.checks:
+        masks = "; ".join(
+            f"{arm} shares {x.shared[arm]:.0%} of that, IoU {x.iou[arm]:.2f}" for arm in others
+        )
+        begin, end = x.times
+        print(f"  {count(x.frames, 'frame')}, {begin:.1f} to {end:.1f} s; {first} hides"
+              f" {x.hidden:.1%}; {masks}: {visible(x.name)}")  # fmt: skip
+    for arm in others:
+        shares = sorted(x.shared[arm] for x in made.checks)
+        print(f"{arm} hides {shares[len(shares) // 2]:.0%} of what {first} hides, at the median;"
+              f" {shares[0]:.0%} to {shares[-1]:.0%}")  # fmt: skip
+    compared = made.items if plan.design == "single" else made.items // len(others)
+    print(f"each rater sees {count(made.screens, 'screen')}; "
+          + outlook(plan.scale, compared, plan.raters))  # fmt: skip
 
 
 def _traced(

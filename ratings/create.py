@@ -44,13 +44,18 @@ from macd_studio.ratings.plan import (
     TRAINING,
     Design,
     Scale,
+    Shown,
+    plan_tasks,
 )
 from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
+from macd_studio.ratings.screening import Screening
 from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
 from macd_studio.ratings.study_file import create_tables, insert_row, seal
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"
+SAME = 0.97
+"""Intersection over union from which two masks are one to a rater."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class StudyPlan:
     gold: tuple[KnownItem, ...] = ()
     proposed: int = 0
     by_hand: tuple[Source, ...] = ()
+    screening: Screening | None = None
 
 
 @dataclass(frozen=True)
@@ -86,19 +92,37 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Created:
-    """What creation says. organiser: the code, kept nowhere.
-
-    overlaps: by arm, the (name, share) of every item: how much of what the first arm hides it
-    hides too.
+class Checked:
+    """What an item that stays shows. times: seconds of its first and last frame. hidden: share of
+    all pixels that the first arm hides, [0, 1]. shared, iou: by each other arm, how much of what
+    the first arm hides it hides too, and intersection over union of both masks, [0, 1].
     """
 
-    items: int
+    name: str
+    frames: int
+    times: tuple[float, float]
+    hidden: float
+    shared: Mapping[str, float]
+    iou: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Created:
+    """What creation says. checks: of every item that stays; organiser: the code, kept nowhere;
+    screens: of one rater, with known and repeated ones, without those that are only proposed.
+    """
+
+    checks: tuple[Checked, ...]
     left_out: tuple[LeftOut, ...]
-    overlaps: Mapping[str, tuple[tuple[str, float], ...]]
     sha256: str
     organiser: str
+    screens: int
     proposed: int = 0
+
+    @property
+    def items(self) -> int:
+        """How many stay."""
+        return len(self.checks)
 
 
 def create_study(
@@ -140,12 +164,29 @@ def create_study(
             raise unwritable(error) from error
         finally:
             scratch.unlink(missing_ok=True)
-    overlaps = {
-        arm: tuple((_label(i, items), float(i.sides[arm].details["overlap"])) for i in items)
-        for arm in plan.arms[1:]
-    }
-    left = tuple(left_out)
-    return Created(len(items), left, overlaps, sha256(text), organiser, len(proposed))
+    checks = tuple(_checked(item, items, plan.arms) for item in items)
+    screens = _screens(plan, items, known)
+    return Created(checks, tuple(left_out), sha256(text), organiser, screens, len(proposed))
+
+
+def _checked(item: Item, items: Sequence[Item], arms: Sequence[str]) -> Checked:
+    times = json.loads(item.row["times"])
+    pixels = item.frames * item.row["width"] * item.row["height"]
+    shared, iou = (
+        {arm: float(item.sides[arm].details[what]) for arm in arms[1:]}
+        for what in ("overlap", "iou")
+    )
+    hidden = item.sides[arms[0]].hidden / pixels
+    name = _label(item, items)
+    return Checked(name, item.frames, (times[0], times[-1]), hidden, shared, iou)
+
+
+def _screens(plan: StudyPlan, items: Sequence[Item], known: Sequence[Item]) -> int:
+    def shown(chosen: Iterable[Item]) -> list[Shown]:
+        return [Shown(n, tuple(range(len(i.sides)))) for n, i in enumerate(chosen)]
+
+    training, gold = (shown(i for i in known if i.part == part) for part in (TRAINING, GOLD))
+    return len(plan_tasks(plan.design, shown(items), training, gold, plan.repeat, "", 0))
 
 
 def _label(item: Item, items: Sequence[Item]) -> str:
@@ -251,8 +292,12 @@ def _draw_arms(
     first = sides[plan.arms[0]].mask
     for name in plan.arms[1:]:
         ratio, overlap = compare_masks(first, sides[name].mask)
-        compared = {"area_ratio": round(ratio, 5), "overlap": round(overlap, 5)}
-        sides[name] = ArmMask(sides[name].mask, sides[name].details | compared)
+        iou = overlap / (1 + ratio - overlap)
+        if iou >= SAME:
+            raise NoMask(f"{name} is one mask with {plan.arms[0]} (IoU {SAME} or more)")
+        compared = {"area_ratio": ratio, "overlap": overlap, "iou": iou}
+        details = {what: round(value, 5) for what, value in compared.items()}
+        sides[name] = ArmMask(sides[name].mask, sides[name].details | details)
     return sides
 
 
@@ -294,7 +339,7 @@ def _write(
         db.execute("BEGIN")
         room = sizes(items)
         described = [_insert(db, i + 1, item, pictures, room) for i, item in enumerate(items)]
-        sealed = {
+        sealed: dict[str, Any] = {
             "seed": plan.seed,
             "left_out": [
                 {"clip": writable(x.name), "reason": x.reason}
@@ -302,6 +347,9 @@ def _write(
                 for x in left_out
             ],
         }
+        asked = plan.screening
+        if asked is not None:
+            sealed["screening"] = asked.sealed
         text = canonical({
             "version": 2,
             "study": secrets.token_hex(8),
@@ -327,6 +375,8 @@ def _write(
             "login_key": secrets.token_hex(32),
             "instructions": plan.instructions,
         }
+        if asked is not None:
+            rows["screened_out"] = json.dumps({"code": asked.code, "address": asked.address})
         db.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
         now = time.time()
         for stamp, (what, value) in enumerate(

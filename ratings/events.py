@@ -9,12 +9,14 @@ from typing import Any, Literal, get_args
 
 from macd_studio.core.validation import Number, Text, shown
 from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.screening import MOST_OPTIONS
 
 Kind = Literal[
-    "consent", "shown", "rate", "prefer", "undo", "skip", "flag", "next", "reason", "finish"
-]
+    "consent", "screening", "shown", "rate", "prefer", "undo", "skip", "flag", "next", "reason",
+    "finish",
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
-WITHOUT_TASK = ("consent", "finish")
+WITHOUT_TASK = ("consent", "screening", "finish")
 NO_DIFFERENCE, LEFT, RIGHT = 0, 1, 2
 """What a preference can be."""
 REASONS = {
@@ -46,7 +48,8 @@ class Event:
     """One keystroke or click.
 
     A preference is NO_DIFFERENCE, LEFT or RIGHT, or None where it is taken back. A reason's word is
-    its note, and `new` is 1, or None where it is taken back. After `finish` nothing changes.
+    its note, and `new` is 1, or None where it is taken back. Of `screening` it is the number of the
+    chosen option, from 1. After `finish` nothing changes.
     """
 
     uuid: str
@@ -132,6 +135,9 @@ def _before_and_after(raw: dict[str, Any], kind: str) -> tuple[int | None, int |
     if kind == "reason":
         remedy = "Choose 1, or null to take it back"
         return None, _chosen(new, (1, None), "a reason", remedy)
+    if kind == "screening":
+        options = range(1, MOST_OPTIONS + 1)
+        return None, _chosen(new, options, "an option", f"Choose 1 to {MOST_OPTIONS}")
     if kind == "prefer":
         remedy = f"Choose {LEFT} for left, {RIGHT} for right, {NO_DIFFERENCE} for no difference"
         known = (NO_DIFFERENCE, LEFT, RIGHT, None)

@@ -23,6 +23,7 @@ from macd_studio.ratings.answers import (
     read_screens,
 )
 from macd_studio.ratings.chain import ORDER
+from macd_studio.ratings.erasure import ERASED
 from macd_studio.ratings.events import LEFT, RIGHT
 from macd_studio.ratings.secret import write_private
 from macd_studio.ratings.store import Study
@@ -45,8 +46,8 @@ COLUMNS: dict[str, Column] = {
     "simulated": Column(str, "which program rated; empty for a person"),
     "kind": Column(
         str,
-        "consent, shown, rate, prefer (in a study of pairs), undo, reason, skip (cannot judge),"
-        " flag, next, or finish",
+        "consent, screening (an answer to the question before the first screen), shown, rate,"
+        " prefer (in a study of pairs), undo, reason, skip (cannot judge), flag, next, or finish",
     ),
     "task": Column(str, "id of the screen; each rater has their own"),
     "part": Column(
@@ -67,7 +68,8 @@ COLUMNS: dict[str, Column] = {
     "new": Column(
         int,
         "the rating after it, 1 to 5; of a preference 1 left, 2 right, 0 no difference; of a reason"
-        " 1; empty where it was taken back",
+        " 1; of an answer to the screening question the option's number, from 1; empty where it was"
+        " taken back",
     ),
     "stands": Column(bool, "whether it is the last of its mask, or preference of its screen"),
     "analysed": Column(
@@ -101,7 +103,7 @@ def export(study: Study, kind: str, out: Path, participants: bool = False) -> in
     """
     content = content_of(study, kind, participants)
     write_private(out, content)
-    (events,) = study.rows("SELECT count(*) FROM history")[0]
+    (events,) = study.rows("SELECT count(*) FROM history WHERE kind <> ?", ERASED)[0]
     return int(events)
 
 
@@ -148,11 +150,11 @@ def rows(study: Study, participants: bool = False) -> Iterator[dict[str, Any]]:
         LEFT JOIN sides l ON l.id = t.left_side
         LEFT JOIN sides r2 ON r2.id = t.right_side
         LEFT JOIN sides s ON s.id = CASE e.side WHEN 0 THEN t.left_side WHEN 1 THEN t.right_side END
-        ORDER BY e.stamp, e.writer, e.chain"""
+        WHERE e.kind <> ? ORDER BY e.stamp, e.writer, e.chain"""
     single = study.design == "single"
     ids, codes = study.participants(), {r.id: r.code for r in study.raters()}
     columns = columns_of(participants)
-    for number, found in enumerate(study.rows(query), 1):
+    for number, found in enumerate(study.rows(query, ERASED), 1):
         e = dict(found)
         place = e["task"], e["side"]
         if e["kind"] == "prefer":

@@ -67,8 +67,8 @@ class KnownItem:
         return replace(read_source(self.path), question=self.source.question)
 
 
-def read_gold(path: Path, folder: Path | None = None) -> list[KnownItem]:
-    """Reads the file; raises OptionError that names the bad place. folder: of the traces."""
+def read_gold(path: Path) -> list[KnownItem]:
+    """Reads the file; raises OptionError that names the bad place."""
     called, remedy = (
         f"the gold file {path.name[:100]!r}",
         "Give a JSON file as docs/rating.md shows",
@@ -79,7 +79,7 @@ def read_gold(path: Path, folder: Path | None = None) -> list[KnownItem]:
         raise OptionError(f"{called} cannot be read ({type(error).__name__})", remedy) from error
     if not isinstance(content, list) or len(content) > MOST:
         raise OptionError("the gold file holds no list of items", f"Give at most {MOST} items")
-    return [_item(raw, f"gold[{i}]", folder or path.parent) for i, raw in enumerate(content)]
+    return [_item(raw, f"gold[{i}]", path.parent) for i, raw in enumerate(content)]
 
 
 def _item(raw: Any, path: str, folder: Path) -> KnownItem:

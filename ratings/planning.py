@@ -57,6 +57,8 @@ MAX_CELLS = 2_000_000
 """Pairs of one drawn study at most."""
 MAX_DRAWN = 2_000_000_000
 """Pairs of all drawn studies of a plan at most."""
+MAX_OUTLOOK = 20_000_000
+"""Pairs drawn at most for `outlook`, which takes a second or two."""
 MAX_WITHIN = 0.95
 """Of the variance of z that raters and clips may take."""
 
@@ -100,8 +102,7 @@ def table(
     )
     for c in clips:
         enough = [first_enough(effect, p, c) for p in both]
-        told = " to ".join("more than 200" if n is None else str(n) for n in enough)
-        yield f"{c} clips: {told} raters for a chance of {POWER:.0%}."
+        yield f"{c} clips: {_enough(enough)}."
 
 
 def _rows(
@@ -237,6 +238,35 @@ def table_of_pairs(
         about = "" if all(n is None for n in enough) else "about "
         told = " to ".join(dict.fromkeys(words))
         yield f"{c} clips: {about}{told} raters for a chance of {POWER:.0%}."
+
+
+def outlook(scale: str, clips: int, raters: int) -> str:
+    """What a study of so many items and raters is likely to find, in one sentence.
+
+    clips: items of which a rater compares the same two arms.
+    """
+    if min(clips, raters) < 2:
+        return "nothing is found for other raters and items with fewer than two of each"
+    if scale == PAIRS:
+        if clips * raters * STUDIES * len(SHARE_SD) > MAX_OUTLOOK:
+            return f"plan it: python -m ratings plan --scale {PAIRS} --clips {clips}"
+        cells = [tried(Setting(SHARE, TIES, sd), raters, clips) for sd in SHARE_SD]
+        effect, enough = f"a share of {SHARE:.0%}", ""
+    else:
+        both = [parts_of(p, r) for p, r in zip(PAIRED_SD, RATER_SD, strict=True)]
+        cells = [(p.half_width(raters, clips), chance(EFFECT, p, raters, clips)) for p in both]
+        effect = f"{EFFECT:g} points"
+        enough = f"; {_enough([first_enough(EFFECT, p, clips) for p in both])}"
+    (narrow, wide), (seldom, often) = (sorted(z) for z in zip(*cells, strict=True))
+    return (
+        f"{raters} raters and {clips} items: interval ± {narrow:.2f} to {wide:.2f}, chance of"
+        f" {seldom:.0%} to {often:.0%} to find {effect}{enough}"
+    )
+
+
+def _enough(raters: Sequence[int | None]) -> str:
+    told = " to ".join("more than 200" if n is None else str(n) for n in raters)
+    return f"{told} raters for a chance of {POWER:.0%}"
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:

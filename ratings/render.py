@@ -329,7 +329,12 @@ def _raters(report: dict[str, Any]) -> list[str]:
 def rated_line(study: dict[str, Any]) -> str:
     """How many raters there are, and how many of them have rated."""
     begun, raters = study["raters_begun"], count(study["raters_invited"], "rater")
-    return f"{begun} of {raters} {'has' if begun == 1 else 'have'} rated"
+    told = f"{begun} of {raters} {'has' if begun == 1 else 'have'} rated"
+    if failed := study.get("screened_out"):
+        told += f", {failed} failed the screening question and rated nothing"
+    if erased := study.get("raters_erased"):
+        told += f", {count(erased, 'other')} {'was' if erased == 1 else 'were'} erased on request"
+    return told
 
 
 def unit_of(study: dict[str, Any]) -> str:

@@ -35,6 +35,7 @@ from macd_studio.ratings.inference import RANGES, bounded, paired_difference
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, MAIN, PAIRS, RATINGS, TRAINING
 from macd_studio.ratings.preregistration import RESAMPLES, TARGETS, plan_of
 from macd_studio.ratings.quality import judge_raters
+from macd_studio.ratings.screening import FAILED
 from macd_studio.ratings.stats import (
     GOOD,
     Estimate,
@@ -102,7 +103,9 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "items": sum(i["part"] == MAIN for i in study.items),
             "left_out": study.left_out,
             "raters_planned": plan["raters"],
-            "raters_invited": len({r.id for r in raters} - judges),
+            "raters_invited": len({r.id for r in raters if not r.erased} - judges),
+            "screened_out": sum(study.screened(r) == FAILED for r in raters),
+            "raters_erased": sum(r.erased for r in raters),
             "raters_begun": len(quality),
             "simulated_raters": sum(bool(r.simulated) for r in raters),
             "ratings": len(pairs_of(main)) if pairs else len(main),
@@ -160,9 +163,12 @@ def progress(study: Study) -> dict[str, Any]:
     by_rater = {q["rater"]: q for q in full["raters"]}
     raters = []
     for rater in study.raters():
+        if rater.erased:
+            continue
         own = [s for s in screens if s.rater == rater.id and s.part != TRAINING]
         raters.append(
             {"rater": rater.name, "revoked": rater.revoked, "simulated": bool(rater.simulated),
+             "screened_out": study.screened(rater) == FAILED,
              "screens": len(own), "done": sum(s.done for s in own)}
             | {
                 k: v

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
+import logging
 import secrets
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from macd_studio.ratings.chain import stamp_after
-from macd_studio.ratings.errors import Refused
+from macd_studio.ratings.erasure import ERASE, PURGED, erase_in, erased_code
+from macd_studio.ratings.errors import Refused, StudyBusy
 from macd_studio.ratings.plan import (
     ADJUDICATED,
     GOLD,
@@ -23,6 +26,7 @@ from macd_studio.ratings.plan import (
     keyed_rng,
     plan_tasks,
 )
+from macd_studio.ratings.screening import PARTICIPANT, PATTERN, check_completion
 from macd_studio.ratings.secret import derived_code, hash_code, new_code
 from macd_studio.ratings.study_file import StudyFile
 
@@ -38,10 +42,10 @@ ROLES = (TRAINING, GOLD, "no")
 """What a proposed item can be; "no": nothing."""
 JOIN, COMPLETION, NAMED = "join", "completion", "participant"
 """Note the code of the link for participants, what raters get at the end, and an id."""
-PARTICIPANT = re.compile(r"[A-Za-z0-9_-]{1,64}")
-PATTERN = "Give 1 to 64 letters, digits, - or _"
-RETURN_ADDRESS = re.compile(r"https://[!-~]{1,500}")
 MAX_INVITES = 1000
+UNPURGED = "the rater was erased, but free space of the file may still hold what was deleted"
+PURGE_LATER = "Free disk space and close what reads the study; it is cleared when next opened"
+log = logging.getLogger(__name__)
 MAX_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
 
@@ -58,10 +62,19 @@ class Rater:
     simulated: str = ""
     revoked: bool = False
     created: float = 0.0
+    erased: bool = False
 
 
 class Roster(StudyFile):
     """A study file with its raters and its organiser."""
+
+    def __init__(self, path: str | Path, *, write: bool = True, **how: Any) -> None:
+        super().__init__(path, write=write, **how)
+        if write:
+            try:
+                self.purge()  # what a process that was killed left to do
+            except StudyBusy as error:
+                log.error("what was erased may still be in free space of the file", exc_info=error)
 
     def invite(self, count: int, simulated: str = "") -> list[str]:
         """Makes raters with their screens; their codes, which are kept nowhere."""
@@ -80,6 +93,10 @@ class Roster(StudyFile):
         code = derived_code(self._login_key, identity)
         with self._lock:
             if self.rater_of(code) is None:
+                if erased_code(hash_code(code)) in self.erased():
+                    raise Refused(
+                        "what you gave was erased on request", "You cannot take part again", 403
+                    )
                 row = self.row("SELECT count(*) AS raters FROM raters")
                 if row is None or row["raters"] >= MAX_ADMITTED:
                     raise Refused("the study takes no more raters", "Ask its organiser", 403)
@@ -97,10 +114,9 @@ class Roster(StudyFile):
 
     def complete_with(self, code: str, address: str) -> None:
         """Sets what a rater is shown who has finished: a completion code, and where to go back."""
-        if code and not PARTICIPANT.fullmatch(code):
-            raise Refused("the completion code is not one", PATTERN)
-        if address and not RETURN_ADDRESS.fullmatch(address):
-            raise Refused("the return address is not one", "Give one that begins with https://")
+        check_completion(code, address)
+        if code and code == self.screened_out["code"]:
+            raise Refused("those who fail the screening question get this code", "Give another")
         self.control(COMPLETION, json.dumps({"code": code, "address": address}))
 
     @property
@@ -216,14 +232,14 @@ class Roster(StudyFile):
 
     def raters(self) -> list[Rater]:
         """All raters, revoked ones among them."""
-        revoked = self._revoked()
-        return [_rater(r, revoked) for r in self.rows("SELECT * FROM raters ORDER BY id")]
+        revoked, erased = self._revoked(), self.erased()
+        return [_rater(r, revoked, erased) for r in self.rows("SELECT * FROM raters ORDER BY id")]
 
     def rater_of(self, code: str) -> Rater | None:
         """The rater with this code, a revoked one too; None where there is none."""
         # by its hash, so that the time of the search tells nothing of the code
         row = self.row("SELECT * FROM raters WHERE code_sha256 = ?", hash_code(code))
-        return None if row is None else _rater(row, self._revoked())
+        return None if row is None else _rater(row, self._revoked(), set())
 
     def is_organiser(self, code: str) -> bool:
         """Whether this is the organiser's code; the last one that was made holds."""
@@ -259,10 +275,48 @@ class Roster(StudyFile):
 
     def revoke(self, name: str, *, restore: bool = False) -> None:
         """The rater's code no longer opens anything, or does again. Ratings stay."""
-        rater = next((r for r in self.raters() if r.name == name), None)
+        self.control("restore" if restore else "revoke", self._named(name).code)
+
+    def _named(self, name: str) -> Rater:
+        rater = next((r for r in self.raters() if r.name == name and not r.erased), None)
         if rater is None:
             raise Refused(f"there is no rater {name[:20]!r}", "Choose a listed one", 404)
-        self.control("restore" if restore else "revoke", rater.code)
+        return rater
+
+    def erase(self, name: str) -> int:
+        """Takes everything that a rater gave, and what is known of them, out of the study.
+
+        Gives how many events became tombstones (`ratings.erasure`). It cannot be taken back. Raises
+        Refused for a rater who is not listed, StudyBusy where the file could not be written, or not
+        be cleared of what was deleted: that is done when the study is next opened for writing.
+        """
+        rater = self._named(name)
+        with self.transaction() as db:
+            events = erase_in(db, rater.id, rater.code)
+            self.add_control(db, ERASE, erased_code(rater.code))
+        self.purge()
+        return events
+
+    def erased(self) -> set[str]:
+        """Of every erased rater the `erasure.erased_code`."""
+        return {r["value"] for r in self._controls(ERASE)}
+
+    def purge(self) -> None:
+        """Writes the file anew where its free space may hold what was erased. Raises StudyBusy."""
+        left = self.erased() - {r["value"] for r in self._controls(PURGED)}
+        if not left:
+            return
+        with self._lock:
+            try:
+                self._db.execute("VACUUM")
+                busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                raise StudyBusy(f"{UNPURGED} ({error})", PURGE_LATER) from error
+        if busy:
+            raise StudyBusy(UNPURGED, PURGE_LATER)
+        with self.transaction() as db:
+            for code in sorted(left):
+                self.add_control(db, PURGED, code)
 
     def _revoked(self) -> set[str]:
         revoked: set[str] = set()
@@ -284,10 +338,11 @@ class Roster(StudyFile):
         return next((str(r["what"]) for r in reversed(self._controls(*STATES))), OPEN)
 
 
-def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:
+def _rater(row: sqlite3.Row, revoked: set[str], erased: set[str]) -> Rater:
     code = row["code_sha256"]
     simulated, created = row["simulated"] or "", row["created"]
-    return Rater(row["id"], row["name"], code, simulated, code in revoked, created)
+    number, name = row["id"], row["name"]
+    return Rater(number, name, code, simulated, code in revoked, created, code in erased)
 
 
 def last_stamp(db: sqlite3.Connection) -> int:

@@ -99,6 +99,9 @@ def _rate_all(study: Study, code: str, habit: Habit, rng: Rng) -> None:
     rater = study.rater_of(code)
     assert rater is not None
     tasks, now, tab = study.tasks(rater), 0.0, str(uuid.UUID(int=rater.id))
+    if study.screening is not None:
+        right = study.screening["answer"]
+        study.append(rater, [Event(_uuid(rng), "screening", tab, 0, now, new=right)])
     for at, task in enumerate(tasks[: round(habit.quits * len(tasks))]):
         events = []
         ratings = [

@@ -17,6 +17,8 @@ SIDE = 640
 """Long side of the frames that raters see, pixels; smaller ones are shown as they are."""
 MAX_FRAMES = 32
 GREY = (0.5, 0.5, 0.5)
+ONE_TIME = "broken times: all its pictures stand at one time, so that one frame was read"
+UNORDERED = "broken times: those of its frames do not rise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,18 @@ def _problem(trace: Trace) -> str:
     final = trace.counterfactual
     if not len(trace.frames) or not trace.groups or final is None:
         return "the run was not finished"
+    if broken := _broken_times(trace):
+        return broken
     if not trace.tracks:
         return "no detection"
     return "" if len(final.level) == len(trace.tracks) else "the run was not finished"
+
+
+def _broken_times(trace: Trace) -> str:
+    """Why the clip cannot be shown as it ran, else "": its frames need times that rise."""
+    times = np.asarray(trace.times, np.float64)
+    if not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        return UNORDERED
+    if len(times) == 1 and trace.options.video.frames > 1 and not trace.is_picture:
+        return ONE_TIME
+    return ""

@@ -15,8 +15,9 @@ from typing import Any
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
 from macd_studio.ratings.errors import Refused
 from macd_studio.ratings.events import HIGH, LEFT, LOW, MAX_LOW, RIGHT, Event, refused_again
-from macd_studio.ratings.plan import MAIN, PAIRS, PROPOSED, TRAINING
+from macd_studio.ratings.plan import ADJUDICATED, MAIN, PAIRS, PROPOSED, TRAINING
 from macd_studio.ratings.roster import CLOSED, MERGE, Rater, Roster, last_stamp
+from macd_studio.ratings.screening import ASKED, FAILED, PASSED
 from macd_studio.ratings.study_file import insert_row
 
 MAX_OF_RATER, MAX_NOTES = 20_000, 2_000
@@ -78,6 +79,34 @@ class Study(Roster):
         whose, values = ("", ()) if rater is None else (" AND rater = ?", (rater.id,))
         query = f"SELECT task, side, new FROM history WHERE kind IN ({kinds}){whose}"
         return self.rows(f"{query} ORDER BY {ORDER}", *values)
+
+    def screened(self, rater: Rater) -> str:
+        """ASKED, PASSED or FAILED of the screening question; "" for whom none is asked.
+
+        Adjudicators are chosen, and not asked. Who answered at two servers passes by either.
+        """
+        if self.screening is None or self.row(
+            "SELECT 1 FROM tasks WHERE rater = ? AND part = ?", rater.id, ADJUDICATED
+        ):
+            return ""
+        given = self.rows("SELECT new FROM events WHERE rater = ? AND kind = 'screening'", rater.id)
+        if not given:
+            return ASKED
+        return PASSED if any(r["new"] == self.screening["answer"] for r in given) else FAILED
+
+    def check_screened(self, rater: Rater) -> None:
+        """Raises Refused for who may see no screen: the question is open, or was failed."""
+        state = self.screened(rater)
+        if state == FAILED:
+            raise Refused("you cannot take part in this study", "You can close this page", 403)
+        if state == ASKED:
+            raise Refused("a question comes first", "Reload the page and answer it", 403)
+
+    def _check_answer(self, rater: Rater, option: int | None) -> None:
+        if self.screened(rater) != ASKED:
+            raise Refused("no question is open", "Reload the page")
+        if option is None or option > len((self.screening or {})["options"]):
+            raise Refused("there is no such option", "Reload the page")
 
     def finished(self, rater: Rater) -> bool:
         """Whether the rater has confirmed to be at the end."""
@@ -204,6 +233,9 @@ class Study(Roster):
             raise Refused("the study is closed", "Ask whoever invited you", 409)
         outcomes = []
         with self.transaction() as db:
+            there = db.execute("SELECT code_sha256 FROM raters WHERE id = ?", (rater.id,))
+            if there.fetchone()["code_sha256"] != rater.code:  # erased since they were looked up
+                raise Refused("this link opens no study", "Ask whoever invited you", 401)
             parents, stamp = _ends(db), last_stamp(db)
             sent, notes = db.execute(
                 "SELECT count(*), count(CASE kind WHEN 'flag' THEN 1 END) FROM events"
@@ -246,6 +278,10 @@ class Study(Roster):
 
     def _old(self, rater: Rater, event: Event) -> int | None:
         """The side's rating before the event; raises Refused where the event fits no screen."""
+        if event.kind == "screening":
+            self._check_answer(rater, event.new)
+        elif event.kind != "consent":
+            self.check_screened(rater)
         if event.task is None:
             return None
         row = self._task(rater, event.task)

@@ -347,6 +347,12 @@ class StudyFile:
             )
             self.items: list[dict[str, Any]] = self.sealed["items"]
             self.left_out: list[dict[str, str]] = self.sealed["left_out"]
+            self.screening: dict[str, Any] | None = self.sealed.get("screening")
+            """`screening.Screening.sealed` of the question before the first screen, if any."""
+            self.screened_out: dict[str, str] = json.loads(
+                meta.get("screened_out", '{"code": "", "address": ""}')
+            )
+            """code and address for those who fail it."""
         except sqlite3.OperationalError as error:
             self._db.close()
             raise StudyBusy(

@@ -35,6 +35,7 @@ from macd_studio.ratings.mirror import Mirror
 from macd_studio.ratings.render import html_page, markdown
 from macd_studio.ratings.report import figures, progress
 from macd_studio.ratings.roster import CLOSED, OPEN, PAUSED, STATES, Rater
+from macd_studio.ratings.screening import FAILED
 from macd_studio.ratings.store import Outcome, Study
 
 PAGE = Path(__file__).parent / "page"
@@ -100,6 +101,7 @@ class StudySite:
             Route("/organise/api/control", self._answer(self._control), methods=post),
             Route("/organise/api/invite", self._answer(self._invite), methods=post),
             Route("/organise/api/revoke", self._answer(self._revoke), methods=post),
+            Route("/organise/api/erase", self._answer(self._erase), methods=post),
             Route("/organise/api/proposed", self._answer(self._proposed), methods=get),
             Route(
                 "/organise/api/proposed/{item}/{which}",
@@ -183,11 +185,21 @@ class StudySite:
             "instructions": self.study.instructions,
             "scale": self.study.scale,
             "consented": consent is not None,
+            "screening": self._screening(rater),
             "finished": (finished := self.study.finished(rater)),
             # by which a participant is paid: nobody has it who is not at the end
             "completion": self.study.completion if finished else None,
             "tasks": self.study.tasks(rater),
         })  # fmt: skip
+
+    def _screening(self, rater: Rater) -> dict[str, Any] | None:
+        """The question, where the rater is with it, and after a wrong answer what is shown."""
+        state, asked = self.study.screened(rater), self.study.screening
+        if asked is None or not state:
+            return None
+        completion = self.study.screened_out if state == FAILED else None
+        question = {name: asked[name] for name in ("question", "options")}
+        return question | {"state": state, "completion": completion}
 
     def _participant(self, request: Request, body: Any) -> Response:
         name = body.get("participant")
@@ -198,11 +210,13 @@ class StudySite:
     def _item(self, request: Request, _: Any) -> Response:
         rater, task = self._rater(request), request.path_params["task"]
         self._check_open()
+        self.study.check_screened(rater)
         return _json(self.study.describe(rater, task))
 
     def _media(self, request: Request, _: Any) -> Response:
         rater = self._rater(request)
         self._check_open()
+        self.study.check_screened(rater)
         content = self.study.media(rater, request.path_params["task"], request.path_params["which"])
         return Response(content, media_type="application/octet-stream", headers=NOT_STORED)
 
@@ -234,6 +248,7 @@ class StudySite:
         return _json({
             "outcomes": [_plain(o) for o in outcomes],
             "state": self.study.state,
+            "screening": self._screening(rater),
             "tasks": [t for t in self.study.tasks(rater) if t["id"] in tasks],
             "feedback": {
                 t: f for t in tasks if (f := self.study.feedback(rater, t)) is not None
@@ -256,8 +271,9 @@ class StudySite:
 
     def _state(self, request: Request, _: Any) -> Response:
         self._check_organiser(request)
+        # controls may be deleted, but their numbers only rise
         counts = self.study.rows(
-            "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM controls),"
+            "SELECT (SELECT count(*) FROM events), (SELECT max(id) FROM controls),"
             " (SELECT count(*) FROM raters)"
         )[0]
         key = counts[0], counts[1], counts[2]
@@ -285,6 +301,15 @@ class StudySite:
             raise Refused("the request names no rater", "Reload the page")
         self.study.revoke(name, restore=restore)
         return _json({"rater": name})
+
+    def _erase(self, request: Request, body: Any) -> Response:
+        self._check_organiser(request)
+        if not isinstance(name := body.get("rater"), str):
+            raise Refused("the request names no rater", "Reload the page")
+        try:
+            return _json({"rater": name, "events": self.study.erase(name)})
+        finally:
+            self._progress = None  # which holds notes of raters
 
     def _proposed(self, request: Request, _: Any) -> Response:
         self._check_organiser(request)

@@ -43,7 +43,7 @@ from macd_studio.toyworld.example_truth import readable
 from macd_studio.toyworld.priors import priors
 
 OUT = assets() / "examples"
-GOLD = Path(__file__).parents[1] / "ratings" / "examples_gold.json"
+GOLD = OUT / "gold.json"
 Row = dict[str, Any]
 """What the index says of an example."""
 

@@ -149,6 +149,7 @@ STUDY = (
     _post("/organise/api/control", login=False, writes=RATED),
     _post("/organise/api/invite", login=False, writes=RATED),
     _post("/organise/api/revoke", login=False, writes=RATED),
+    _post("/organise/api/erase", ms=400, login=False, writes=RATED),
     _post("/organise/api/confirm", login=False, writes=RATED),
 )
 """Raters have codes of their own; nobody needs to log in for them."""

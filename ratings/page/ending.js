@@ -32,8 +32,9 @@ export function showCompletion(completion) {
 /**
  * What is on the server's disk, and how far the rater is.
  * @param {number} unsaved events that wait @param {import("./tasks.js").Task[]} tasks
+ * @param {boolean} [failed] the question before the first screen
  */
-export function showProgress(unsaved, tasks) {
+export function showProgress(unsaved, tasks, failed = false) {
   const saved = part("saved");
   const words = unsaved ? `${unsaved} not saved yet` : "All saved ✓";
   if (saved.textContent !== words) saved.textContent = words;
@@ -44,8 +45,9 @@ export function showProgress(unsaved, tasks) {
   progress.hidden = false;
   [progress.max, progress.value] = [Math.max(items.length, 1), done];
   part("place").textContent = `${done} of ${items.length}`;
-  part("end-text").textContent = unsaved
-    ? `You are finished. ${words}: leave this page open until everything is saved.`
+  part("end-text").textContent = failed
+    ? "This study looks for other raters, so that you cannot take part. Your answer is saved. You can close this page."
+    : unsaved ? `You are finished. ${words}: leave this page open until everything is saved.`
     : "You are finished, and everything is saved. You can close this page.";
   part("review-text").textContent = unsaved ? `${words}: leave this page open.` : "Everything is saved.";
 }

@@ -19,11 +19,11 @@ export function say(owner, words) {
   line.hidden = !all;
 }
 
-const SECTIONS = ["enter", "instructions", "item", "resting", "review", "end"];
+const SECTIONS = ["enter", "instructions", "screening", "item", "resting", "review", "end"];
 
 /** @param {string} section */
 export function show(section) {
   for (const id of SECTIONS) part(id).hidden = id !== section;
-  if (["end", "review"].includes(section)) part(section).querySelector("h1")?.focus();
+  if (["end", "review", "screening"].includes(section)) part(section).querySelector("h1")?.focus();
   if (section === "resting") part("resume").focus();
 }

@@ -69,14 +69,24 @@ function powerWords(meter, width, target, tooFew) {
 }
 
 /** @param {any} rater */
-function revokeButton(rater) {
-  const button = make("button", rater.revoked ? "Let in again" : "Revoke");
-  button.type = "button";
-  button.addEventListener("click", () => attempt(async () => {
+function access(rater) {
+  const whole = make("div", "", "row");
+  const revoke = make("button", rater.revoked ? "Let in again" : "Revoke");
+  const erase = make("button", "Erase…");
+  const asked = `Erase all that ${rater.rater} gave, and what is known of ${rater.rater}? It cannot be taken back.`
+    + " Copies and exports that were made before still hold it.";
+  for (const button of [revoke, erase]) button.type = "button";
+  revoke.addEventListener("click", () => attempt(async () => {
     await askJson(code, "organise/api/revoke", { rater: rater.rater, restore: rater.revoked });
     await refresh();
   }));
-  return button;
+  erase.setAttribute("aria-label", `Erase ${rater.rater}`);
+  erase.addEventListener("click", () => confirm(asked) && attempt(async () => {
+    await askJson(code, "organise/api/erase", { rater: rater.rater });
+    await refresh();
+  }));
+  whole.append(revoke, erase);
+  return whole;
 }
 
 /**
@@ -97,6 +107,8 @@ async function refresh() {
   const given = study.scale === "pairs" ? "preference" : "rating";
   part("summary").textContent = `${counted(study.items, "item")}, ${study.design} design, arms ${study.arms.join(", ")}; `
     + `${study.raters_begun} of ${counted(study.raters_invited, "rater")} rated, ${study.raters_planned} planned; ${counted(study.ratings, given)}.`
+    + (study.screened_out ? ` ${study.screened_out} failed the screening question.` : "")
+    + (study.raters_erased ? ` Erased on request: ${study.raters_erased}.` : "")
     + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
   part("power").textContent = powerWords(now.power, now.half_width, now.target, now.too_few_to_stop);
   const alpha = now.agreement.alpha;
@@ -107,7 +119,7 @@ async function refresh() {
     ["rater", "done", "known items", "repeats equal", "median s", "named because", "access"],
     ...now.raters.map((/** @type {any} */ r) => [
       r.simulated ? `${r.rater} (simulated)` : r.rater, `${r.done} of ${r.screens}`, percent(r.gold),
-      percent(r.repeat_same), number(r.seconds, 1), (r.reasons ?? []).join("; "), revokeButton(r),
+      percent(r.repeat_same), number(r.seconds, 1), (r.screened_out ? ["failed the screening question"] : r.reasons ?? []).join("; "), access(r),
     ]),
   ]));
   part("items").replaceChildren(table([

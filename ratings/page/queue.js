@@ -70,7 +70,7 @@ export async function askJson(code, path, body) {
  *   elapsed?: number, task?: string, side?: number, old?: number | null, new?: number | null,
  *   note?: string}} RatingEvent
  * @typedef {{outcomes: {uuid: string, committed: boolean, reason?: string}[], state: string,
- *   tasks: any[], feedback: Record<string, any[]>}} Reply
+ *   tasks: any[], feedback: Record<string, any[]>, screening: import("./screening.js").Screening | null}} Reply
  */
 
 const BATCH = 50;

@@ -9,6 +9,7 @@ import { Loader } from "./loader.js";
 import { say, show } from "./messages.js";
 import { Player } from "./player.js";
 import { Failed, Queue, askJson } from "./queue.js";
+import { showScreening } from "./screening.js";
 import { apply, isTouched, listItems, takeOver } from "./tasks.js";
 import { MOST_LOW, Views, byId, inSentence, part, setReason, writeMarkdown } from "./view.js";
 
@@ -29,6 +30,10 @@ export class RatingPage {
     this.instructions = session.instructions;
     this.consented = session.consented;
     this.finished = session.finished;
+    /** @type {import("./screening.js").Screening | null} */
+    this.screening = session.screening;
+    /** @type {number | null} the answer to it, until the server has it */
+    this.answered = null;
     this.completion = session.completion;
     this.pairs = session.scale === "pairs";
     this.queue = new Queue(
@@ -67,6 +72,7 @@ export class RatingPage {
   /** @param {import("./queue.js").RatingEvent} event of this browser */
   take(event) {
     if (event.kind === "consent") this.consented = true;
+    if (event.kind === "screening") this.answered = event.new ?? null;
     if (event.kind === "finish") this.finished = true;
     const task = this.tasks.find((t) => t.id === event.task);
     if (task) apply(task, event);
@@ -79,7 +85,7 @@ export class RatingPage {
     if (event.task === this.task?.id) {
       this.steps = [];
       if (event.kind === "next" || event.kind === "skip") this.proceed();
-    } else if (event.kind === "consent" || this.finished !== was) {
+    } else if (["consent", "screening"].includes(event.kind) || this.finished !== was) {
       this.proceed();
     }
     this.showSaved();
@@ -90,6 +96,7 @@ export class RatingPage {
     try {
       const session = await askJson(this.code, "rate/api/session");
       this.keep(session.tasks);
+      this.screen(session.screening);
       [this.finished, this.completion] = [session.finished || this.finished, session.completion];
       if (this.finished) this.proceed();
       this.showSaved();
@@ -101,6 +108,13 @@ export class RatingPage {
   /** @param {Task[]} saved as the server has them; what still waits here is newer */
   keep(saved) {
     takeOver(this.tasks, saved, new Set(this.queue.pending().map(([, event]) => event.task)));
+  }
+
+  /** What the server says of the question before the first screen. @param {RatingPage["screening"]} screening */
+  screen(screening) {
+    const was = this.screening?.state;
+    this.screening = screening;
+    if (screening?.state !== was) this.proceed();
   }
 
   wire() {
@@ -234,21 +248,31 @@ export class RatingPage {
 
   /** Shows the first thing that is not done. */
   proceed() {
-    part("items-button").hidden = !this.consented || this.finished;
+    const state = this.screening?.state;
+    part("items-button").hidden = !this.consented || this.finished || state === "asked" || state === "failed";
     if (!this.consented) {
       writeMarkdown(part("instructions-text"), this.instructions + instructionsTold(this.tasks) + this.told);
       show("instructions");
       return;
     }
-    const next = this.tasks.findIndex((task) => !task.done);
+    if (this.screening && state === "asked") {
+      showScreening(this.screening, this.answered, (option) => {
+        this.queue.add({ kind: "screening", new: option });
+        this.answered = option;
+        this.proceed();
+      });
+      show("screening");
+      return;
+    }
+    const next = state === "failed" ? -1 : this.tasks.findIndex((task) => !task.done);
     if (!this.finished && next >= 0) {
       this.open(next);
       return;
     }
     this.at = -1;
-    if (this.finished) {
+    if (this.finished || state === "failed") {
       show("end");
-      showCompletion(this.completion);
+      showCompletion(state === "failed" ? this.screening?.completion ?? null : this.completion);
     } else {
       history.pushState({ at: -1 }, "");
       listItems(part("review-list"), this.tasks, -1, (at) => this.open(at));
@@ -422,6 +446,7 @@ export class RatingPage {
     if (reply) {
       this.unsaved = "";
       this.keep(reply.tasks);
+      this.screen(reply.screening);
       Object.assign(this.feedback, reply.feedback);
       this.showFeedback();
       // what a participant needs at the end comes once the end is on the server's disk
@@ -442,7 +467,8 @@ export class RatingPage {
   /** What is on the server's disk, and what is not yet. */
   showSaved() {
     const pending = this.queue.pending().map(([, event]) => event);
-    showProgress(pending.filter((e) => e.kind !== "shown").length, this.tasks);
+    const unsaved = pending.filter((e) => e.kind !== "shown").length;
+    showProgress(unsaved, this.tasks, this.screening?.state === "failed");
     const task = this.task;
     if (!task || !this.ready) return;
     markAnswers(this.views, task, pending, this.queue.refused, this.pairs);

@@ -128,7 +128,7 @@ def test_a_whole_session_tells_no_arm(place, new_tab):
                                          ("clip", "0", "1")),
         *(f"{place.url}rate/static/{n}" for n in (
             "rate.js", "session.js", "queue.js", "player.js", "keys.js", "view.js", "tasks.js",
-            "loader.js", "messages.js", "ending.js", "kept.js", "study.css")),
+            "loader.js", "messages.js", "ending.js", "kept.js", "screening.js", "study.css")),
     }  # fmt: skip
     served = [body for url, _, body in received if "/static/" in url]
     assert not [w for w in ARMS[1:] if any(w.encode() in body for body in served)]

@@ -47,10 +47,9 @@ def test_a_study_is_made_of_traces(tmp_path, capsys):
 
 
 def test_the_shipped_gold_file_fits_the_shipped_traces():
-    from macd_studio.ratings.cli import HERE
     from macd_studio.ratings.gold import read_gold
 
-    items = read_gold(HERE / "examples_gold.json", EXAMPLES)
+    items = read_gold(EXAMPLES / "gold.json")
     assert [i.training for i in items] == [True, True, False, False]
     for item in items:  # what a high rating asks to hide is what the question names
         labels = {t.id: t.label for t in item.source.tracks}

@@ -16,7 +16,6 @@ from macd_studio.core.masking.controls import ELSEWHERE, MAX_OVERLAP, ControlMas
 from macd_studio.core.system.shipped import assets
 from macd_studio.ratings import arms, create
 from macd_studio.ratings.arms import ARMS, LEAST, TOLERANCE, coverage, draw
-from macd_studio.ratings.cli import HERE
 from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.gold import read_gold
@@ -317,7 +316,7 @@ def test_a_preregistration_that_cannot_be_written_leaves_no_study(tmp_path, monk
 
 
 def test_a_known_item_is_read_again_when_its_pictures_are_made(tmp_path):
-    (item, *_) = read_gold(HERE / "examples_gold.json", assets() / "examples")
+    (item, *_) = read_gold(assets() / "examples" / "gold.json")
     assert not item.source.frames.any()
     whole = item.read()
     assert whole.frames.any()

@@ -239,7 +239,7 @@ def hub(monkeypatch):
         def list_repo_files(self, dataset, repo_type):
             return list(self.files)
 
-        def hf_hub_download(self, dataset, name, repo_type):
+        def hf_hub_download(self, dataset, name, repo_type, cache_dir):
             return self.files[name]
 
     found = Hub()

@@ -332,6 +332,31 @@ def test_pausing_and_closing(client, study, code, organiser):
     assert bad.status_code == 400
 
 
+def test_the_organiser_s_page_follows_every_change(client, study, organiser):
+    """What was computed for the page is used again only where nothing has changed."""
+
+    def state():
+        return get(client, "/organise/api/state", organiser).json()
+
+    def control(what):
+        post(client, "/organise/api/control", organiser, {"state": what})
+
+    assert state()["study"]["state"] == "open"
+    for what in ("paused", "open", "paused", "closed"):
+        control(what)
+        assert state()["study"]["state"] == what
+    control("open")
+    (code,) = study.invite(1)
+    assert [r["done"] for r in state()["raters"]] == [0]
+    rater = study.rater_of(code)
+    rate(study, rater, study.tasks(rater)[-1]["id"], [2, 4])
+    assert [r["done"] for r in state()["raters"]] == [1]
+    study.revoke("R01")
+    assert [r["revoked"] for r in state()["raters"]] == [True]
+    study.erase("R01")
+    assert state()["raters"] == []
+
+
 def test_inviting_and_revoking(client, study, organiser):
     codes = post(client, "/organise/api/invite", organiser, {"count": 2}).json()["codes"]
     assert session(client, codes[0])["rater"] == "R01"
