@@ -19,7 +19,7 @@ from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.statistics.stats import LEVEL, holm
 from macd_studio.evals.studies.choice_draws import READINGS, ChoiceDraws
-from macd_studio.evals.studies.choice_test import Against, Clip, clip_of, judged, known_of
+from macd_studio.evals.studies.choice_test import Against, Clip, clip_of, judged, known_of, p_text
 from macd_studio.evals.studies.one_mask import FIXED
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
 from macd_studio.evals.studies.shared import FOLDER, command, stored, told
@@ -134,14 +134,14 @@ def markdown(report: dict[str, Any]) -> str:
                 "{:g}, {:g}".format(*row.get("pair", REGISTERED_PAIR)),
                 f"{row['n']} of {row['clips']}",
                 f"{change(row['over'])} points" if right else percent(row["place"]),
-                f"{row['p' if right else 'place_p']:.2g}",
+                p_text(row["p" if right else "place_p"]),
                 f"{row['holm']:.2g}" if "holm" in row else "–", row.get("verdict", "–"),
             ])  # fmt: skip
     for training, found in report["oracle"].items():
         lines.append([
             "beside them", TRAININGS[training], "oracle: the asked object",
             "{:g}, {:g}".format(*REGISTERED_PAIR), str(found["n"]), percent(found["place"]),
-            f"{found['place_p']:.2g}", "–", "–",
+            p_text(found["place_p"]), "–", "–",
         ])  # fmt: skip
     heads = ["row", "weights", "reading", "α, β", "with a choice", "place in its class, %",
              "exact p", "Holm", "said"]  # fmt: skip

@@ -324,7 +324,7 @@ def choice_table(report: dict[str, Any]) -> str:
     heads = ["α, β", "choice", "clips", "over its class, points", "place in its class, %"]
     return (
         f"{table(heads, lines)}\n\n"
-        f"Exact p of MACD's choice, with its frame mask and without: at least {_p(least)}."
+        f"Exact p of MACD's choice, with its frame mask and without: at least {p_text(least)}."
     )
 
 
@@ -357,7 +357,8 @@ def choice_cell(report: dict[str, Any], chooser: str, clips: str) -> dict[str, A
     return next(z for z in report["cells"] if (z["chooser"], str(z["clips"])) == (chooser, clips))
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """An exact p as it is told: below EXACT_TO only that it is."""
     return f"{value:.2g}" if value >= EXACT_TO else "< 1e-12"
 
 
