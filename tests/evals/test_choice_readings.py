@@ -112,14 +112,19 @@ def test_each_row_is_the_exact_test_of_its_own_clips(files):
 def test_other_readings_differ_in_one_choice_and_are_read_behind_their_own_masks(toyworld):
     default = READINGS["default"][1]
     assert default == RunOptions()
-    for name, (_, options) in READINGS.items():
-        changed = [
-            field
+    changed = {
+        name: {
+            field: value
             for part in ("mask", "ascent")
             for field, value in vars(getattr(options, part)).items()
             if value != getattr(getattr(default, part), field)
-        ]
-        assert len(changed) == {"default": 0, "whole": 2}.get(name, 1)
+        }
+        for name, (_, options) in READINGS.items()
+    }
+    assert changed == {
+        "default": {}, "additive": {"fill": "additive"}, "twice": {"strength_twice": True},
+        "whole": {"frame_mask": "whole", "fusion": "or"}, "uncapped": {"frame_fraction": 1.0},
+    }  # fmt: skip
     benchmark = find_benchmark("toyworld-crossed")
     item = next(i for i in benchmark.items("choose", 200) if i.regime == "faint")
     clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
