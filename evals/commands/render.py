@@ -24,6 +24,7 @@ from macd_studio.evals.printing.figures import Report, area, change, logits, per
 from macd_studio.evals.printing.report import honest_table, load
 from macd_studio.evals.studies import (
     captions,
+    choice_readings,
     choice_test,
     control_masks,
     headroom,
@@ -89,6 +90,22 @@ def _choice(report: Report, who: str, what: str) -> str:
     return makers[what]()
 
 
+def _place(report: Report, training: str, what: str) -> str:
+    """Of a registered row of `choice_readings`."""
+    told = next(row for row in report["rows"] if row["training"] == training)
+    makers: dict[str, Callable[[], str]] = {
+        "place": lambda: percent(told["place"]),
+        "holm": lambda: f"{told['holm']:.2g}",
+        "said": lambda: str(told["verdict"]),
+        "over": lambda: change(told["over"]),
+        "n": lambda: f"{told['n']:,}",
+        "clips": lambda: f"{told['clips']:,}",
+        "oracle": lambda: percent(report["oracle"][training]["place"]),
+        "oracle-over": lambda: change(report["oracle"][training]["over"]),
+    }
+    return makers[what]()
+
+
 def _part(name: str, make: Callable[..., str]) -> tuple[str, Callable[..., str]]:
     """A figure of one part of a report, which it may lack."""
     return name, lambda report, *where: make(report[name], *where)
@@ -135,6 +152,9 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "agreement-table": _part("agreement", lambda r: registered.markdown(r, r["against"])),
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
+    "registered-right": _part("registered", lambda r: percent(r["baseline"])),
+    "registered-gain": _part("registered", lambda r, name: change(r["gains"][name])),
+    "registered-placement": _part("registered", lambda r, end: points(r["one_placement"][end])),
     "registered": _part("registered", lambda r, row: change(r["rows"][int(row)]["delta"])),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
     "controls-table": _part("controls", control_masks.markdown),
@@ -152,6 +172,8 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "choice-refused-places": _part(
         "choices", lambda r, who, clips: percent(choice_test.choice_cell(r, who, clips)["place_p"])
     ),
+    "places-table": _part("places", choice_readings.markdown),
+    "place": _part("places", _place),
     "captions-table": _part("captions", captions.markdown),
     "captions": _part("captions", lambda r, what: str(r[what])),
     "fills-table": ("fills", _fills_table),
@@ -221,6 +243,7 @@ BESIDE = {
     "registered": "registered.json",
     "selection": "selection.json",
     "choices": "choices.json",
+    "places": "places.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",

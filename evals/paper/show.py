@@ -126,7 +126,7 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
             pairs = [f"{r.name} {p:.2g}" for r, p in tests if p is not None]
             if pairs:
                 against = f"p against {base[0].name}: {', '.join(pairs)}"
-                yield f"Exact sign test over clips{words}, {against}"
+                yield f"Exact sign-flip test over clips{words}, {against}"
 
 
 def _own(table: PaperTable, one: Ours) -> list[str]:

@@ -86,8 +86,8 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         "Baseline: right answers in %. Others: change against the baseline on the same questions,"
         f" in points. Intervals are 95 %, over clips (docs/intervals.md; of ratios from"
         f" {report['resamples']} resamples of whole clips). Bold: significant (p"
-        f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign test on whole"
-        f" clips; comparisons in which fewer than {MIN_DIFFERING} clips differ are no tests."
+        f" < {SIGNIFICANT}) after Holm's correction over the table, by an exact sign-flip test on"
+        f" whole clips; comparisons in which fewer than {MIN_DIFFERING} clips differ are no tests."
         " Regimes are never pooled. Captions count as right where nothing is named that is not"
         " there."
     )

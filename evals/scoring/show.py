@@ -255,8 +255,8 @@ def _compared(report: Scores) -> Iterator[str]:
     heads = ["method", "α, β", *map(as_cell, names), "repaired / spoiled", "p (Holm)"]
     yield table(heads, rows)
     yield (
-        "p: exact sign test over clips, all questions; in brackets by Holm over the tests of all"
-        f" methods and splits. –: fewer than {MIN_DIFFERING} clips differ, too few for a test."
+        "p: exact sign-flip test over clips, all questions; in brackets by Holm over the tests of"
+        f" all methods and splits. –: fewer than {MIN_DIFFERING} clips differ, too few for a test."
     )
     constants = [(m, f["all"]["like_constant"]) for m, f in report.get("compared", {}).items()
                  if f["all"]["like_constant"]]  # fmt: skip

@@ -36,10 +36,19 @@ def mcnemar(a: Array, b: Array) -> float:
     0.219
     """
     a, b = np.asarray(a, bool), np.asarray(b, bool)
-    gained, lost = int((b & ~a).sum()), int((a & ~b).sum())
-    if gained + lost == 0:
-        return 1.0
-    return float(binomtest(gained, gained + lost, 0.5).pvalue)
+    return sign_test(b.astype(int) - a, range(len(a)))
+
+
+def sign_test(difference: Array, cluster: Clusters) -> float:
+    """Exact two-sided p that as many clusters gain as lose, however much each: the sign test.
+
+    difference: (N,); cluster: N keys. With one question a cluster, −1, 0 or 1, it is `sign_flip`
+    too. Of an outcome less a mean of outcomes it tests the median, which no choice need not make 0:
+    where 7 of 8 placements are right, a right answer gains 1/8 and a wrong one loses 7/8.
+    """
+    (sums,) = cluster_sums(cluster, difference)
+    gained, lost = int((sums > 1e-9).sum()), int((sums < -1e-9).sum())
+    return float(binomtest(gained, gained + lost, 0.5).pvalue) if gained + lost else 1.0
 
 
 @lru_cache(maxsize=8)
@@ -98,10 +107,12 @@ def mean_difference(a: Array, b: Array, cluster: Clusters) -> Interval:
 
 
 def sign_flip(difference: Array, cluster: Clusters) -> float:
-    """Two-sided p that a paired difference is as likely up as down in every cluster, exact.
+    """Exact two-sided p of the sign-flip test: that each cluster's sum is symmetric about 0.
 
-    difference: (N,) whole numbers, −1, 0 or 1 a question; cluster: N keys. The distribution of the
-    sum of ±|cluster sum| is computed whole. With one question a cluster it is McNemar's exact test.
+    difference: (N,) whole numbers; cluster: N keys. The distribution of Σ ±|cluster sum| under
+    random signs is computed whole (Fisher and Pitman's randomisation test of paired differences),
+    so sizes count, as they do not in `sign_test`. With one question a cluster, −1, 0 or 1, it is
+    McNemar's exact test.
 
     >>> round(sign_flip(np.array([1, 1, 1, 1, 1, -1]), range(6)), 3)
     0.219
@@ -163,7 +174,7 @@ def sum_of_draws(among: Sequence[Sequence[int]]) -> Array:
 
 
 MIN_DIFFERING = 6
-"""Clusters with another outcome from which an exact sign test can reach .05 at all."""
+"""Clusters with another outcome from which the exact sign-flip test can reach .05 at all."""
 
 
 def enough_differ(difference: Array, cluster: Clusters) -> bool:

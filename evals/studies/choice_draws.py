@@ -2,13 +2,16 @@
 
 A row holds the logits of a question's options under the video and behind each subset of the true
 boxes at level 1, without a frame mask and with MACD's. `python -m evals.studies.choice_draws` reads
-and stores the rows, `evals.studies.choice_test` judges choices by them.
+and stores the rows, `evals.studies.choice_test` judges choices by them. With `--reading` MACD is
+another reading of the paper, and the subsets are read with its frame mask alone, see
+`evals.studies.choice_readings`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import OptionError
 from macd_studio.core.measurements import MAX_MAPPED
-from macd_studio.core.options import RunOptions
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.studies.shared import (
@@ -32,6 +35,23 @@ from macd_studio.evals.studies.shared import (
 
 DIGITS = 3
 """Decimals of the stored logits."""
+READINGS = {
+    "default": ("as everywhere here", RunOptions()),
+    "additive": ("V + r ⊙ M, clamped", RunOptions(mask=MaskOptions(fill="additive"))),
+    "twice": ("each strength twice", RunOptions(mask=MaskOptions(strength_twice=True))),
+    "whole": (
+        "frame mask over whole frames, fusion or",
+        RunOptions(mask=MaskOptions(frame_mask="whole", fusion="or")),
+    ),
+    "uncapped": (
+        "any number of frame groups masked",
+        RunOptions(ascent=AscentOptions(frame_fraction=1.0)),
+    ),
+}
+"""Readings of what the paper leaves open: name → words and options. "default": blended with the
+mean, strengths once, frame mask outside the objects, at most a quarter of the frame groups; each
+other one differs in one of these. A maximum with a mask over whole frames has no gradient for
+objects, see `MaskOptions.check_trainable`: there the fusion is "or"."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,7 @@ class ChoiceDraws:
     framed: list[list[float]]
     """`bare` and `framed`: (2^K, C) logits behind each subset, without a frame mask and with
     MACD's; row n masks the objects whose bits are set in n. framed is empty where MACD masks no
-    frames."""
+    frames; bare where it was not read beside framed."""
     seed: int = 0
     """Seed of the drawing of the clips, as `--seed` gives it."""
 
@@ -69,9 +89,17 @@ class ChoiceDraws:
 
 @torch.no_grad()
 def read_choices(
-    lm: LocalLM, clip: Clip, tracks: tuple[Track, ...], item: Item, options: RunOptions
+    lm: LocalLM,
+    clip: Clip,
+    tracks: tuple[Track, ...],
+    item: Item,
+    options: RunOptions,
+    both: bool = True,
 ) -> ChoiceDraws:
-    """The item's row; all subsets in one batch. Raises OptionError for too many objects."""
+    """The item's row; all subsets in one batch. Raises OptionError for too many objects.
+
+    both: without the frame mask too where MACD has one.
+    """
     if len(tracks) > MAX_MAPPED:
         raise OptionError(
             f"{item.id} has {len(tracks)} objects; subsets of at most {MAX_MAPPED} are read",
@@ -82,7 +110,8 @@ def read_choices(
     with torch.enable_grad():
         macd = context.counterfactual(mask)
     masks, none = context.masks(mask), np.zeros_like(macd.frame_level)
-    halves = [none, macd.frame_level] if macd.frame_level.any() else [none]
+    framed = bool(macd.frame_level.any())
+    halves = [none] * (both or not framed) + [macd.frame_level] * framed
     videos = [context.composite(masks, macd.level, macd.frame_level)]
     count = 1 << len(tracks)
     for frame_level in halves:
@@ -92,14 +121,15 @@ def read_choices(
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
     (plain,) = option_logits(lm, context.base, item.options, DIGITS)
     read = option_logits(lm, state, item.options, DIGITS)
+    bare = count * (len(halves) - framed)
     return ChoiceDraws(
         item.id,
         [t.label for t in tracks],
         macd.level.tolist(),
         plain,
         read[0],
-        read[1 : 1 + count],
-        read[1 + count :],
+        read[1 : 1 + bare],
+        read[1 + bare :],
     )
 
 
@@ -110,11 +140,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=int, default=576, help="questions of the test split")
     parser.add_argument("--seed", type=int, default=3, help="of the drawing of the clips")
     parser.add_argument("--backbone", default="toyworld")
+    parser.add_argument("--reading", choices=READINGS, help="of the paper")
     parser.add_argument("--out", type=Path, default=Path("runs/choice-draws"))
 
     def run(args: Any) -> str:
         check_counts(args, n=100_000)
-        return read_missing(args, {"test": args.n}, "choices", read_choices)
+        if args.reading is None:
+            return read_missing(args, {"test": args.n}, "choices", read_choices)
+        read, (_, options) = partial(read_choices, both=False), READINGS[args.reading]
+        return read_missing(args, {"test": args.n}, args.reading, read, options)
 
     return command(parser, run, argv)
 

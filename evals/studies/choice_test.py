@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
-from macd_studio.core.statistics import wilson
+from macd_studio.core.statistics import Interval, wilson
 from macd_studio.evals.printing.figures import change, percent, table
-from macd_studio.evals.statistics.intervals import difference_interval
+from macd_studio.evals.statistics.intervals import TAIL, difference_interval
 from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, sum_of_draws
 from macd_studio.evals.studies.choice_draws import ChoiceDraws
 from macd_studio.evals.studies.first_token import contrast_scores
@@ -197,6 +197,12 @@ class Against:
             "place_p": choice_test(self.place, self.places),
         }
 
+    def mean_place(self, tail: float = TAIL) -> Interval:
+        """Of the choices, from 0 to 1, .5 for choices at random. tail: beyond each end."""
+        place = np.array(self.place) / self.parts - 0.5
+        mean, low, high = difference_interval(place, range(len(place)), tail)
+        return 0.5 + mean, 0.5 + low, 0.5 + high
+
 
 def exact_size(among: Sequence[Sequence[int]]) -> float:
     """How often the test refuses choices that are drawn evenly from these classes: at most LEVEL.
@@ -213,14 +219,13 @@ def judged(clips: Sequence[Clip], chosen: Sequence[int | None]) -> dict[str, Any
     against = Against.of(clips, chosen)
     n = len(against.right)
     over = [r - float(np.mean(c)) for r, c in zip(against.right, against.among, strict=True)]
-    place = np.array(against.place) / against.parts - 0.5
     return against.p | {
         "n": n,
         "right": float(np.mean(against.right)),
         "over": difference_interval(np.array(over), range(n)),
         "size": exact_size(against.among),
         "place_size": exact_size(against.places),
-        "place": [0.5 + end for end in difference_interval(place, range(n))],
+        "place": list(against.mean_place()),
     }
 
 
@@ -319,7 +324,7 @@ def choice_table(report: dict[str, Any]) -> str:
     heads = ["α, β", "choice", "clips", "over its class, points", "place in its class, %"]
     return (
         f"{table(heads, lines)}\n\n"
-        f"Exact p of MACD's choice, with its frame mask and without: at least {_p(least)}."
+        f"Exact p of MACD's choice, with its frame mask and without: at least {p_text(least)}."
     )
 
 
@@ -352,7 +357,8 @@ def choice_cell(report: dict[str, Any], chooser: str, clips: str) -> dict[str, A
     return next(z for z in report["cells"] if (z["chooser"], str(z["clips"])) == (chooser, clips))
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """An exact p as it is told: below EXACT_TO only that it is."""
     return f"{value:.2g}" if value >= EXACT_TO else "< 1e-12"
 
 

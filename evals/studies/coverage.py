@@ -110,6 +110,16 @@ def draw_fraction(cell: Cell, rng: np.random.Generator) -> Drawn:
     return right - rng.binomial(PLACEMENTS, shares) / PLACEMENTS, np.arange(cell.clips)
 
 
+def draw_place(cell: Cell, rng: np.random.Generator) -> Drawn:
+    """A choice's place in its class of four or six less the middle: in `rates[0]` of the clips the
+    best of it, else any; in `rates[1]` all share one place."""
+    members = rng.choice([4, 6], cell.clips)
+    place = rng.integers(0, members) / (members - 1)
+    place[rng.random(cell.clips) < cell.rates[0]] = 1
+    place[rng.random(cell.clips) < cell.rates[1]] = 0.5
+    return place - 0.5, np.arange(cell.clips)
+
+
 def draw_scores(cell: Cell, rng: np.random.Generator) -> Drawn:
     """Whether yes is right, and normal scores of two methods, which agree by .7."""
     clip = np.repeat(np.arange(cell.clips), cell.sizes(rng))
@@ -194,6 +204,12 @@ KINDS = {
         lambda d: difference_interval(d[0], d[1])[1:],
         lambda d: former_mean(d[0], d[1], -1.0),
     ),
+    "place": Kind(
+        "Mean place of a choice in its class",
+        draw_place,
+        lambda d: difference_interval(d[0], d[1])[1:],
+        lambda d: former_mean(d[0], d[1], -0.5),
+    ),
     "area": Kind(
         "Area under the ROC curve",
         draw_scores,
@@ -223,6 +239,9 @@ def cells() -> Iterator[Cell]:
     for clips in (30, 100, 300):
         for share, more in ((0.7, 0.0), (0.7, 0.1), (0.97, 0.3)):
             yield Cell("fraction", (1 - share) * more, (share, more), clips, 1, 0.6)
+    for clips in (100, 300, 1000):
+        for best, tied in ((0.0, 0.2), (0.07, 0.0), (0.3, 0.2), (0.5, 0.0)):
+            yield Cell("place", (1 - tied) * best / 2, (best, tied), clips, 1, 0.0)
     for design in ((30, 2, 0.3), (100, 1, 0.0), (100, 4, 0.5), (300, 1, 0.0)):
         for area in (0.7, 0.97, 0.99, 0.999):
             yield Cell("area", area, (area, 0.3), *design)
@@ -311,6 +330,7 @@ def _truth(cell: dict[str, Any]) -> str:
         "share": rates[0],
         "difference": f"{rates[0]} gained, {rates[1]} lost",
         "fraction": f"{cell['truth']:g}: share {rates[0]}, {rates[1]} more",
+        "place": f"{50 + 100 * cell['truth']:g} of 100: best in {rates[0]}, tied in {rates[1]}",
         "area": f"{rates[0]}, {rates[-1]} yes",
         "change": f"{rates[0]} to {rates[1]}",
     }[cell["kind"]]

@@ -17,8 +17,8 @@ from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, table
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.output import write_json
-from macd_studio.evals.statistics.intervals import difference_interval
-from macd_studio.evals.statistics.stats import LEVEL, holm
+from macd_studio.evals.statistics.intervals import clustered_share, difference_interval
+from macd_studio.evals.statistics.stats import LEVEL, holm, sign_test
 from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.one_mask import (
     AVERAGE,
@@ -30,6 +30,7 @@ from macd_studio.evals.studies.one_mask import (
     TITLES,
     Outcomes,
     compared,
+    one_placement,
 )
 from macd_studio.evals.studies.shared import command, truths
 
@@ -58,7 +59,10 @@ def verdict(ninety_five: Interval, ninety: Interval) -> str:
 
 
 def report_of(rows: Sequence[ControlDraws], truth: Sequence[int]) -> dict[str, Any]:
-    """Every row over the test split. Raises OptionError without a clip of it."""
+    """Every row over the test split, and what each gains over the baseline at REGISTERED_PAIR.
+
+    p is of `sign_flip`, sign_p of `sign_test`. Raises OptionError without a clip of the split.
+    """
     test = [i for i, row in enumerate(rows) if row.item.startswith("test")]
     if not test:
         raise OptionError("the draws hold no clip of the test split", "Read them with --n")
@@ -72,12 +76,21 @@ def report_of(rows: Sequence[ControlDraws], truth: Sequence[int]) -> dict[str, A
         told.append(
             {"pair": list(pair), "over": name, "registered": registered, "ninety": ninety}
             | figures
+            | {"sign_p": sign_test(after - before, range(len(test)))}
             | ({"verdict": verdict(figures["delta"], ninety)} if registered else {})
         )
     secondary = [t for t in told if not t["registered"]]
     for one, adjusted in zip(secondary, holm([t["p"] for t in secondary]), strict=True):
         one["holm"] = adjusted
-    return {"n": len(test), "rows": told}
+    at, base = GRID.index(REGISTERED_PAIR), made.base.astype(float)
+    gains = {n: difference_interval(z[at] - base, range(len(test))) for n, z in made.scores.items()}
+    return {
+        "n": len(test),
+        "rows": told,
+        "baseline": clustered_share(made.base, range(len(test))),
+        "gains": gains,
+        "one_placement": one_placement(made, at),
+    }
 
 
 def agreement(first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,12 +123,12 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
             cells += [change(list(other["delta"])), "yes" if agree[i]["agrees"] else "**no**"]
         else:
             said = row.get("verdict") or f"Holm {row['holm']:.3g}"
-            cells += [change(list(row["ninety"])), f"{row['p']:.3g}", said]
+            cells += [change(list(row["ninety"])), f"{row['p']:.3g}", f"{row['sign_p']:.2g}", said]
         lines.append(cells)
     heads = ["row", "α, β", "comparison", "95 %"]
     clips = f"{report['n']} clips."
     if not against:
-        return "\n\n".join((table([*heads, "90 %", "p", "said"], lines), clips))
+        return "\n\n".join((table([*heads, "90 %", "p", "sign test", "said"], lines), clips))
     missed = sum(not a["agrees"] for a in agree)
     expected = 0.05 * len(agree)
     told = (

@@ -238,14 +238,16 @@ def read_missing(
     counts: Mapping[Split, int],
     name: str,
     read: Callable[[LocalLM, Clip, tuple[Track, ...], Item, RunOptions], R],
+    options: RunOptions | None = None,
 ) -> str:
     """Reads the items of `args.regime` that `args.out` does not hold yet, and packs all rows.
 
     args: regime of toyworld-crossed, seed, backbone, out. counts: split → questions. name: of the
-    file, without its ending. read: makes the row of one item. Returns what was written, in words.
+    file, without its ending. read: makes the row of one item, with `options`, the defaults
+    without. Returns what was written, in words.
     """
     check_folder(args.out)
-    options = RunOptions()
+    options = options or RunOptions()
     setting = Setting(
         "toyworld-crossed", options, args.backbone, "toyworld", "truth", seed=args.seed
     )

@@ -3,11 +3,12 @@
 import json
 
 import pytest
+from scipy.stats import binomtest
 
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.studies import registered
-from macd_studio.evals.studies.one_mask import MACD, OBJECTS, Outcomes
+from macd_studio.evals.studies.one_mask import MACD, OBJECTS, PLACE, Outcomes
 from macd_studio.evals.studies.registered import ROWS, agreement, markdown, report_of, verdict
 from macd_studio.evals.studies.shared import FOLDER
 from tests.evals.test_one_mask import planted
@@ -41,6 +42,15 @@ def test_the_rows_are_of_the_test_split_at_the_registered_pair():
     assert first["ninety"][1] > first["delta"][1]
     assert first["ninety"][2] < first["delta"][2]
     assert all(r["holm"] >= r["p"] for r in report["rows"][2:])
+    up, down = int((difference > 0).sum()), int((difference < 0).sum())
+    assert first["sign_p"] == pytest.approx(binomtest(up, up + down).pvalue)
+    base = Outcomes.of(rows[20:], truth[20:]).base
+    assert report["baseline"][0] == pytest.approx(base.mean())
+    assert report["gains"][MACD][0] == pytest.approx((scores[MACD][g] - base).mean())
+    single = Outcomes.of(rows[20:], truth[20:]).places[g].mean(1) - base.mean()
+    assert report["gains"][PLACE][0] == pytest.approx(single.mean())
+    assert report["one_placement"]["least"] == pytest.approx(single.min())
+    assert report["one_placement"]["most"] == pytest.approx(single.max())
 
 
 def test_two_drawings_agree_within_both_intervals():

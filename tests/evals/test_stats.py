@@ -152,6 +152,16 @@ def test_sign_flips_are_counted_one_by_one(difference):
     assert stats.sign_flip(difference, CLUSTERS) == pytest.approx(expected)
 
 
+def test_the_sign_test_counts_signs_and_the_sign_flip_test_weighs_them():
+    """Fifteen gains of 1/8 and three losses of 7/8 of a question."""
+    difference, tails = np.repeat([1, -7], [15, 3]), 2 * (1 + 18 + 153 + 816) / 2**18
+    assert stats.sign_test(difference, range(18)) == pytest.approx(tails)
+    assert stats.sign_flip(difference, range(18)) > 0.3
+    in_pairs = 2 * (1 + 15 + 105 + 455) / 2**15  # each loss with a gain
+    assert stats.sign_test(difference, np.arange(18) % 15) == pytest.approx(in_pairs)
+    assert stats.sign_test(np.zeros(4), range(4)) == 1.0
+
+
 @pytest.mark.parametrize("ups", [35, 42, 50, 111])
 def test_the_chance_of_any_sum_is_1_and_no_more(ups):
     """Of an odd number of ±1 every sum is at least 1 from 0; what is added up rounds above 1."""
