@@ -47,7 +47,7 @@ class Answers:
     @property
     def difference(self) -> Array:
         """(N,) −1, 0 or 1: right by the method less right by the baseline."""
-        return self.right_after.astype(int) - self.right_before.astype(int)
+        return np.subtract(self.right_after, self.right_before, dtype=int)
 
     def share_of(self, said: str) -> tuple[float, float]:
         """How often the baseline and the method say something, shares in [0, 1]."""

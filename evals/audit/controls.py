@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, random_table, t
+from scipy.special import ndtr, ndtri
+from scipy.stats import random_table, t
 
 from macd_studio.core.statistics import Interval
-from macd_studio.evals.audit.answers import Answers, Array, Said
+from macd_studio.evals.audit.answers import Answers, Array
 from macd_studio.evals.benchmarks.base import LETTERS
 from macd_studio.evals.running.contrasts import CONSTANT
 from macd_studio.evals.running.rows import Row
@@ -42,7 +43,8 @@ class Control:
 
     outcome: (N,) right or not, or the chance of it. p: of the method's lead, where that is not the
     exact test of paired outcomes; lead: likewise its interval, shares.
-    decisive: whether a gain has to survive it.
+    decisive: whether a gain has to survive it; bound: whether it is the most that such a rule could
+    get, instead of what it gets.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Control:
     p: float | None = None
     lead: Interval | None = None
     decisive: bool = True
+    bound: bool = False
 
 
 def controls_of(given: Answers) -> list[Control]:
@@ -78,10 +81,12 @@ def _of_yes_no(given: Answers) -> list[Control]:
         return found
     found.append(matched_at_random(given))
     if yes.any() and not yes.all():
-        found += [_moved(given, yes, *how) for how in (
-            ("normal threshold", NORMAL, normal_change, True),
-            ("as precise", PRECISE, precise_change, False),
-        )]  # fmt: skip
+        before, after = (np.array([z == "yes" for z in s]) for s in (given.before, given.after))
+        columns = [yes & before, yes, ~yes & before, ~yes, after]
+        found += [
+            _moved(given, columns, "normal threshold", NORMAL, normal_change),
+            _moved(given, columns, "as precise", PRECISE, precise_change, False, True),
+        ]
     return found
 
 
@@ -176,41 +181,50 @@ def chance_of_changes(given: Answers) -> float:
 
 
 NORMAL = (
-    'the baseline\'s "yes" as often as the method\'s, if the margins behind it are normal and of'
+    "the baseline's \"yes\" as often as the method's, if the margins behind it are normal and of"
     " equal spread (d′ stays)"
 )
 PRECISE = (
-    'the added answers as often right as the baseline\'s own of that kind: the most that moving a'
+    "the added answers as often right as the baseline's own of that kind: the most that moving a"
     " threshold can get of margins that are in order"
 )
 Change = Callable[[Array], Array]
-"""(…, 6) sums of a set of questions → what it gains in shares. Columns: yes right and said by the
-baseline, yes right, no right and yes said, no right, yes said by the method, 1."""
+"""(…, K) sums of a set of questions, of 1 in the last column → what it gains in shares. Of yes and
+no the others are: yes right and said by the baseline, yes right, no right and yes said, no right,
+yes said by the method. Of choices, for each letter: said by the baseline, by the method, and said
+by the baseline and right."""
 
 
-def _moved(given: Answers, yes: Array, name: str, rule: str, change: Change, strict: bool) -> Control:
-    """A control known by its share alone, so that its lead has an interval by the jackknife.
+def _moved(
+    given: Answers,
+    columns: Sequence[Array],
+    name: str,
+    rule: str,
+    change: Change,
+    decisive: bool = True,
+    bound: bool = False,
+) -> Control:
+    """A control known by its share alone; the interval of its lead is by the jackknife over clips.
 
-    One clip after another is left out; the half width is at least that of the gain itself.
+    columns: (N,) each, see `Change`.
     """
-    before, after = (np.array([z == "yes" for z in said]) for said in (given.before, given.after))
-    columns = [yes & before, yes, ~yes & before, ~yes, after, np.ones(len(yes))]
-    *sums, gains = cluster_sums(given.clusters, *columns, given.difference)
+    ones = np.ones(len(given.truth))
+    *sums, gains = cluster_sums(given.clusters, *columns, ones, given.difference)
     own, gained = np.stack(sums, 1), np.asarray(gains)
     whole, clips = own.sum(0), len(own)
     moved = float(change(whole))
     gain = float(gained.sum()) / whole[-1]
-    lead, p = gain - moved, 1.0
-    left = whole - own
-    if clips > 1 and (left[:, -1] > 0).all():
+    lead, p, half = gain - moved, 1.0, 1.0
+    if clips > 1:
+        left = whole - own
         without = (gained.sum() - gained) / left[:, -1] - change(left)
         spread = math.sqrt((clips - 1) / clips * float(((without - without.mean()) ** 2).sum()))
         half = float(t.ppf(1 - TAIL, clips - 1)) * spread
         p = float(2 * t.sf(abs(lead) / spread, clips - 1)) if spread > 0 else 1.0
-    else:
-        half = 1.0
     outcome = given.right_before + moved
-    return Control(name, MATCHED, rule, outcome, p, (lead, lead - half, lead + half), strict)
+    return Control(
+        name, MATCHED, rule, outcome, p, (lead, lead - half, lead + half), decisive, bound
+    )
 
 
 def normal_change(sums: Array) -> Array:
@@ -220,15 +234,15 @@ def normal_change(sums: Array) -> Array:
     yes is said as often as by the method, and the gain is over that at the baseline's own rate.
     """
     hits, ups, alarms, downs, after, n = np.moveaxis(np.asarray(sums, float), -1, 0)
-    apart = norm.ppf((hits + 0.5) / (ups + 1)) - norm.ppf((alarms + 0.5) / (downs + 1))
+    apart = ndtri((hits + 0.5) / (ups + 1)) - ndtri((alarms + 0.5) / (downs + 1))
     shares = []
     for rate in (hits + alarms, after):
         low, high = np.full_like(n, -40.0), np.full_like(n, 40.0)
         for _ in range(60):
             middle = (low + high) / 2
-            said = ups * norm.cdf(apart / 2 - middle) + downs * norm.cdf(-apart / 2 - middle)
+            said = ups * ndtr(apart / 2 - middle) + downs * ndtr(-apart / 2 - middle)
             low, high = np.where(said > rate, middle, low), np.where(said > rate, high, middle)
-        right = ups * norm.cdf(apart / 2 - low) + downs * norm.cdf(apart / 2 + low)
+        right = ups * ndtr(apart / 2 - low) + downs * ndtr(apart / 2 + low)
         shares.append(right / n)
     return np.asarray(shares[1] - shares[0])
 
@@ -255,32 +269,60 @@ def precise_change(sums: Array) -> Array:
 
 # choices
 
+PRECISE_LETTERS = (
+    "each letter added as often right as the baseline's own of that letter, in the place of wrong"
+    " answers: more than constants on margins that are in order can get"
+)
+
+
+def precise_letters(sums: Array) -> Array:
+    """What letters gain that are given more often, as often right as before, see `Change`."""
+    parts = np.moveaxis(np.asarray(sums, float), -1, 0)
+    gained = np.zeros_like(parts[-1])
+    for before, after, right in zip(parts[0:-1:3], parts[1:-1:3], parts[2:-1:3], strict=True):
+        share = np.where(before > 0, right / np.maximum(before, 1), 1.0)
+        gained += np.maximum(after - before, 0) * share
+    return np.asarray(gained / parts[-1])
+
 
 def _of_choices(given: Answers) -> list[Control]:
     found = []
     for letter in LETTERS[: max(map(len, given.options), default=0)]:
         if letter in given.truth:
             outcome = np.array([t == letter for t in given.truth], float)
-            found.append(Control(f"always {letter}", POSITION, f"option {letter} every time", outcome))
+            found.append(
+                Control(f"always {letter}", POSITION, f"option {letter} every time", outcome)
+            )
     for name, pick in (("longest option", max), ("shortest option", min)):
         chosen = [_by_length(options, pick) for options in given.options]
         outcome = np.array([c == t for c, t in zip(chosen, given.truth, strict=True)], float)
-        rule = f"the option with the {'most' if pick is max else 'fewest'} letters, of equals the first"
+        most = "most" if pick is max else "fewest"
+        rule = f"the option with the {most} letters, of equals the first"
         found.append(Control(name, LENGTH, rule, outcome))
     chance = np.array([1 / max(1, len(o)) for o in given.options])
     found.append(Control("guessing", GUESS, "every option alike", chance))
     scored = np.mean([bool(s) for s in given.scores]) if given.scores else 0.0
     if scored < 1 or len(given.truth) > MAX_ASSIGNED:
         found.append(matched_at_random(given))
+        columns = []
+        for said in sorted(z for z in {*given.before, *given.after} if z is not None):
+            before, after = (np.array([z == said for z in s]) for s in (given.before, given.after))
+            columns += [before, after, before & given.right_before]
+        if columns:
+            found.append(
+                _moved(given, columns, "as precise", PRECISE_LETTERS, precise_letters, bound=True)
+            )
         return found
     rows = [Row("", str(i), CONSTANT, scores=s) for i, s in enumerate(given.scores)]
     words, _ = same_counts(rows, [(z or "").lower() for z in given.after])
-    said = [w.upper() for w in words]
+    taken = [w.upper() for w in words]
     outcome = np.where(
-        [s == b for s, b in zip(said, given.before, strict=True)],
-        given.right_before, [s == t for s, t in zip(said, given.truth, strict=True)],
+        [s == b for s, b in zip(taken, given.before, strict=True)],
+        given.right_before, [s == t for s, t in zip(taken, given.truth, strict=True)],
     ).astype(float)  # fmt: skip
-    rule = "a constant added to the baseline's score of each letter, given as often as by the method"
+    rule = (
+        "a constant added to the baseline's score of each letter, given as often as by the method"
+    )
     found.append(Control("constants", MATCHED, rule, outcome))
     return found
 

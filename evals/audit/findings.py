@@ -23,6 +23,7 @@ from macd_studio.evals.audit.controls import (
     controls_of,
 )
 from macd_studio.evals.statistics.intervals import (
+    Clusters,
     clustered_share,
     design_effect,
     difference_interval,
@@ -55,7 +56,7 @@ class Power:
     needed: int | None
 
 
-def power(difference: Array, clusters: list[str] | Array) -> Power:
+def power(difference: Array, clusters: Clusters) -> Power:
     """Of a paired difference, (N,) in [−1, 1]; clusters: N keys."""
     discordance = float(np.abs(difference).mean())
     effect = max(1.0, design_effect(difference, clusters))
@@ -213,26 +214,31 @@ REACHES = {
     "constant": "a constant added to the baseline's scores gets as much",
     "random changes": "changes at random to that rate get as much",
     "normal threshold": "moving the threshold of normal margins gets as much",
+    "constants": "constants added to the baseline's scores of the letters get as much",
+    "as precise": "constants on the letters may get as much, which only the baseline's scores can"
+    " tell",
+}
+
+
+REASONS = {
+    READ: "it gains where the baseline's answers cannot be read",
+    LENGTH: "the {} gets as much",
 }
 
 
 def _reasons(found: Finding) -> Iterator[str]:
+    """For each kind of decisive control that fails, the one over which least is left."""
     failed = {z.control.about: z for z in reversed(found.failed)}
-    words = {
-        READ: "it gains where the baseline's answers cannot be read",
-        MATCHED: "the same answers given as often without a look get as much",
-        ALWAYS: "{name} gets as much",
-        POSITION: "{name} gets as much",
-        LENGTH: "the {name} gets as much",
-        GUESS: "{name} gets as much",
-    }
-    for about, text in words.items():
-        if about in failed:
-            lead = failed[about]
-            share = percent(float(lead.control.outcome.mean()))
-            told = text.format(name=lead.control.name)
-            changed = _changed_letter(found.given) if about == MATCHED else ""
-            yield f"{changed}{told} ({share}; {points(lead.interval)} are left)"
+    for about in (READ, MATCHED, ALWAYS, POSITION, LENGTH, GUESS):
+        if about not in failed:
+            continue
+        lead = failed[about]
+        name, most = lead.control.name, "at most " if lead.control.bound else ""
+        told = REASONS.get(about, "{} gets as much").format(name)
+        if about == MATCHED:
+            told = f"{_changed_letter(found.given)}{REACHES[name]}"
+        share = percent(float(lead.control.outcome.mean()))
+        yield f"{told} ({most}{share}; {points(lead.interval)} are left)"
 
 
 def _changed_letter(given: Answers) -> str:

@@ -103,7 +103,7 @@ def _control(lead: Lead) -> Plain:
         "name": control.name, "about": control.about, "rule": control.rule,
         "accuracy": 100 * float(np.mean(control.outcome)), "lead": _points(lead.interval),
         "p": lead.p, "shows": None if lead.shows is None else 100 * lead.shows,
-        "decisive": control.decisive, "survives": lead.survives,
+        "decisive": control.decisive, "bound": control.bound, "survives": lead.survives,
     }  # fmt: skip
 
 
@@ -136,11 +136,11 @@ def _notes(given: Answers) -> Iterator[str]:
 
 
 LEGEND = (
-    "*Method less control*: points with a 95 % interval over clips. *p*: two-sided; exact over clips"
-    " where the control's outcomes are 0 and 1, of random tables for changes at random, by the"
-    " jackknife over clips for thresholds. *Shown from*: the smallest lead that these questions show"
-    " with a power of .80. A gain survives a control where the interval lies above 0 and p below"
-    " .05; controls in brackets tell a bound and decide nothing."
+    "*Method less control*: points with a 95 % interval over clips. *p*: two-sided; exact over"
+    " clips where the control's outcomes are 0 and 1, of random tables for changes at random, by"
+    " the jackknife over clips for thresholds. *Shown from*: the smallest lead that these questions"
+    " show with a power of .80. A gain survives a control where the interval lies above 0 and p"
+    " below .05; controls in brackets tell a bound and decide nothing."
 )
 TITLES = {"yes-no": "Questions on yes and no", "choice": "Questions with options"}
 
@@ -194,7 +194,9 @@ def _figures(report: Plain, part: Plain) -> Iterator[str]:
     yield table(["", "baseline", "method", "change", "p"], rows)
     moved = ""
     if yes:
-        moved = f' Answers that became "yes": {yes["to_yes"]}; that no longer are: {yes["from_yes"]}.'
+        moved = (
+            f' Answers that became "yes": {yes["to_yes"]}; that no longer are: {yes["from_yes"]}.'
+        )
     yield (
         f"Right only by the method: {part['repaired']}; only by the baseline: {part['spoiled']};"
         f" McNemar's exact test, every question for itself: p = {_p(part['p_questions'])}.{moved}"
@@ -206,10 +208,14 @@ def _line(control: Plain) -> list[str]:
     kept = "yes" if control["survives"] else "**no**"
     decisive = control["decisive"]
     return [
-        name if decisive else f"({name})", as_cell(control["rule"]), f"{control['accuracy']:.1f}",
+        name if decisive else f"({name})", as_cell(control["rule"]), _right(control),
         change(_shares(control["lead"])), _p(control["p"]), _number(control["shows"]),
         kept if decisive else f"({'yes' if control['survives'] else 'no'})",
     ]  # fmt: skip
+
+
+def _right(control: Plain) -> str:
+    return f"{'≤ ' if control['bound'] else ''}{control['accuracy']:.1f}"
 
 
 def _power(part: Plain) -> Iterator[str]:
@@ -221,8 +227,8 @@ def _power(part: Plain) -> Iterator[str]:
     )  # fmt: skip
     yield (
         f"*Power*: {could['discordance']:.1f} % of the questions are right by one of the two alone,"
-        f" and clips enlarge the variance by {could['design_effect']:.2f}; so these questions show a"
-        f" difference from {shows} points on with a power of .80.{more}"
+        f" and clips enlarge the variance by {could['design_effect']:.2f}; so these questions show"
+        f" a difference from {shows} points on with a power of .80.{more}"
     )
 
 
@@ -245,7 +251,7 @@ def _p(value: float | None) -> str:
 
 
 HEADS = ("method", "n (clips)", "greedy %", "method %", "gain [95 %], p", '"yes" %',
-         "best control %", "gain over it [95 %], p", "shown from, power .80")  # fmt: skip
+         "strongest control %", "lead over it [95 %], p", "shown from, power .80")  # fmt: skip
 
 
 def _row(report: Plain, part: Plain) -> list[str]:
@@ -253,7 +259,7 @@ def _row(report: Plain, part: Plain) -> list[str]:
     yes = part["yes"]
     decisive = [z for z in part["controls"] if z["decisive"]]
     best = min(decisive, key=lambda z: z["lead"][0], default=None)
-    control = "–" if best is None else f"{as_cell(best['name'])} {best['accuracy']:.1f}"
+    control = "–" if best is None else f"{as_cell(best['name'])} {_right(best)}"
     lead = "–" if best is None else f"{change(_shares(best['lead']))}, {_p(best['p'])}"
     return [
         as_cell(report["method"]["title"]), f"{part['n']} ({part['clips']})",
@@ -264,7 +270,7 @@ def _row(report: Plain, part: Plain) -> list[str]:
     ]  # fmt: skip
 
 
-_LATEX = {"−": "$-$", "→": r"$\to$", "–": "--", "\\": r"\textbackslash{}"}
+_LATEX = {"−": "$-$", "→": r"$\to$", "–": "--", "≤": r"$\leq$", "\\": r"\textbackslash{}"}
 
 
 def latex(report: Plain) -> str:
@@ -280,7 +286,7 @@ def _as_latex(text: str) -> str:
     >>> print(_as_latex("a_b 5 % −1"))
     a\\_b 5 \\% $-$1
     """
-    signs = re.sub(r"[−→–\\]", lambda m: _LATEX[m[0]], text)
+    signs = re.sub(r"[−→–≤\\]", lambda m: _LATEX[m[0]], text)
     signs = re.sub(r"(?<!\\)([%&#_])", r"\\\1", signs)
     return signs.replace("<", "$<$").replace("^", r"\^{}").replace("~", r"\~{}")
 

@@ -115,7 +115,8 @@ def read_table(
     """The records of a CSV, TSV, XLSX, JSONL or Parquet file, or of a JSON list, with their places.
 
     In CSV the header's own mark separates cells: a comma, semicolon or tab. Of a workbook the first
-    sheet is read. Rows without any text are passed over. lines: a file whose name ends in .json holds JSON Lines.
+    sheet is read. Rows without any text are passed over. lines: a file whose name ends in .json
+    holds JSON Lines.
     """
     if path.suffix.lower() in (".csv", ".tsv"):
         return _read_csv(path, remedy, largest_mb)

@@ -147,7 +147,10 @@ def seconds(reader: Reader, name: str) -> float | None:
 
 _LETTERED_ANSWER = re.compile(r"\s*\(?([A-Z])\s*[.):]\s+(.+)")
 NAMES = tuple(f"questions.{z}" for z in ("csv", "jsonl", "tsv", "parquet", "xlsx"))
-REMEDY = "Give a CSV, TSV, XLSX, JSONL or Parquet file, or a folder with questions.csv or questions.jsonl"
+REMEDY = (
+    "Give a CSV, TSV, XLSX, JSONL or Parquet file, or a folder with questions.csv or"
+    " questions.jsonl"
+)
 _OPTION = re.compile(r"(?:option|choice)?[ _-]?([A-Z])", re.IGNORECASE)
 ALIASES = {"index": "id", "question_id": "id", "candidates": "options"}
 """Columns of other harnesses, where the file has none of the own name."""

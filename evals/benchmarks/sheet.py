@@ -77,7 +77,7 @@ class _Strings:
         parser.Parse(content, True)
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """A text begins at `si`; of what is inside, only `t` is text, and `rPh` is how it sounds."""
+        """A text begins at `si`; of what is inside `t` alone is text, and `rPh` its sound."""
         if tag == "si":
             self.text = []
         self.spoken += tag == "rPh"

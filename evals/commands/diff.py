@@ -90,4 +90,3 @@ def run(args: argparse.Namespace) -> int:
         write(report, args.out)
         say(f"written to {args.out}: diff.json, diff.md, diff.html")
     return 0
-

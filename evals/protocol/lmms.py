@@ -16,6 +16,7 @@ from typing import Any
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.text.words import count
 from macd_studio.evals.benchmarks.base import LETTERS, Item, Kind
+from macd_studio.evals.benchmarks.files import letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_table
 from macd_studio.evals.scoring.answered import CLIPS, Scores, scores_of
 from macd_studio.evals.scoring.predictions import REMEDY, read_response, samples_by_question
@@ -100,7 +101,7 @@ def asked_of(prompt: str, target: str) -> tuple[Kind, str, tuple[str, ...]]:
         return "word", target, ()
     letter = plain.strip("()").upper()
     if len(letter) != 1 or letter not in LETTERS[: len(options)]:
-        letter = next((z for z, o in zip(LETTERS, options, strict=False) if o == target.strip()), "")
+        letter = letter_of(options, target.strip()) or ""
     return ("choice", letter, options) if letter else ("word", target, ())
 
 

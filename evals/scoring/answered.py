@@ -100,7 +100,7 @@ class AnsweredQuestions(Questions):
         """See `Questions.reader`."""
         fields = named(record)
         lower = {c.lower(): v for c, v in record.items() if v not in (None, "")}
-        clip = next((str(lower[n]) for n in CLIPS if n in lower), "")
+        clip = next((str(lower[n])[:500] for n in CLIPS if n in lower), "")
         question = str(fields.get("question", ""))
         if fields.get("id") in (None, ""):
             fields["id"] = f"{clip}: {question}" if clip else question

@@ -16,7 +16,8 @@ from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_t
 IDS = ("id", "question_id", "item", "index")
 TEXTS = ("prediction", "response", "text", "pred")
 REMEDY = (
-    "Give JSON of question id → answer, or records of id and prediction (JSON list, JSONL, CSV or XLSX)"
+    "Give JSON of question id → answer, or records of id and prediction (JSON list, JSONL, CSV or"
+    " XLSX)"
 )
 
 
