@@ -43,8 +43,7 @@ class Control:
 
     outcome: (N,) right or not, or the chance of it. p: of the method's lead, where that is not the
     exact test of paired outcomes; lead: likewise its interval, shares.
-    decisive: whether a gain has to survive it; bound: whether it is the most that such a rule could
-    get, instead of what it gets.
+    bound: whether it is the most that such a rule could get, instead of what it gets.
     """
 
     name: str
@@ -53,7 +52,6 @@ class Control:
     outcome: Array
     p: float | None = None
     lead: Interval | None = None
-    decisive: bool = True
     bound: bool = False
 
 
@@ -85,7 +83,7 @@ def _of_yes_no(given: Answers) -> list[Control]:
         columns = [yes & before, yes, ~yes & before, ~yes, after]
         found += [
             _moved(given, columns, "normal threshold", NORMAL, normal_change),
-            _moved(given, columns, "as precise", PRECISE, precise_change, False, True),
+            _moved(given, columns, "as precise", PRECISE, precise_change, bound=True),
         ]
     return found
 
@@ -201,7 +199,6 @@ def _moved(
     name: str,
     rule: str,
     change: Change,
-    decisive: bool = True,
     bound: bool = False,
 ) -> Control:
     """A control known by its share alone; the interval of its lead is by the jackknife over clips.
@@ -222,9 +219,7 @@ def _moved(
         half = float(t.ppf(1 - TAIL, clips - 1)) * spread
         p = float(2 * t.sf(abs(lead) / spread, clips - 1)) if spread > 0 else 1.0
     outcome = given.right_before + moved
-    return Control(
-        name, MATCHED, rule, outcome, p, (lead, lead - half, lead + half), decisive, bound
-    )
+    return Control(name, MATCHED, rule, outcome, p, (lead, lead - half, lead + half), bound)
 
 
 def normal_change(sums: Array) -> Array:

@@ -142,19 +142,18 @@ class Finding:
 
     @property
     def failed(self) -> list[Lead]:
-        """Decisive controls that the method is not shown to beat, the best one first."""
-        kept = [z for z in self.leads if z.control.decisive and not z.survives]
-        return sorted(kept, key=lambda z: z.interval[0])
+        """Controls that the method is not shown to beat, the best one first."""
+        return sorted((z for z in self.leads if not z.survives), key=lambda z: z.interval[0])
 
     @property
     def survives(self) -> bool:
-        """Whether a gain is shown, over the baseline and every decisive control."""
+        """Whether a gain is shown, over the baseline and every control."""
         return self.gains and not self.failed and self.given.kind in KINDS
 
     @property
     def matched(self) -> Lead | None:
-        """The decisive control that gives each answer as often; the strictest of several."""
-        own = [z for z in self.leads if z.control.about == MATCHED and z.control.decisive]
+        """The control that gives each answer as often; the strictest of several, no bound."""
+        own = [z for z in self.leads if z.control.about == MATCHED and not z.control.bound]
         return min(own, key=lambda z: (z.survives, z.interval[0]), default=None)
 
     @property
@@ -215,8 +214,7 @@ REACHES = {
     "random changes": "changes at random to that rate get as much",
     "normal threshold": "moving the threshold of normal margins gets as much",
     "constants": "constants added to the baseline's scores of the letters get as much",
-    "as precise": "constants on the letters may get as much, which only the baseline's scores can"
-    " tell",
+    "as precise": "a constant may get as much, which only the baseline's scores can tell",
 }
 
 
@@ -227,7 +225,7 @@ REASONS = {
 
 
 def _reasons(found: Finding) -> Iterator[str]:
-    """For each kind of decisive control that fails, the one over which least is left."""
+    """For each kind of control that fails, the one over which least is left."""
     failed = {z.control.about: z for z in reversed(found.failed)}
     for about in (READ, MATCHED, ALWAYS, POSITION, LENGTH, GUESS):
         if about not in failed:
@@ -258,10 +256,10 @@ def verdict(found: Finding, could: Power) -> str:
     """One sentence or two."""
     gain, why = points(found.gain), cause(found)
     if found.survives:
-        least = min((z for z in found.leads if z.control.decisive), key=lambda z: z.interval[0])
+        least = min(found.leads, key=lambda z: z.interval[0])
         return (
             f"The gain of {gain} survives every control; least is left over {least.control.name},"
-            f" {points(least.interval)}.{_unless(found)}"
+            f" {points(least.interval)}."
         )
     if found.gains and found.given.kind not in KINDS:
         return f"The gain is {gain}; questions of this kind have no controls here."
@@ -274,17 +272,6 @@ def verdict(found: Finding, could: Power) -> str:
         f"No gain is shown: {gain}. With a power of .80 these questions show {shows} or more at the"
         f" {percent(could.discordance)} that differ.{_also(why)}"
     ).replace("show nothing or more", "show no difference")
-
-
-def _unless(found: Finding) -> str:
-    """What a verdict without scores leaves open."""
-    open_to = [z for z in found.leads if not z.control.decisive and not z.survives]
-    if not open_to:
-        return ""
-    return (
-        " Without the baseline's scores this takes its margins for normal: at most, a threshold"
-        f" could reach {percent(float(open_to[0].control.outcome.mean()))}."
-    )
 
 
 def _also(why: str) -> str:

@@ -103,7 +103,7 @@ def _control(lead: Lead) -> Plain:
         "name": control.name, "about": control.about, "rule": control.rule,
         "accuracy": 100 * float(np.mean(control.outcome)), "lead": _points(lead.interval),
         "p": lead.p, "shows": None if lead.shows is None else 100 * lead.shows,
-        "decisive": control.decisive, "bound": control.bound, "survives": lead.survives,
+        "bound": control.bound, "survives": lead.survives,
     }  # fmt: skip
 
 
@@ -140,7 +140,7 @@ LEGEND = (
     " clips where the control's outcomes are 0 and 1, of random tables for changes at random, by"
     " the jackknife over clips for thresholds. *Shown from*: the smallest lead that these questions"
     " show with a power of .80. A gain survives a control where the interval lies above 0 and p"
-    " below .05; controls in brackets tell a bound and decide nothing."
+    " is below .05. ≤: the most that such a rule can get."
 )
 TITLES = {"yes-no": "Questions on yes and no", "choice": "Questions with options"}
 
@@ -204,13 +204,10 @@ def _figures(report: Plain, part: Plain) -> Iterator[str]:
 
 
 def _line(control: Plain) -> list[str]:
-    name = as_cell(control["name"])
-    kept = "yes" if control["survives"] else "**no**"
-    decisive = control["decisive"]
     return [
-        name if decisive else f"({name})", as_cell(control["rule"]), _right(control),
+        as_cell(control["name"]), as_cell(control["rule"]), _right(control),
         change(_shares(control["lead"])), _p(control["p"]), _number(control["shows"]),
-        kept if decisive else f"({'yes' if control['survives'] else 'no'})",
+        "yes" if control["survives"] else "**no**",
     ]  # fmt: skip
 
 
@@ -255,10 +252,9 @@ HEADS = ("method", "n (clips)", "greedy %", "method %", "gain [95 %], p", '"yes"
 
 
 def _row(report: Plain, part: Plain) -> list[str]:
-    """One line: the figures, and the decisive control over which least is left."""
+    """One line: the figures, and the control over which least is left."""
     yes = part["yes"]
-    decisive = [z for z in part["controls"] if z["decisive"]]
-    best = min(decisive, key=lambda z: z["lead"][0], default=None)
+    best = min(part["controls"], key=lambda z: z["lead"][0], default=None)
     control = "–" if best is None else f"{as_cell(best['name'])} {_right(best)}"
     lead = "–" if best is None else f"{change(_shares(best['lead']))}, {_p(best['p'])}"
     return [
