@@ -119,6 +119,8 @@ class Figure:
     """Accuracy in percent and n, as printed by whoever made it; None where it is computed here."""
     protocol: Protocol | None = None
     """What it was computed from; None where nothing is known of that."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """The whole prompts by id, where the answers came with them."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What a printed row says of its own protocol."""
     method: str = "baseline"
@@ -232,7 +234,8 @@ def refuse_other_clips(first: Figure, second: Figure) -> None:
 PAPER = "paper:"
 STATED = (
     "model", "frames", "fps", "size", "fit", "prompts", "dtype", "device", "seed", "search",
-    "temperature", "max_tokens", "alpha", "beta", "transformers", "torch", "rule", "over",
+    "temperature", "max_tokens", "alpha", "beta", "transformers", "torch",
+    "arguments", "rule", "over",
 )  # fmt: skip
 """What a figure may say of its own protocol, in the words of this project."""
 REMEDY = "Give a folder of `python -m evals run`, a file of answers, or paper:FIGURE,n=QUESTIONS"
@@ -435,12 +438,14 @@ def _of_samples(samples: lmms.Samples, path: Path, asked: Asked, known: Question
     items, texts, verdicts = samples.items, samples.texts, samples.verdicts
     benchmark, parser = samples.task, Parser(f"lmms-eval, {samples.metric}")
     over: Over = "all"
+    prompts: Mapping[str, str] = {k: i.question for k, i in items.items()}
     clusters: Mapping[str, str] = samples.clusters
     scores: Mapping[str, Scores] = samples.scores
     groups: Mapping[str, str] = {}
     if known is not None:
         names = lmms.names_of(path, known.items)
         items = {n: known.items[n] for n in names.values()}
+        prompts = {names[k]: t for k, t in prompts.items() if k in names}
         texts = {names[k]: t for k, t in texts.items() if k in names}
         verdicts = {names[k]: v for k, v in verdicts.items() if k in names}
         scores = {names[k]: v for k, v in scores.items() if k in names}
@@ -461,6 +466,7 @@ def _of_samples(samples: lmms.Samples, path: Path, asked: Asked, known: Question
         clusters=clusters,
         scores=scores,
         groups=groups,
+        prompts=prompts,
         said=samples.said,
     )
 

@@ -185,22 +185,44 @@ def _said(path: Path) -> dict[str, str]:
     value = read_json(results, "Leave it out", LARGEST_MB)
     if not isinstance(value, Mapping):
         return {}
-    config = value.get("config")
-    config = config if isinstance(config, Mapping) else {}
+    config = _object(value.get("config"))
     arguments = _arguments(config.get("model_args"))
-    generation = _arguments(config.get("gen_kwargs"))
-    said = {
-        "model": arguments.get("pretrained") or str(config.get("model") or ""),
-        "frames": arguments.get("max_num_frames", arguments.get("max_frames_num", "")),
-        "fps": arguments.get("fps", ""),
-        "dtype": arguments.get("dtype", arguments.get("torch_dtype", "")),
-        "device": str(config.get("device") or ""),
+    # the task's own, and what the command line put over them
+    task = _object(_object(value.get("configs")).get(path.stem.partition(MARK)[2]))
+    generation = _arguments(task.get("generation_kwargs")) | _arguments(config.get("gen_kwargs"))
+    said = {"model": str(config.get("model") or "")}
+    for name, words in ARGUMENTS.items():
+        for word in (w for w in words if w in arguments):
+            said[name] = arguments.pop(word)
+    said["search"] = _search(generation.pop("do_sample", ""))
+    for name, word in (("temperature", "temperature"), ("max_tokens", "max_new_tokens")):
+        if word in generation:
+            said[name] = generation.pop(word)
+    said |= {
+        "arguments": ", ".join(f"{n}={v}" for n, v in sorted((arguments | generation).items())),
+        "device": said.get("device") or str(config.get("device") or ""),
         "seed": str(config.get("random_seed") if config.get("random_seed") is not None else ""),
-        "temperature": generation.get("temperature", ""),
-        "max_tokens": generation.get("max_new_tokens", ""),
         "transformers": str(value.get("transformers_version") or ""),
     }
     return {name: text[:200] for name, text in said.items() if text}
+
+
+ARGUMENTS = {
+    "model": ("backbone", "model_version", "pretrained"),
+    "frames": ("frames", "nframes", "num_frames", "max_frames_num", "max_num_frames"),
+    "fps": ("fps",), "fit": ("fit",), "dtype": ("torch_dtype", "dtype"), "device": ("device",),
+    "alpha": ("alpha",), "beta": ("beta",),
+}  # fmt: skip
+"""A statement → how models of lmms-eval call it; of several the last counts."""
+
+
+def _search(sampled: str) -> str:
+    """How tokens are chosen, by `do_sample`; "" where that is not stated."""
+    return {"true": "sample", "false": "greedy"}.get(sampled.strip().lower(), "")
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _arguments(value: Any) -> dict[str, str]:

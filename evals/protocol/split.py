@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.statistics import Interval, percentile_interval
+from macd_studio.core.text.words import count
 from macd_studio.evals.protocol.causes import ANNOTATION, ORDER, Differences, differences
 from macd_studio.evals.protocol.inputs import Figure, Verdict
 from macd_studio.evals.scoring.score import sums
@@ -222,8 +223,11 @@ def split(first: Figure, second: Figure) -> Split:
         answers = np.where(reworded, 1, 0).astype(np.int8)
         switched = replace(start, answers=answers, truth=1)
         step((ANNOTATION,), detail, switched, switched)
-    if first.parser.name != second.parser.name:
+    otherwise = _judged_otherwise(made)
+    if first.parser.name != second.parser.name or otherwise:
         detail = f"{first.parser.name} → {second.parser.name}"
+        if otherwise:
+            detail = f"the same words are judged otherwise in {count(otherwise, 'question')}"
         step((PARSER,), detail, replace(start, parser=1), replace(state, parser=1))
     if first.over != second.over:
         detail = f"{first.over} → {second.over}"
@@ -278,6 +282,20 @@ def _truths_differ(made: Comparison) -> int:
     first, second = (f.items for f in made.sides)
     return sum(
         first[n].truth != second[n].truth
+        for n, both in zip(made.names, made.common, strict=True)
+        if both
+    )
+
+
+def _judged_otherwise(made: Comparison) -> int:
+    """Questions with the same truth and words whose verdicts, which came with them, differ."""
+    first, second = made.sides
+    if first.parser.judge is not None or second.parser.judge is not None:
+        return 0
+    return sum(
+        first.texts.get(n) == second.texts.get(n)
+        and first.items[n].truth == second.items[n].truth
+        and first.verdicts.get(n) != second.verdicts.get(n)
         for n, both in zip(made.names, made.common, strict=True)
         if both
     )
