@@ -36,6 +36,10 @@ ITEMS, PARSER, DENOMINATOR = "items", "parser", "denominator"
 PRINTED = "figure as printed"
 NOT_RECORDED = "not recorded"
 UNKNOWN = "cannot be told"
+STATED_ALONE = (
+    "What the answers were computed from is not recorded on both sides: causes are those that both"
+    " state, and what neither states may be part of their shares."
+)
 TINY = 1e-9
 MAX_RESAMPLED = 5000
 """Clusters: 4,000 drawings of more would take much memory, and say the same."""
@@ -244,12 +248,14 @@ def split(first: Figure, second: Figure) -> Split:
         step((NOT_RECORDED,), "the same words were judged otherwise", start, end)
     if not made.common.all():
         shares.insert(0, _items_share(made, own, start, end))
+    notes = [*_notes(first, second, values := [made.value(z) for z in own])]
+    if found.unknown and any(found.causes.values()):
+        notes.append(STATED_ALONE)
     total, _ = made.change(own[0], own[1])
-    values = [made.value(z) for z in own]
     alone = sum(s.alone[0] for s in shares if s.alone is not None)
     return Split(
         values[0][0], values[1][0], (values[0][1], values[1][1]), int(made.common.sum()), total,
-        tuple(shares), _clean(total[0] - alone), tuple(_notes(first, second, values)),
+        tuple(shares), _clean(total[0] - alone), tuple(notes),
     )  # fmt: skip
 
 
