@@ -200,9 +200,12 @@ def cause(found: Finding) -> str:
         lead = found.matched
         assert lead is not None
         more = "more" if after > before else "less"
+        reaches = REACHES[lead.control.name]
+        if lead.interval[2] < 0:
+            reaches = reaches.replace("as much", "more")
         return (
             f'the method says "yes" {more} often ({percent(before)} → {percent(after)}), and'
-            f" {REACHES[lead.control.name]} ({points(lead.interval)} are left)"
+            f" {reaches} ({points(lead.interval)} are left)"
         )
     if not found.gains:
         return ""
