@@ -210,7 +210,7 @@ def _moved(
     own, gained = np.stack(sums, 1), np.asarray(gains)
     whole, clips = own.sum(0), len(own)
     moved = float(change(whole))
-    gain = float(gained.sum()) / whole[-1]
+    gain = float(gained.sum() / whole[-1])
     lead, p, half = gain - moved, 1.0, 1.0
     if clips > 1:
         left = whole - own
@@ -273,11 +273,11 @@ PRECISE_LETTERS = (
 def precise_letters(sums: Array) -> Array:
     """What letters gain that are given more often, as often right as before, see `Change`."""
     parts = np.moveaxis(np.asarray(sums, float), -1, 0)
-    gained = np.zeros_like(parts[-1])
+    gained, wrong = np.zeros_like(parts[-1]), parts[-1] - parts[2:-1:3].sum(0)
     for before, after, right in zip(parts[0:-1:3], parts[1:-1:3], parts[2:-1:3], strict=True):
         share = np.where(before > 0, right / np.maximum(before, 1), 1.0)
         gained += np.maximum(after - before, 0) * share
-    return np.asarray(gained / parts[-1])
+    return np.asarray(np.minimum(gained, wrong) / parts[-1])
 
 
 def _of_choices(given: Answers) -> list[Control]:

@@ -86,7 +86,7 @@ class Lead:
     @property
     def survives(self) -> bool:
         """Whether the method is shown to get more than the control."""
-        return self.interval[1] > 0 and (self.p is None or self.p < LEVEL)
+        return bool(self.interval[1] > 0 and (self.p is None or self.p < LEVEL))
 
 
 def power_of_lead(lead: Lead, given: Answers) -> Lead:
@@ -95,7 +95,7 @@ def power_of_lead(lead: Lead, given: Answers) -> Lead:
     Of outcomes of 0 and 1 see `power`; else by the normal test with the interval's own width.
     """
     difference = given.right_after - lead.control.outcome
-    if np.all(difference == np.rint(difference)):
+    if lead.control.lead is None and np.all(difference == np.rint(difference)):
         return replace(lead, shows=power(difference, given.clusters).shows)
     half = (lead.interval[2] - lead.interval[1]) / 2
     return replace(lead, shows=half * (1 + float(norm.ppf(POWER) / norm.ppf(1 - LEVEL / 2))))

@@ -17,7 +17,11 @@ from macd_studio.evals.audit import controls
 from macd_studio.evals.audit.answers import Answers
 from macd_studio.evals.audit.findings import cause, find, lead_over, power, verdict
 from macd_studio.evals.audit.show import latex, plain
-from macd_studio.evals.statistics.stats import mcnemar
+from macd_studio.evals.statistics.stats import (
+    mcnemar,
+    questions_needed,
+    smallest_difference,
+)
 from macd_studio.evals.studies import audit_draws
 from macd_studio.parts import ROOT
 
@@ -350,10 +354,11 @@ def test_constants_on_letters_get_no_more_than_the_bound():
 
 
 def test_options_by_length_and_constants_by_letters():
-    given = choices("AABD", "ABBD", "DDBD")
+    given = choices("AABD", "ABBD", "DDBD", ("zz", "b", "yy", "aaaa"))
     named = by_name(given)
     assert named["longest option"].outcome.tolist() == [0, 0, 0, 1]
-    assert named["shortest option"].outcome.tolist() == [1, 1, 0, 0]
+    assert named["shortest option"].outcome.tolist() == [0, 0, 1, 0]
+    assert by_name(choices("A", "A", "A", ("b", "a")))["longest option"].outcome.tolist() == [1]
     assert named["guessing"].outcome.tolist() == [0.25] * 4
     scores = [{"a": 3.0, "b": 0.0, "d": 2.9}, {"a": 1.0, "b": 2.0, "d": 0.0},
               {"a": 0.0, "b": 3.0, "d": 0.0}, {"a": 0.0, "b": 0.0, "d": 9.0}]  # fmt: skip
@@ -376,6 +381,37 @@ def test_answers_that_cannot_be_read_are_a_control_of_their_own():
 # verdicts
 
 
+def test_verdicts_that_came_with_answers_stay_where_a_constant_leaves_them():
+    """As where a rule takes "Yes and no" for right."""
+    given = yes_no("ynyn", "yyyn", "yyyn", margins=[1, 1, 1, -1])
+    given.right_before[1] = True
+    assert by_name(given)["constant"].outcome.tolist() == [1, 1, 1, 1]
+
+
+def test_what_only_scores_can_tell_does_not_survive_and_is_no_shift():
+    """More yes, and more right ones than a threshold of normal margins gets; a bound is not."""
+    truth = "y" * 200 + "n" * 200
+    before = "y" * 110 + "n" * 90 + "y" * 20 + "n" * 180
+    after = "y" * 145 + "n" * 55 + "y" * 25 + "n" * 175
+    found = find(yes_no(truth, before, after))
+    named = {z.control.name: z for z in found.leads}
+    assert named["normal threshold"].survives
+    assert not named["as precise"].survives
+    assert found.matched is not named["as precise"]
+    assert (found.gains, found.survives, found.shifted) == (True, False, False)
+    told = verdict(found, power(found.given.difference, found.given.clusters))
+    assert "a constant may get as much, which only the baseline's scores can tell (at most" in told
+
+
+def test_power_takes_the_observed_discordance_and_the_clips():
+    difference = np.repeat([1, -1, 0], [30, 20, 150])
+    could = power(difference, range(200))
+    assert could.shows == smallest_difference(200, 0.25, 0.8)
+    assert could.needed == questions_needed(0.05, 0.25, 0.8)
+    assert power(difference, np.arange(200) // 2).shows > could.shows
+    assert power(np.zeros(9), range(9)).shows is None
+
+
 def test_a_gain_that_sees_more_survives_and_says_over_what():
     rng = np.random.default_rng(3)
     case = audit_draws.Case("", sees=0.6)
@@ -394,8 +430,7 @@ def test_always_the_same_answer_is_named():
     after = np.where(rng.random(300) < 0.5, truth, before)
     found = find(yes_no(*("".join("ny"[int(z)] for z in s) for s in (truth, before, after))))
     assert found.gains
-    if found.given.right_after.mean() < truth.mean():
-        assert not found.survives
+    assert not found.survives
     assert "always yes gets as much" in cause(found)
 
 
