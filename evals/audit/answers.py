@@ -18,6 +18,8 @@ Array = NDArray[Any]
 Said = str | None
 """What an answer is read as: "yes" or "no", a letter, or words; None where nothing is read."""
 Scores = dict[str, float]
+MOST = 50_000
+"""Questions of an audit: the exact tests take time with the square of them."""
 KINDS = ("yes-no", "choice")
 """Kinds of questions that have controls; others are compared with the baseline alone."""
 
@@ -58,7 +60,8 @@ class Answers:
 def pair(baseline: Figure, method: Figure) -> list[Answers]:
     """The questions that both answer, by kind, in the order of the baseline.
 
-    Raises OptionError where they have none in common, or a printed figure has no answers.
+    Raises OptionError where they have none in common or more than MOST, or a printed figure has no
+    answers.
     """
     for figure in (baseline, method):
         if not figure.has_answers:
@@ -71,6 +74,10 @@ def pair(baseline: Figure, method: Figure) -> list[Answers]:
         raise OptionError(
             f"{baseline.title} and {method.title} have no question in common",
             "Compare answers to the same benchmark, with the same ids",
+        )
+    if len(names) > MOST:
+        raise OptionError(
+            f"both answer {len(names):,} questions, more than {MOST:,}", "Give --split"
         )
     kinds = dict.fromkeys(baseline.items[n].kind for n in names)
     return [

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import hypergeom, norm
 
 from macd_studio.evals.__main__ import main
-from macd_studio.evals.audit import controls
+from macd_studio.evals.audit import answers, controls
 from macd_studio.evals.audit.answers import Answers
 from macd_studio.evals.audit.findings import cause, find, lead_over, power, verdict
 from macd_studio.evals.audit.show import latex, plain
@@ -219,7 +219,7 @@ def test_scores_that_are_none_are_refused(field, message, tmp_path, capsys):
     assert message in err
 
 
-def test_what_cannot_be_compared_is_one_line(tmp_path, capsys):
+def test_what_cannot_be_compared_is_one_line(tmp_path, capsys, monkeypatch):
     row = {"id": "1", "video": "v", "question": "q", "answer": "no", "prediction": "no"}
     one = records(tmp_path / "a.jsonl", [row])
     other = records(tmp_path / "b.jsonl", [row | {"id": "2"}])
@@ -232,6 +232,8 @@ def test_what_cannot_be_compared_is_one_line(tmp_path, capsys):
         code, _, err = audit(capsys, one, second)
         assert (code, err.count("\n")) == (2, 1)
         assert message in err
+    monkeypatch.setattr(answers, "MOST", 0)
+    assert "both answer 1 questions, more than 0. Give --split" in audit(capsys, one, one)[2]
 
 
 def test_no_model_is_loaded(tmp_path):
