@@ -238,7 +238,8 @@ def split(first: Figure, second: Figure) -> Split:
         step((DENOMINATOR,), detail, replace(start, over=1), replace(state, over=1))
     for names in _sets(found, annotated):
         at = _only(made, found, set(names)) & (state.answers == 0)
-        if not names and not _answers_differ(made, at):
+        # what is recorded is a cause without an effect, too; a statement is none
+        if (not names or found.unknown) and not _answers_differ(made, at):
             continue
         label = names or ((UNKNOWN,) if found.unknown else (NOT_RECORDED,))
         detail = "; ".join(found.details.get(n, "") for n in names) or _why(found, made.sides)

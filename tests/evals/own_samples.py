@@ -1,6 +1,6 @@
 """Answers of the embedded model by transformers alone, in the files of lmms-eval's --log_samples.
 
-`python -m tests.evals.own_samples FILE.json` answers the same questions in several settings,
+`python -m tests.evals.own_samples docs/audit.json` answers the same questions in several settings,
 compares each with the plain one by `evals diff`, and writes which causes were given and named.
 Nothing of this project answers: its clips are drawn, the rest is a processor and `generate`.
 """
@@ -170,7 +170,9 @@ def main(out: Path) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         rows = compare(Path(folder), N)
-    out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    report = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {}
+    report["diff"] = rows
+    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
