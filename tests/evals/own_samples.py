@@ -165,15 +165,15 @@ def compare(folder: Path, n: int, names: tuple[str, ...] = tuple(WAYS)) -> list[
     return rows
 
 
-def main(out: Path) -> None:
-    """Writes the rows."""
+def main(out: Path, n: int = N) -> None:
+    """Writes the rows of n questions."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        rows = compare(Path(folder), N)
+        rows = compare(Path(folder), n)
     report = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {}
     report["diff"] = rows
     out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

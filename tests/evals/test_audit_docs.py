@@ -32,6 +32,8 @@ def judged(row):
     missed, invented = given - named, named - given
     if not missed and not invented:
         return "right"
+    if not (row["answers"] or named):
+        return "no answer differs"
     parts = [f"{' and '.join(sorted(z))} {what}" for z, what in
              ((missed, "not named"), (invented, "invented")) if z]  # fmt: skip
     return "; ".join(parts)
@@ -74,7 +76,7 @@ def test_what_the_simulation_must_show():
         if case.only_shifts and case.kind == "yes-no" and case.unequal == 1:
             assert cell["named"] >= 0.95 - error, cell
     for cell in report["power"]:
-        assert cell["shown"] == pytest.approx(0.8, abs=0.07), cell
+        assert cell["shown"] == pytest.approx(0.8, abs=0.03 + 2 * error), cell
 
 
 def test_the_sentences_about_printed_rows(capsys):
