@@ -230,7 +230,7 @@ def main(argv: list[str] | None = None) -> int:
         report = simulate(args.draws)
         if file.is_file():  # what tests/evals/own_samples.py wrote stays
             report = json.loads(file.read_text("utf-8")) | report
-        file.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        file.write_text(json.dumps(report) + "\n", "utf-8")
         return "\n\n".join(tables(report))
 
     return command(parser, run, argv)

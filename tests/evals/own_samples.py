@@ -172,7 +172,7 @@ def main(out: Path, n: int = N) -> None:
         rows = compare(Path(folder), n)
     report = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {}
     report["diff"] = rows
-    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(report) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

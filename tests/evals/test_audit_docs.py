@@ -6,7 +6,7 @@ import pytest
 
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.audit.printed import at_the_same_rate
-from macd_studio.evals.paper.published import FOLDER, read_table
+from macd_studio.evals.paper.published import FOLDER, diagnose, read_table
 from macd_studio.evals.printing.figures import table
 from macd_studio.evals.studies import audit_draws
 from macd_studio.parts import ROOT
@@ -62,6 +62,9 @@ def test_the_tables_are_those_of_the_data():
     for made in (*audit_draws.tables(report), causes_table(report["diff"]), printed_table()):
         assert made in page
     assert f"{report['draws']} draws a cell" in page
+    both = [c["survives"] for c in report["cells"]
+            if c["case"]["sees"] and c["case"]["shift"] and not c["scored"]]  # fmt: skip
+    assert both == [0] * len(audit_draws.DESIGNS), "survived in no draw here"
     assert f"most of all in {largest_false(report):.1f} %" in page
 
 
@@ -87,6 +90,9 @@ def test_the_sentences_about_printed_rows(capsys):
     }
     vcd, macd = found["Qwen2-VL-2B", "VCD"], found["Qwen2.5-VL-3B", "MACD"]
     assert vcd.before < vcd.after < vcd.random
+    plain = next(r for r in rows if r.labels["model"] == "Qwen2-VL-2B")
+    tp, fn, fp, tn = diagnose(plain).example
+    assert tp / (tp + fn) < fp / (fp + tn), "yes more often where no is right"
     assert max(macd.random, macd.normal, macd.most) < macd.after
     assert macd.after == pytest.approx(100 * 137 / 193), "as always yes"
     assert main(["doctor", "--table", str(FOLDER / "main.csv")]) == 1
