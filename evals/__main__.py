@@ -18,9 +18,10 @@ from macd_studio.core.options import PRESETS
 from macd_studio.core.system.process import configure_process
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Number, shown
+from macd_studio.evals.audit.printed import at_the_same_rate, sentence
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from macd_studio.evals.benchmarks.base import evaluation_options
-from macd_studio.evals.commands import detectors, diff, label, pairs, paper, power, trace
+from macd_studio.evals.commands import audit, detectors, diff, label, pairs, paper, power, trace
 from macd_studio.evals.commands import files as files_command
 from macd_studio.evals.commands import score as score_command
 from macd_studio.evals.commands.common import (
@@ -143,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     power.add(commands)
     trace.add(commands)
     diff.add(commands)
+    audit.add(commands)
     pairs.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
@@ -334,7 +336,8 @@ def _decimals(text: str) -> int | dict[str, int]:
 def _doctor_of_table(path: Path, unmatched: Unmatched, printed: Printed) -> int:
     """Prints a verdict a row; 1 where a row fits no counts."""
     impossible = 0
-    for row in read_table(path).rows:
+    rows = read_table(path).rows
+    for row, same_rate in zip(rows, at_the_same_rate(rows), strict=True):
         diagnosis = diagnose(row, unmatched, printed)
         if diagnosis is None:
             print(visible(f"{row.name}: nothing to check without n and a metric"))
@@ -344,7 +347,8 @@ def _doctor_of_table(path: Path, unmatched: Unmatched, printed: Printed) -> int:
         if row.n is not None and row.positives is not None:
             line = f" (always yes: accuracy {always_yes(row.n, row.positives)['accuracy']:.1f})"
         notes = "".join(f"; {note}" for note in diagnosis.notes)
-        print(visible(f"{row.name}: {diagnosis.verdict}{line}{notes}"))
+        told = f"{row.name}: {diagnosis.verdict}{line}{sentence(same_rate)}{notes}"
+        print(visible(told))
     return 1 if impossible else 0
 
 

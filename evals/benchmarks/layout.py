@@ -17,6 +17,7 @@ from typing import Any
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import shown
+from macd_studio.evals.benchmarks.sheet import read_sheet
 
 LARGEST_MB = 500
 """A file of questions or predictions above this is something else."""
@@ -59,6 +60,14 @@ def hashed(root: Path, files: Iterable[Path]) -> list[list[Any]]:
     return rows
 
 
+def check_size(path: Path, remedy: str, largest_mb: int) -> None:
+    """Raises BenchmarkError where there is no such file, or it is larger."""
+    if not path.is_file():
+        raise BenchmarkError(f"there is no file {place(path)}", remedy)
+    if path.stat().st_size > largest_mb * 2**20:
+        raise BenchmarkError(f"{place(path)} is larger than {largest_mb} MB", remedy)
+
+
 def read_text(
     path: Path, remedy: str, largest_mb: int = LARGEST_MB, spreadsheet: bool = False
 ) -> str:
@@ -67,10 +76,7 @@ def read_text(
     spreadsheet: UTF-16 with a mark, and Windows' Latin letters, are read as well.
     """
     try:
-        if not path.is_file():
-            raise BenchmarkError(f"there is no file {place(path)}", remedy)
-        if path.stat().st_size > largest_mb * 2**20:
-            raise BenchmarkError(f"{place(path)} is larger than {largest_mb} MB", remedy)
+        check_size(path, remedy, largest_mb)
         note_file(path)
         if not spreadsheet:
             return path.read_text(encoding="utf-8-sig")
@@ -106,15 +112,18 @@ def read_json(path: Path, remedy: str = "Download it again", largest_mb: int = L
 def read_table(
     path: Path, remedy: str, lines: bool = False, largest_mb: int = LARGEST_MB
 ) -> list[tuple[str, Record]]:
-    """The records of a CSV, TSV, JSONL or Parquet file, or of a JSON list, each with its place.
+    """The records of a CSV, TSV, XLSX, JSONL or Parquet file, or of a JSON list, with their places.
 
-    In CSV the header's own mark separates cells: a comma, semicolon or tab. Rows without any text
-    are passed over. lines: a file whose name ends in .json holds JSON Lines.
+    In CSV the header's own mark separates cells: a comma, semicolon or tab. Of a workbook the first
+    sheet is read. Rows without any text are passed over. lines: a file whose name ends in .json
+    holds JSON Lines.
     """
     if path.suffix.lower() in (".csv", ".tsv"):
         return _read_csv(path, remedy, largest_mb)
     if path.suffix.lower() == ".parquet":
         return _read_parquet(path, remedy, largest_mb)
+    if path.suffix.lower() == ".xlsx":
+        return _read_workbook(path, remedy, largest_mb)
     if path.suffix.lower() == ".json" and not lines:
         value = read_json(path, remedy, largest_mb)
         if not isinstance(value, list):
@@ -157,6 +166,20 @@ def _read_csv(path: Path, remedy: str, largest_mb: int) -> list[tuple[str, Recor
         if any(cell.strip() for cell in row.values()):
             records.append((f"line {line}", {k.strip(): v for k, v in row.items()}))
     return records
+
+
+def _read_workbook(path: Path, remedy: str, largest_mb: int) -> list[tuple[str, Record]]:
+    check_size(path, remedy, largest_mb)
+    note_file(path)
+    (_, header), *rows = read_sheet(path, largest_mb, remedy) or [(0, {})]
+    names = {column: name.strip() for column, name in header.items() if name.strip()}
+    if len(set(names.values())) < len(names):
+        raise BenchmarkError(f"{place(path)} has two columns of one name", remedy)
+    return [
+        (f"row {number}", {name: cells.get(column, "") for column, name in names.items()})
+        for number, cells in rows
+        if any(cell.strip() for cell in cells.values())
+    ]
 
 
 def _read_parquet(path: Path, remedy: str, largest_mb: int) -> list[tuple[str, Record]]:

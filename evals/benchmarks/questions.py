@@ -146,10 +146,13 @@ def seconds(reader: Reader, name: str) -> float | None:
 
 
 _LETTERED_ANSWER = re.compile(r"\s*\(?([A-Z])\s*[.):]\s+(.+)")
-NAMES = ("questions.csv", "questions.jsonl", "questions.tsv", "questions.parquet")
-REMEDY = "Give a CSV, TSV, JSONL or Parquet file, or a folder with questions.csv or questions.jsonl"
+NAMES = tuple(f"questions.{z}" for z in ("csv", "jsonl", "tsv", "parquet", "xlsx"))
+REMEDY = (
+    "Give a CSV, TSV, XLSX, JSONL or Parquet file, or a folder with questions.csv or"
+    " questions.jsonl"
+)
 _OPTION = re.compile(r"(?:option|choice)?[ _-]?([A-Z])", re.IGNORECASE)
-ALIASES = {"index": "id", "question_id": "id"}
+ALIASES = {"index": "id", "question_id": "id", "candidates": "options"}
 """Columns of other harnesses, where the file has none of the own name."""
 FIELDS = (
     "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "group",
@@ -193,6 +196,12 @@ class Questions(FileBenchmark):
 
     name = "questions"
     limits = LONG
+    strict = True
+    """Whether a column that is nearly one of these is refused."""
+
+    def reader(self, file: Path, where: str, record: Mapping[str, Any]) -> Reader:
+        """A record by its names here."""
+        return Reader(file, where, named(record))
 
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""
@@ -203,7 +212,7 @@ class Questions(FileBenchmark):
         if not records:
             raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
         self._words = read_words(file.parent)
-        readers = [Reader(file, where, _named(record)) for where, record in records]
+        readers = [self.reader(file, where, record) for where, record in records]
         missing = [c for c in ("video", "question", "answer") if c not in readers[0].record]
         if missing:
             raise BenchmarkError(
@@ -216,7 +225,8 @@ class Questions(FileBenchmark):
         for number, reader in enumerate(readers, 1):
             for column in reader.record:
                 if (
-                    column not in FIELDS
+                    self.strict
+                    and column not in FIELDS
                     and not _OPTION.fullmatch(column)
                     and (meant := get_close_matches(column.lower(), FIELDS, 1, 0.8))
                 ):
@@ -353,7 +363,7 @@ def _listed(reader: Reader, name: str) -> tuple[str, ...]:
     return tuple(p for p in parts if p)
 
 
-def _named(record: Mapping[str, Any]) -> dict[str, Any]:
+def named(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record whose columns have their names here, whatever their case."""
     lower = {c.lower(): c for c in record}
     renamed = {lower[f]: f for f in FIELDS if f in lower and f not in record}

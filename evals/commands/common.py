@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macd_studio.core.backbones.remote_address import is_remote
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions
 from macd_studio.core.validation import Maybe, Number
+from macd_studio.evals.benchmarks import FILES, open_files
 
 if TYPE_CHECKING:
+    from macd_studio.evals.protocol.inputs import Questions
     from macd_studio.evals.running.engine import Engine
 
 
@@ -85,3 +88,30 @@ def find_engine(args: argparse.Namespace) -> Engine | None:
 
     import_ray()
     return ray_engine(max(1, args.workers), args.address, args.gpus_per_worker or 0.0)
+
+
+def add_questions(parser: argparse.ArgumentParser, when: str, also: str = "") -> None:
+    """--benchmark and --data: the questions that answers of others belong to."""
+    parser.add_argument("--benchmark", choices=tuple(FILES), help=when)
+    parser.add_argument("--data", type=Path, help=f"its folder{also}")
+
+
+def questions_of(args: argparse.Namespace) -> Questions | None:
+    """The questions of --benchmark, None without. Raises OptionError and BenchmarkError."""
+    from macd_studio.evals.protocol.inputs import Questions
+
+    if args.benchmark is None:
+        return None
+    benchmark = open_files(args.benchmark, args.data, videos=False)
+    return Questions(
+        args.benchmark,
+        {i.id: i for i in benchmark.everything},
+        {i.id: benchmark.cluster(i) for i in benchmark.everything},
+        {i.id: benchmark.group(i) for i in benchmark.everything},
+    )
+
+
+def both(text: str) -> tuple[str, str]:
+    """One value for both sides, or two with a comma."""
+    first, comma, second = text.partition(",")
+    return first.strip(), (second if comma else first).strip()

@@ -9,7 +9,7 @@ from typing import Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import visible
 from macd_studio.core.validation import Maybe, Number, shown
-from macd_studio.evals.benchmarks import FILES, open_files
+from macd_studio.evals.commands.common import add_questions, both, questions_of
 from macd_studio.evals.running.output import check_folder, say
 from macd_studio.evals.scoring.score import OVER
 
@@ -29,10 +29,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--over", default="", help=f"what is counted: {', '.join(OVER)}; or A,B")
     parser.add_argument("--split", default="", help="only questions of this split or regime")
-    parser.add_argument("--benchmark", choices=tuple(FILES), help="where neither is a folder")
-    parser.add_argument(
-        "--data", type=Path, help="its folder; with --rerun also where A's lies now"
-    )
+    add_questions(parser, "where neither is a folder", "; with --rerun also where A's lies now")
     parser.add_argument("--second-data", type=Path, help="with --rerun: where B's lies now")
     parser.add_argument(
         "--rerun",
@@ -48,7 +45,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the shares; writes them too with --out. Raises MacdError."""
-    from macd_studio.evals.protocol.inputs import Asked, Questions, read_pair
+    from macd_studio.evals.protocol.inputs import Asked, read_pair
     from macd_studio.evals.protocol.show import markdown, plain, printed_difference, write
     from macd_studio.evals.protocol.split import split
 
@@ -62,20 +59,11 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.out is not None:
         check_folder(args.out)
-    questions = None
-    if args.benchmark is not None:
-        benchmark = open_files(args.benchmark, args.data, videos=False)
-        questions = Questions(
-            args.benchmark,
-            {i.id: i for i in benchmark.everything},
-            {i.id: benchmark.cluster(i) for i in benchmark.everything},
-            {i.id: benchmark.group(i) for i in benchmark.everything},
-        )
-    methods, rules, overs = (_pair(z) for z in (args.method, args.rule, args.over))
+    methods, rules, overs = (both(z) for z in (args.method, args.rule, args.over))
     first, second = read_pair(
         Asked(args.first, methods[0], rules[0], overs[0]),
         Asked(args.second, methods[1], rules[1], overs[1]),
-        questions,
+        questions_of(args),
         args.split,
     )
     more: dict[str, Any] = {}
@@ -102,9 +90,3 @@ def run(args: argparse.Namespace) -> int:
         write(report, args.out)
         say(f"written to {args.out}: diff.json, diff.md, diff.html")
     return 0
-
-
-def _pair(text: str) -> tuple[str, str]:
-    """One value for both sides, or two with a comma."""
-    first, comma, second = text.partition(",")
-    return first.strip(), (second if comma else first).strip()

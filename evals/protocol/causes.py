@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import OWN_CONTRAST
 from macd_studio.evals.protocol.bounds import ClipGiven, ItemGiven, Protocol
-from macd_studio.evals.protocol.inputs import Figure
+from macd_studio.evals.protocol.inputs import STATED, Figure
 
 ANNOTATION, CLIP, FRAMES, SIZE, FIT = "annotation", "clip file", "frames", "size", "fit"
 DECODING, PROCESSOR, TOKENIZER, TEMPLATE = "decoding", "processor", "tokenizer", "template"
@@ -31,11 +32,21 @@ OF_OBJECTS = ("mask", "ascent", "detect", "track")
 """Options that only a method with masks depends on."""
 
 
+CAUSE_OF = {
+    "model": WEIGHTS, "frames": FRAMES, "fps": FRAMES, "size": SIZE, "fit": FIT,
+    "prompts": TEMPLATE, "dtype": DTYPE, "device": DEVICE, "seed": SEED, "search": SEARCH,
+    "temperature": SEARCH, "max_tokens": GENERATION, "alpha": CONTRAST, "beta": CONTRAST,
+    "transformers": VERSIONS, "torch": VERSIONS, "arguments": OPTIONS,
+}  # fmt: skip
+"""What a figure may state of itself → the cause where two statements differ."""
+
+
 @dataclass(frozen=True)
 class Differences:
     """causes: question → the names of what differs in what its answers were computed from.
 
-    details: name → what differs, in words. unknown: whether one of the two has no protocol.
+    details: name → what differs, in words. unknown: whether one of the two has no protocol, so that
+    causes are those that both state, and others may differ, too.
     """
 
     causes: Mapping[str, frozenset[str]]
@@ -47,7 +58,7 @@ def differences(a: Figure, b: Figure, ids: Iterable[str]) -> Differences:
     """What differs for each of these questions, which both figures answer."""
     details: dict[str, str] = {}
     if a.protocol is None or b.protocol is None:
-        return Differences({i: frozenset() for i in ids}, details, unknown=True)
+        return _stated_differences(a, b, ids)
     first, second = _Side(a), _Side(b)
     of_all = _of_all(first, second, details)
     causes = {}
@@ -67,6 +78,81 @@ def differences(a: Figure, b: Figure, ids: Iterable[str]) -> Differences:
         causes[name] = frozenset(found)
     named = frozenset().union(*causes.values()) if causes else frozenset()
     return Differences(causes, {n: text for n, text in details.items() if n in named})
+
+
+def statements(figure: Figure) -> dict[str, str]:
+    """Of STATED what the figure says; what it does not say is left out."""
+    said = {"over": figure.over, **figure.said}
+    if figure.parser.judge is not None:
+        said["rule"] = figure.parser.name
+    if figure.protocol is None:
+        return {n: said[n] for n in STATED if said.get(n)}
+    setting = figure.protocol.setting
+    options = setting.get("options", {})
+    video, decode = (options.get(z, {}) for z in ("video", "decode"))
+    model: Mapping[str, Any] = next(iter(figure.protocol.models), {})
+    method = figure.protocol.methods.get(figure.method, {})
+    own = {
+        "model": model.get("name"),
+        "frames": None if setting.get("fps") else len(video.get("at", ())) or video.get("frames"),
+        "fps": setting.get("fps"),
+        "size": setting.get("side"),
+        "fit": video.get("fit"),
+        "prompts": "" if figure.drawn else "published" if setting.get("published") else "bare",
+        "dtype": model.get("dtype"),
+        "device": model.get("device"),
+        "seed": options.get("seed"),
+        "search": decode.get("search"),
+        "temperature": decode.get("temperature") if decode.get("search") == "sample" else None,
+        "max_tokens": decode.get("max_tokens"),
+        "alpha": method.get("alpha"),
+        "beta": method.get("beta"),
+        "transformers": model.get("versions", {}).get("transformers"),
+        "torch": model.get("versions", {}).get("torch"),
+    }
+    said |= {n: _text(v) for n, v in own.items() if v is not None and v != ""}
+    return {n: said[n] for n in STATED if said.get(n)}
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def same(a: str, b: str) -> bool:
+    """Whether two values say the same, 8 and 8.0 alike."""
+    try:
+        return math.isclose(float(a), float(b), rel_tol=1e-9)
+    except ValueError:
+        return a.strip().lower() == b.strip().lower()
+
+
+def _stated_differences(a: Figure, b: Figure, ids: Iterable[str]) -> Differences:
+    """By what both state, where a protocol is missing; prompts are compared question by question.
+
+    A seed counts where either samples.
+    """
+    details: dict[str, str] = {}
+    first, second = statements(a), statements(b)
+    sampled = any(_samples(z) for z in (first, second))
+    for name, cause in CAUSE_OF.items():
+        one, other = first.get(name), second.get(name)
+        if one is None or other is None or same(one, other) or (cause == SEED and not sampled):
+            continue
+        text = f"as stated, {name} {_short(one)} → {_short(other)}"
+        details[cause] = f"{details[cause]}; {text}" if cause in details else text
+    of_all = frozenset(details)
+    causes = {}
+    for name in ids:
+        one, other = a.prompts.get(name), b.prompts.get(name)
+        causes[name] = of_all
+        if one is not None and other is not None and one != other:
+            causes[name] = of_all | {TEMPLATE}
+            details[TEMPLATE] = "the prompts differ"
+    return Differences(causes, details, unknown=True)
+
+
+def _samples(stated: Mapping[str, str]) -> bool:
+    return stated.get("search") == "sample" or not same(stated.get("temperature", "0"), "0")
 
 
 def _by_versions(found: set[str], details: dict[str, str]) -> set[str]:

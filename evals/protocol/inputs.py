@@ -22,7 +22,14 @@ from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.protocol import lmms
 from macd_studio.evals.protocol.bounds import NAME_OF_FILE, Protocol, read_protocol
 from macd_studio.evals.running.contrasts import CONSTANT
+from macd_studio.evals.scoring.answered import (
+    AnsweredQuestions,
+    Scores,
+    holds_questions,
+    scores_by_id,
+)
 from macd_studio.evals.scoring.predictions import read_predictions
+from macd_studio.evals.scoring.rules import rules_for
 from macd_studio.evals.scoring.score import Over, check_over, headline, left_out
 from macd_studio.evals.statistics.metrics import mentioned, normalised, read_yes_no
 
@@ -37,11 +44,18 @@ class Parser:
     """How answers are judged: a rule of this project, or the verdicts that came with the answers.
 
     name: of the rule with its version, or of what gave the verdicts. judge: None where only these
-    are known.
+    are known. reading: what an answer is taken to say, by this project's own rule where None.
     """
 
     name: str
     judge: Callable[[str | None, Item], Verdict] | None = None
+    reading: Callable[[str | None, Item], str | None] | None = None
+
+    def read(self, text: str | None, item: Item) -> str | None:
+        """What an answer says: "yes" or "no", a letter, or words; None where nothing is read."""
+        if self.reading is not None:
+            return self.reading(text, item)
+        return rules_for("", item)[0].read(text, item)
 
 
 def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
@@ -54,7 +68,7 @@ def rule_parser(benchmark: str, item: Item, name: str | None) -> Parser:
         own = headline(benchmark, item, name)
         return own.right(text, item), not left_out(own, text, item)
 
-    return Parser(rule.title, judge)
+    return Parser(rule.title, judge, lambda t, i: headline(benchmark, i, name).read(t, i))
 
 
 def _drawn_parser(benchmark: str, name: str | None) -> Parser:
@@ -97,12 +111,16 @@ class Figure:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     """Verdicts that came with the answers, by id."""
     clusters: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+    """Scores of first tokens by id, where they are known."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """`clusters` and `groups` of questions by id."""
     stated: tuple[float, int] | None = None
     """Accuracy in percent and n, as printed by whoever made it; None where it is computed here."""
     protocol: Protocol | None = None
     """What it was computed from; None where nothing is known of that."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """The whole prompts by id, where the answers came with them."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What a printed row says of its own protocol."""
     method: str = "baseline"
@@ -154,6 +172,7 @@ def drawn_figure(
         texts = _with_constants(items, rows, report["constants"])
     else:
         texts = {r.item: r.text for r in rows if r.method == method and not (r.error or r.left_out)}
+    scores = {r.item: r.scores for r in rows if r.method == method and r.scores}
     if not any(i in items for i in texts):
         raise OptionError(
             f"{shown(folder.name)} has no answer of {shown(method)} that did not fail",
@@ -167,6 +186,7 @@ def drawn_figure(
         texts={i: texts.get(i) for i in items},
         parser=rule_parser(name, next(iter(items.values())), rule),
         clusters={i.id: i.clip for i in items.values()},
+        scores=scores,
         protocol=protocol,
         method=method,
         folder=str(folder),
@@ -214,7 +234,8 @@ def refuse_other_clips(first: Figure, second: Figure) -> None:
 PAPER = "paper:"
 STATED = (
     "model", "frames", "fps", "size", "fit", "prompts", "dtype", "device", "seed", "search",
-    "temperature", "max_tokens", "alpha", "beta", "transformers", "torch", "rule", "over",
+    "temperature", "max_tokens", "alpha", "beta", "transformers", "torch",
+    "arguments", "rule", "over",
 )  # fmt: skip
 """What a figure may say of its own protocol, in the words of this project."""
 REMEDY = "Give a folder of `python -m evals run`, a file of answers, or paper:FIGURE,n=QUESTIONS"
@@ -230,12 +251,14 @@ OTHERS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """How one side is asked for. rule, over: "" for its own."""
+    """How one side is asked for. rule, over: "" for its own; plain: of a folder plain decoding,
+    where no method is named."""
 
     text: str
     method: str = ""
     rule: str = ""
     over: str = ""
+    plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -257,6 +280,9 @@ def read_pair(
     """
     sides: list[Figure | None] = [_folder(z) if _is_folder(z) else None for z in (a, b)]
     known = questions or next((_questions(f) for f in sides if f is not None), None)
+    own = [None if f or known else _answered(z) for f, z in zip(sides, (a, b), strict=True)]
+    known = known or next((_questions(f) for f in own if f is not None), None)
+    sides = [f or o for f, o in zip(sides, own, strict=True)]
     for i, asked in enumerate((a, b)):
         if sides[i] is None:
             sides[i] = _row(asked) if asked.text.startswith(PAPER) else _answers(asked, known)
@@ -313,7 +339,7 @@ def _folder(asked: Asked) -> Figure:
     protocol = read_protocol(folder / NAME_OF_FILE)
     try:
         methods = list(report["methods"])
-        method = asked.method or named or _usual(methods)
+        method = asked.method or named or ("baseline" if asked.plain else _usual(methods))
         if method not in methods:
             raise OptionError(
                 f"{place(folder)} has no answers of {shown(method)}", f"Choose {', '.join(methods)}"
@@ -340,13 +366,15 @@ def _usual(methods: Sequence[str]) -> str:
 def _of_report(
     report: Mapping[str, Any], protocol: Protocol, folder: Path, asked: Asked, method: str
 ) -> Figure:
-    items, texts = {}, {}
+    items, texts, scores = {}, {}, {}
     for q in report["questions"]:
         items[q["id"]] = Item(
             q["id"], q["clip"], q["split"], "", q.get("kind") or _kind(protocol, q["id"]),
             q["question"], q["truth"], options=tuple(q["options"]),
         )  # fmt: skip
         texts[q["id"]] = q["answers"][method]["text"]
+        if (margin := q["answers"][method].get("margin")) is not None:
+            scores[q["id"]] = {"yes": float(margin), "no": 0.0}
     benchmark, first = str(report["benchmark"]), next(iter(items.values()))
     over = check_over(asked.over or str(report.get("over", "all")))
     own = not asked.rule and over == report.get("over", "all")
@@ -360,6 +388,7 @@ def _of_report(
         parser=rule_parser(benchmark, first, rule),
         over=over,
         clusters={i.id: i.cluster for i in protocol.items},
+        scores=scores,
         groups={i.id: i.group for i in protocol.items if i.group},
         stated=(float(scores["accuracy"]), int(scores["n"])) if own else None,
         protocol=protocol,
@@ -383,7 +412,8 @@ def _answers(asked: Asked, known: Questions | None) -> Figure:
     if known is None:
         raise OptionError(
             f"{place(path)} holds answers without their questions",
-            "Give the other side as a folder of ours, or --benchmark and --data",
+            "Give the other side as a folder of ours, or --benchmark and --data, or records of"
+            " video, question, answer and prediction",
         )
     predictions = read_predictions(path, known.items.values())
     texts = {n: t for n, t in predictions.texts.items() if n in known.items}
@@ -397,6 +427,7 @@ def _answers(asked: Asked, known: Questions | None) -> Figure:
         parser=rule_parser(known.benchmark, first, asked.rule or None),
         over=check_over(asked.over or "all"),
         clusters=known.clusters,
+        scores=scores_by_id(path),
         groups=known.groups,
         notes=(f"{path.name}: {predictions.note}.",) if predictions.note else (),
     )
@@ -407,13 +438,17 @@ def _of_samples(samples: lmms.Samples, path: Path, asked: Asked, known: Question
     items, texts, verdicts = samples.items, samples.texts, samples.verdicts
     benchmark, parser = samples.task, Parser(f"lmms-eval, {samples.metric}")
     over: Over = "all"
-    clusters: Mapping[str, str] = {}
+    prompts: Mapping[str, str] = {k: i.question for k, i in items.items()}
+    clusters: Mapping[str, str] = samples.clusters
+    scores: Mapping[str, Scores] = samples.scores
     groups: Mapping[str, str] = {}
     if known is not None:
         names = lmms.names_of(path, known.items)
         items = {n: known.items[n] for n in names.values()}
-        texts = {names[k]: t for k, t in texts.items()}
-        verdicts = {names[k]: v for k, v in verdicts.items()}
+        prompts = {names[k]: t for k, t in prompts.items() if k in names}
+        texts = {names[k]: t for k, t in texts.items() if k in names}
+        verdicts = {names[k]: v for k, v in verdicts.items() if k in names}
+        scores = {names[k]: v for k, v in scores.items() if k in names}
         benchmark, clusters, groups = known.benchmark, known.clusters, known.groups
         first = next(iter(items.values()))
         rule = asked.rule or lmms.rule_of(benchmark, first)
@@ -429,8 +464,31 @@ def _of_samples(samples: lmms.Samples, path: Path, asked: Asked, known: Question
         over=check_over(asked.over or over),
         verdicts=verdicts,
         clusters=clusters,
+        scores=scores,
         groups=groups,
+        prompts=prompts,
         said=samples.said,
+    )
+
+
+def _answered(asked: Asked) -> Figure | None:
+    """A file that holds its questions, too; None for another."""
+    path = Path(asked.text)
+    if asked.text.startswith(PAPER) or not path.is_file() or not holds_questions(path):
+        return None
+    own = AnsweredQuestions(path)
+    items = {i.id: i for i in own.everything}
+    first = next(iter(items.values()))
+    return Figure(
+        title=path.name,
+        benchmark=own.name,
+        items=items,
+        texts=own.texts,
+        parser=rule_parser(own.name, first, asked.rule or None),
+        over=check_over(asked.over or "all"),
+        clusters={n: own.cluster(i) for n, i in items.items()},
+        scores=own.scores,
+        groups={n: own.group(i) for n, i in items.items()},
     )
 
 

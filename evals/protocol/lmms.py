@@ -7,6 +7,7 @@ number or an object. `…_results.json` of the same time holds model, arguments,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.text.words import count
-from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.base import LETTERS, Item, Kind
+from macd_studio.evals.benchmarks.files import letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_table
+from macd_studio.evals.scoring.answered import CLIPS, Scores, scores_of
 from macd_studio.evals.scoring.predictions import REMEDY, read_response, samples_by_question
 from macd_studio.evals.scoring.rules import rules_for
 
@@ -33,7 +36,10 @@ MARK = "_samples_"
 
 @dataclass(frozen=True)
 class Samples:
-    """items, texts, verdicts: by "doc_id:doc_hash". metric: by which they were judged."""
+    """items, texts, verdicts, clusters, scores: by "doc_id:doc_hash".
+
+    metric: by which they were judged. clusters: of samples that name their clip.
+    """
 
     task: str
     metric: str
@@ -41,6 +47,8 @@ class Samples:
     texts: dict[str, str | None]
     verdicts: dict[str, tuple[bool, bool]]
     said: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, Scores] = field(default_factory=dict)
 
 
 def read_samples(path: Path) -> Samples | None:
@@ -55,16 +63,56 @@ def read_samples(path: Path) -> Samples | None:
     metric = _metric(path, readers)
     task = path.stem.partition(MARK)[2] or path.stem
     items, texts, verdicts = {}, {}, {}
+    clusters, scores = {}, {}
     for reader in readers:
         name = name_of(reader)
         if name in items:
             raise reader.fail("the sample is there twice")
         question = str(reader.record.get("input", ""))[:10_000]
         target = str(reader.record.get("target", ""))[:10_000]
-        items[name] = Item(name, name, task, "", "word", question, target)
+        kind, truth, options = asked_of(question, target)
+        items[name] = Item(name, name, task, "", kind, question, truth, options=options)
         texts[name] = read_response(reader)
         verdicts[name] = (bool(_score(reader.record.get(metric))), True)
-    return Samples(task, metric, items, texts, verdicts, _said(path))
+        if clip := _clip(reader.record):
+            clusters[name] = clip
+        if found := scores_of(reader):
+            scores[name] = found
+    return Samples(task, metric, items, texts, verdicts, _said(path), clusters, scores)
+
+
+_LINE = re.compile(r"^\s*\(?([A-Z])\s*[).:]\s+(.+?)\s*$", re.MULTILINE)
+
+
+def asked_of(prompt: str, target: str) -> tuple[Kind, str, tuple[str, ...]]:
+    """Kind, truth and options of a sample, by its target and the lettered lines of its prompt.
+
+    >>> asked_of("Is it?", "Yes."), asked_of("Which?\\nA. up\\nB. down", "down")
+    (('yes-no', 'yes', ()), ('choice', 'B', ('up', 'down')))
+    """
+    plain = target.strip().rstrip(".").strip()
+    if plain.lower() in ("yes", "no"):
+        return "yes-no", plain.lower(), ()
+    lines = _LINE.findall(prompt)
+    first = max((i for i, (letter, _) in enumerate(lines) if letter == "A"), default=0)
+    options = tuple(text for _, text in lines[first:])
+    whole = [letter for letter, _ in lines[first:]] == list(LETTERS[: len(options)])
+    if len(options) < 2 or not whole:
+        return "word", target, ()
+    letter = plain.strip("()").upper()
+    if len(letter) != 1 or letter not in LETTERS[: len(options)]:
+        letter = letter_of(options, target.strip()) or ""
+    return ("choice", letter, options) if letter else ("word", target, ())
+
+
+def _clip(record: Mapping[str, Any]) -> str:
+    """What a sample says of its clip, in a metric's own fields; "" where it says nothing."""
+    for fields in (record, *(v for v in record.values() if isinstance(v, Mapping))):
+        lower = {str(k).lower(): v for k, v in fields.items()}
+        for name in ("cluster", *CLIPS):
+            if isinstance(lower.get(name), str | int) and str(lower[name]):
+                return str(lower[name])[:500]
+    return ""
 
 
 def name_of(reader: Reader) -> str:
@@ -137,22 +185,44 @@ def _said(path: Path) -> dict[str, str]:
     value = read_json(results, "Leave it out", LARGEST_MB)
     if not isinstance(value, Mapping):
         return {}
-    config = value.get("config")
-    config = config if isinstance(config, Mapping) else {}
+    config = _object(value.get("config"))
     arguments = _arguments(config.get("model_args"))
-    generation = _arguments(config.get("gen_kwargs"))
-    said = {
-        "model": arguments.get("pretrained") or str(config.get("model") or ""),
-        "frames": arguments.get("max_num_frames", arguments.get("max_frames_num", "")),
-        "fps": arguments.get("fps", ""),
-        "dtype": arguments.get("dtype", arguments.get("torch_dtype", "")),
-        "device": str(config.get("device") or ""),
+    # the task's own, and what the command line put over them
+    task = _object(_object(value.get("configs")).get(path.stem.partition(MARK)[2]))
+    generation = _arguments(task.get("generation_kwargs")) | _arguments(config.get("gen_kwargs"))
+    said = {"model": str(config.get("model") or "")}
+    for name, words in ARGUMENTS.items():
+        for word in (w for w in words if w in arguments):
+            said[name] = arguments.pop(word)
+    said["search"] = _search(generation.pop("do_sample", ""))
+    for name, word in (("temperature", "temperature"), ("max_tokens", "max_new_tokens")):
+        if word in generation:
+            said[name] = generation.pop(word)
+    said |= {
+        "arguments": ", ".join(f"{n}={v}" for n, v in sorted((arguments | generation).items())),
+        "device": said.get("device") or str(config.get("device") or ""),
         "seed": str(config.get("random_seed") if config.get("random_seed") is not None else ""),
-        "temperature": generation.get("temperature", ""),
-        "max_tokens": generation.get("max_new_tokens", ""),
         "transformers": str(value.get("transformers_version") or ""),
     }
     return {name: text[:200] for name, text in said.items() if text}
+
+
+ARGUMENTS = {
+    "model": ("backbone", "model_version", "pretrained"),
+    "frames": ("frames", "nframes", "num_frames", "max_frames_num", "max_num_frames"),
+    "fps": ("fps",), "fit": ("fit",), "dtype": ("torch_dtype", "dtype"), "device": ("device",),
+    "alpha": ("alpha",), "beta": ("beta",),
+}  # fmt: skip
+"""A statement → how models of lmms-eval call it; of several the last counts."""
+
+
+def _search(sampled: str) -> str:
+    """How tokens are chosen, by `do_sample`; "" where that is not stated."""
+    return {"true": "sample", "false": "greedy"}.get(sampled.strip().lower(), "")
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _arguments(value: Any) -> dict[str, str]:

@@ -19,15 +19,17 @@ from macd_studio.core.text.words import count
 from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import (
     ANNOTATION,
+    CAUSE_OF,
     CLIP,
     ORDER,
     VERSIONS,
     Differences,
     differences,
+    same,
+    statements,
 )
 from macd_studio.evals.protocol.inputs import Figure
 from macd_studio.evals.protocol.jobs import Job, Texts, answer
-from macd_studio.evals.protocol.show import same, statements
 from macd_studio.evals.protocol.switch import (
     PROMPTS,
     ROLES,
@@ -57,18 +59,11 @@ REASONS = {
 }  # fmt: skip
 
 
-CAUSE_OF = {
-    "model": cause.WEIGHTS, "frames": cause.FRAMES, "fps": cause.FRAMES, "size": cause.SIZE,
-    "fit": cause.FIT, "prompts": cause.TEMPLATE, "dtype": cause.DTYPE, "device": cause.DEVICE,
-    "seed": cause.SEED, "search": cause.SEARCH, "temperature": cause.SEARCH,
-    "max_tokens": cause.GENERATION, "alpha": cause.CONTRAST, "beta": cause.CONTRAST,
-    "transformers": cause.VERSIONS, "torch": cause.VERSIONS,
-}  # fmt: skip
-"""What a figure without a protocol may state → the cause that exchanges it."""
 OF_STATED = {
     "model": "it is known by its name alone; give both figures as folders of runs",
     "transformers": "name a Python that holds it by --python",
     "torch": "name a Python that holds it by --python",
+    "arguments": "they are of another program's model",
     "prompts": "this program has published and bare ones alone",
     "rule": "what is run again is judged by the first figure's rule",
     "over": "of what is run again every question is counted",

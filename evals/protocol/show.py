@@ -6,7 +6,7 @@ Also what a figure says of its own protocol, in one vocabulary, and a printed on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from macd_studio.core.text.numbers import number
 from macd_studio.core.text.words import count
 from macd_studio.evals.paper.doctor import Claim, audit_metrics
 from macd_studio.evals.printing.figures import as_cell, logits, page, table
+from macd_studio.evals.protocol.causes import same, statements
 from macd_studio.evals.protocol.inputs import STATED, Figure
 from macd_studio.evals.protocol.split import Split
 from macd_studio.evals.running.output import finite, write_json
@@ -24,44 +25,6 @@ from macd_studio.evals.scoring.score import WORDS
 from macd_studio.evals.statistics.intervals import clustered_share
 
 NOT_STATED = "not stated"
-
-
-def statements(figure: Figure) -> dict[str, str]:
-    """Of STATED what the figure says; what it does not say is left out."""
-    said = {"over": figure.over, **figure.said}
-    if figure.parser.judge is not None:
-        said["rule"] = figure.parser.name
-    if figure.protocol is None:
-        return {n: said[n] for n in STATED if said.get(n)}
-    setting = figure.protocol.setting
-    options = setting.get("options", {})
-    video, decode = (options.get(z, {}) for z in ("video", "decode"))
-    model: Mapping[str, Any] = next(iter(figure.protocol.models), {})
-    method = figure.protocol.methods.get(figure.method, {})
-    own = {
-        "model": model.get("name"),
-        "frames": None if setting.get("fps") else len(video.get("at", ())) or video.get("frames"),
-        "fps": setting.get("fps"),
-        "size": setting.get("side"),
-        "fit": video.get("fit"),
-        "prompts": "" if figure.drawn else "published" if setting.get("published") else "bare",
-        "dtype": model.get("dtype"),
-        "device": model.get("device"),
-        "seed": options.get("seed"),
-        "search": decode.get("search"),
-        "temperature": decode.get("temperature") if decode.get("search") == "sample" else None,
-        "max_tokens": decode.get("max_tokens"),
-        "alpha": method.get("alpha"),
-        "beta": method.get("beta"),
-        "transformers": model.get("versions", {}).get("transformers"),
-        "torch": model.get("versions", {}).get("torch"),
-    }
-    said |= {n: _text(v) for n, v in own.items() if v is not None and v != ""}
-    return {n: said[n] for n in STATED if said.get(n)}
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def printed_rows(first: Figure, second: Figure) -> list[list[str]]:
@@ -75,14 +38,6 @@ def printed_rows(first: Figure, second: Figure) -> list[list[str]]:
         known = NOT_STATED not in (a, b)
         rows.append([name, a, b, "–" if not known else "yes" if not same(a, b) else "no"])
     return rows
-
-
-def same(a: str, b: str) -> bool:
-    """Whether two values say the same, 8 and 8.0 alike."""
-    try:
-        return math.isclose(float(a), float(b), rel_tol=1e-9)
-    except ValueError:
-        return a.strip().lower() == b.strip().lower()
 
 
 def printed_difference(ours: Figure, printed: Figure) -> tuple[float, Interval, list[str]]:

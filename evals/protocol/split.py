@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.statistics import Interval, percentile_interval
+from macd_studio.core.text.words import count
 from macd_studio.evals.protocol.causes import ANNOTATION, ORDER, Differences, differences
 from macd_studio.evals.protocol.inputs import Figure, Verdict
 from macd_studio.evals.scoring.score import sums
@@ -35,6 +36,10 @@ ITEMS, PARSER, DENOMINATOR = "items", "parser", "denominator"
 PRINTED = "figure as printed"
 NOT_RECORDED = "not recorded"
 UNKNOWN = "cannot be told"
+STATED_ALONE = (
+    "What the answers were computed from is not recorded on both sides: causes are those that both"
+    " state, and what neither states may be part of their shares."
+)
 TINY = 1e-9
 MAX_RESAMPLED = 5000
 """Clusters: 4,000 drawings of more would take much memory, and say the same."""
@@ -222,15 +227,19 @@ def split(first: Figure, second: Figure) -> Split:
         answers = np.where(reworded, 1, 0).astype(np.int8)
         switched = replace(start, answers=answers, truth=1)
         step((ANNOTATION,), detail, switched, switched)
-    if first.parser.name != second.parser.name:
+    otherwise = _judged_otherwise(made)
+    if first.parser.name != second.parser.name or otherwise:
         detail = f"{first.parser.name} → {second.parser.name}"
+        if otherwise:
+            detail = f"the same words are judged otherwise in {count(otherwise, 'question')}"
         step((PARSER,), detail, replace(start, parser=1), replace(state, parser=1))
     if first.over != second.over:
         detail = f"{first.over} → {second.over}"
         step((DENOMINATOR,), detail, replace(start, over=1), replace(state, over=1))
     for names in _sets(found, annotated):
         at = _only(made, found, set(names)) & (state.answers == 0)
-        if not names and not _answers_differ(made, at):
+        # what is recorded is a cause without an effect, too; a statement is none
+        if (not names or found.unknown) and not _answers_differ(made, at):
             continue
         label = names or ((UNKNOWN,) if found.unknown else (NOT_RECORDED,))
         detail = "; ".join(found.details.get(n, "") for n in names) or _why(found, made.sides)
@@ -240,12 +249,14 @@ def split(first: Figure, second: Figure) -> Split:
         step((NOT_RECORDED,), "the same words were judged otherwise", start, end)
     if not made.common.all():
         shares.insert(0, _items_share(made, own, start, end))
+    notes = [*_notes(first, second, values := [made.value(z) for z in own])]
+    if found.unknown and any(found.causes.values()):
+        notes.append(STATED_ALONE)
     total, _ = made.change(own[0], own[1])
-    values = [made.value(z) for z in own]
     alone = sum(s.alone[0] for s in shares if s.alone is not None)
     return Split(
         values[0][0], values[1][0], (values[0][1], values[1][1]), int(made.common.sum()), total,
-        tuple(shares), _clean(total[0] - alone), tuple(_notes(first, second, values)),
+        tuple(shares), _clean(total[0] - alone), tuple(notes),
     )  # fmt: skip
 
 
@@ -278,6 +289,20 @@ def _truths_differ(made: Comparison) -> int:
     first, second = (f.items for f in made.sides)
     return sum(
         first[n].truth != second[n].truth
+        for n, both in zip(made.names, made.common, strict=True)
+        if both
+    )
+
+
+def _judged_otherwise(made: Comparison) -> int:
+    """Questions with the same truth and words whose verdicts, which came with them, differ."""
+    first, second = made.sides
+    if first.parser.judge is not None or second.parser.judge is not None:
+        return 0
+    return sum(
+        first.texts.get(n) == second.texts.get(n)
+        and first.items[n].truth == second.items[n].truth
+        and first.verdicts.get(n) != second.verdicts.get(n)
         for n, both in zip(made.names, made.common, strict=True)
         if both
     )

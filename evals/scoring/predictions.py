@@ -13,10 +13,11 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
 
-IDS = ("id", "question_id", "item")
+IDS = ("id", "question_id", "item", "index")
 TEXTS = ("prediction", "response", "text", "pred")
 REMEDY = (
-    "Give JSON of question id → answer, or records of id and prediction (JSON list, JSONL or CSV)"
+    "Give JSON of question id → answer, or records of id and prediction (JSON list, JSONL, CSV or"
+    " XLSX)"
 )
 
 
@@ -95,11 +96,15 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
 
 
 def _record(reader: Reader) -> Pair:
-    name = reader.text(*IDS)
+    return reader.text(*IDS), answer_of(reader)
+
+
+def answer_of(reader: Reader) -> str | None:
+    """A record's answer, None where it is null. Raises BenchmarkError where it has none."""
     if not any(t in reader.record for t in TEXTS):
         raise reader.fail(f"{' or '.join(map(repr, TEXTS))} is missing")
     value = next((reader.record[t] for t in TEXTS if reader.record.get(t) is not None), None)
-    return name, _text(reader.path, reader.where, value)
+    return _text(reader.path, reader.where, value)
 
 
 def samples_by_question(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:

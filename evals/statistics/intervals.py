@@ -105,13 +105,27 @@ def difference_interval(difference: Array, cluster: Clusters, tail: float = TAIL
         return UNKNOWN
     n, mean = len(values), float(values.mean())
     gained, lost = float(values.clip(0).sum()), float((-values).clip(0).sum())
+    effective = n / design_effect(values, cluster)
+    return mean, *_tango(gained * effective / n, lost * effective / n, effective, tail)
+
+
+def design_effect(difference: Array, cluster: Clusters) -> float:
+    """By how much the clips enlarge the variance of a mean paired difference, (N,) in [−1, 1].
+
+    At least 1 of whole differences; 1 with one question a clip. N / `effective_questions`.
+
+    >>> [round(design_effect(np.repeat([1, 0, -1], [9, 88, 3]), c), 1)
+    ...  for c in (range(100), np.arange(100) // 2)]
+    [1.0, 1.9]
+    """
+    values = np.asarray(difference, float)
+    n, mean = len(values), float(values.mean())
     sums, sizes, events = cluster_sums(cluster, values, np.ones(n), values != 0)
     whole = bool(np.all(values == np.rint(values)))
-    independent = (gained + lost) / n - mean**2
-    effective = effective_questions(
+    independent = float(np.abs(values).sum()) / n - mean**2
+    return n / effective_questions(
         sums - sizes * mean, sizes, events > 0, independent, 1.0 if whole else 0.0
     )
-    return mean, *_tango(gained * effective / n, lost * effective / n, effective, tail)
 
 
 def _tango(gained: float, lost: float, n: float, tail: float) -> tuple[float, float]:

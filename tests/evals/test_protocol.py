@@ -326,3 +326,49 @@ def test_comparing_needs_no_torch(made):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-400:]
+
+
+def test_what_results_of_lmms_eval_state_is_a_cause(made, tmp_path):
+    """Frames, arguments and prompts; a seed where nothing is sampled is none."""
+    truths = {str(i): ("yes", "no")[i % 2] for i in range(protocols.N)}
+    texts = [texts_of(made()[0]), texts_of(made("frames")[0])]
+    given = {"model": "m", "model_args": "pretrained=org/model,max_num_frames=16"}
+
+    def named(name, **changed):
+        task = changed.pop("task", {})
+        (tmp_path / name).mkdir()
+        path = samples(tmp_path / name, texts[1], truths, config=given | changed, configs=task)
+        return compared(plain, path)
+
+    (tmp_path / "plain").mkdir()
+    plain = samples(tmp_path / "plain", texts[0], truths, config=given | {"random_seed": 0})
+    found = named("frames", model_args="pretrained=org/model,max_num_frames=8")
+    assert found.named == ("frames",)
+    assert found.shares[0].detail == "as stated, frames 16 → 8"
+    assert any("what neither states may be part" in n for n in found.notes)
+    found = named("more", model_args="pretrained=org/model,max_num_frames=8,dtype=float16,x=1")
+    assert found.named == ("frames",), "what one side alone states is no difference"
+    assert named("seed", random_seed=7).named == ("cannot be told",)
+    sampled = {"task": {"generation_kwargs": {"do_sample": True, "temperature": 0.7}}}
+    assert named("sampled", random_seed=7, task=sampled).named == ("seed",)
+    first = read_pair(Asked(str(plain)), Asked(str(tmp_path / "sampled" / plain.name)))[1]
+    assert first.said["search"] == "sample"
+    path = tmp_path / "frames" / plain.name
+    path.write_text(path.read_text().replace("answer yes or no:", "say yes or no:"))
+    assert set(compared(plain, path).named) == {"frames", "template"}
+
+
+def test_the_same_words_judged_otherwise_are_a_parser(made, tmp_path):
+    truths = {str(i): ("yes", "no")[i % 2] for i in range(protocols.N)}
+    texts = texts_of(made()[0])
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths.append(samples(tmp_path / name, texts, truths))
+    lines = [json.loads(z) for z in paths[1].read_text().splitlines()]
+    for line in lines[:7]:
+        line["task_score"]["score"] = 1 - line["task_score"]["score"]
+    paths[1].write_text("".join(json.dumps(z) + "\n" for z in lines))
+    (share,) = compared(*paths).shares
+    assert (share.causes, share.n) == (("parser",), 7)
+    assert share.detail == "the same words are judged otherwise in 7 questions"
