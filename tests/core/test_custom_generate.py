@@ -13,6 +13,7 @@ import macd_studio as macd
 from macd_studio.core.backbones import everyday  # noqa: F401  (registers the embedded tower)
 from macd_studio.core.errors import OptionError
 from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import VideoOptions
 from macd_studio.core.system.shipped import assets
 from macd_studio.evals.benchmarks import find_benchmark
 from tests.families import tiny
@@ -60,15 +61,14 @@ def generated(model, inputs, folder=None, **how):
 def test_the_tokens_are_ours_and_plain_ones_those_of_generate(family, asked, toy_detector):
     clip, question = asked
     if family == "llava_onevision":
-        model, processor = parts(family)
-        lm, given = macd.wrap(model, processor), processor
+        model, given = parts(family)
+        lm, inputs = macd.wrap(model, given), inputs_of(given, clip, question)
     else:
         lm = given = tiny(family)
-    encoded = lm.encode(clip, question)
-    pixels = encoded.layout(encoded.video)
-    if family in ("smolvlm", "llava_onevision"):
-        pixels = pixels[None]
-    inputs = {"input_ids": encoded.input_ids, lm.pixels: pixels, **encoded.inputs}
+        encoded = lm.encode(clip, question)
+        pixels = encoded.layout(encoded.video)
+        pixels = pixels[None] if family == "smolvlm" else pixels
+        inputs = {"input_ids": encoded.input_ids, lm.pixels: pixels, **encoded.inputs}
     plain = generated(lm.model, inputs)
     inputs.pop("position_ids", None)
     ours = {"processor": given, "video": clip, "question": question, "detector": toy_detector,
@@ -83,31 +83,32 @@ def test_the_tokens_are_ours_and_plain_ones_those_of_generate(family, asked, toy
     assert len({tuple(tokens) for tokens in (plain, *expected.values())}) >= 3
 
 
-def embedded_inputs(name, clip, question):
-    """The embedded model as transformers loads it, and what its own processor makes of a clip."""
-    source = assets() / name / "backbone"
-    model = AutoModelForMultimodalLM.from_pretrained(source)
-    processor = AutoProcessor.from_pretrained(source)
+def inputs_of(processor, clip, question):
+    """What the model's own processor makes of a clip and a question."""
     message = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": question}]}]
     prompt = processor.apply_chat_template(message, add_generation_prompt=True)
-    inputs = processor(text=[prompt], videos=[clip.frames.copy()], return_tensors="pt")
-    return model, processor, inputs
+    return processor(text=[prompt], videos=[clip.frames.copy()], return_tensors="pt")
+
+
+def embedded(name):
+    """The embedded model as transformers loads it, and its processor."""
+    source = assets() / name / "backbone"
+    model = AutoModelForMultimodalLM.from_pretrained(source, dtype=torch.float32)
+    return model, AutoProcessor.from_pretrained(source)
 
 
 def test_everyday_answers_about_a_real_clip_as_it_does_here():
-    clip = read_clip(assets() / "everyday" / "examples" / "street.mp4")
-    question = "Is there a car in the video?"
-    model, processor, inputs = embedded_inputs("everyday", clip, question)
-    ours = {"processor": processor, "video": clip, "question": question, "options": SHORT}
-    traces = []
-    tokens = {
-        m: generated(model, inputs, FOLDER, method=m, on_trace=traces.append, **ours)
-        for m in ("baseline", "macd", "random-place")
-    }
-    there = macd.compare(clip, question, ["random-place"], backbone="everyday", **SHORT)
-    assert tokens == {m: [s.token for s in there.answers[m].tokens] for m in tokens}
-    assert tokens["baseline"] == generated(model, inputs)
-    assert [t.detector.name for t in traces[1:]] == ["yolo11n"] * 2
+    options = VideoOptions(frames=4, dense_fps=2.0)
+    clip = read_clip(assets() / "everyday" / "examples" / "classroom.mp4", options)
+    question = "How many chairs are in the video?"
+    model, processor = embedded("everyday")
+    inputs = inputs_of(processor, clip, question)
+    options = SHORT | {"contrast": {"alpha": 3.0, "beta": 0.01}}
+    there = macd.compare(clip, question, ["blank"], backbone="everyday", **options)
+    expected = {m: [s.token for s in a.tokens] for m, a in there.answers.items()}
+    ours = {"processor": processor, "video": clip, "question": question, "options": options}
+    assert {m: generated(model, inputs, FOLDER, method=m, **ours) for m in expected} == expected
+    assert expected["baseline"] == generated(model, inputs) != expected["macd"]
 
 
 def test_the_card_runs_as_it_stands_there(monkeypatch, capsys):
@@ -126,7 +127,8 @@ def test_a_repository_that_holds_the_folder_answers_by_it(asked, toy_detector, t
     """Its model's own `generate` is then that function, which must not call itself."""
     clip, question = asked
     repository = tmp_path / "model"
-    model, processor, inputs = embedded_inputs("toyworld", clip, question)
+    model, processor = embedded("toyworld")
+    inputs = inputs_of(processor, clip, question)
     model.save_pretrained(repository)
     (repository / "custom_generate").symlink_to(FOLDER / "custom_generate")
     own = AutoModelForMultimodalLM.from_pretrained(repository, trust_remote_code=True)

@@ -142,7 +142,7 @@ def plugin(monkeypatch):
     [
         ({"methd": "macd", "alfa": 3}, "macd_studio takes no 'methd'. Write method."),
         ({"alfa": 3}, "Write alpha."),
-        ({"max_pixels": 3}, "Give some of backbone, method"),
+        ({"max_pixels": 3}, "Give some of backbone, inner, method"),
         ({"method": "mcd"}, "there is no method 'mcd'"),
         ({"method": "vcd", "alpha": "much"}, "alpha is 'much'"),
         ({"method": "vcd", "alpha": 99}, "alpha is 99"),
