@@ -103,7 +103,8 @@ def test_everyday_answers_about_a_real_clip_as_it_does_here():
     question = "How many chairs are in the video?"
     model, processor = embedded("everyday")
     inputs = inputs_of(processor, clip, question)
-    options = SHORT | {"contrast": {"alpha": 3.0, "beta": 0.01}}
+    contrast = {"alpha": 3.0, "beta": 0.01}
+    options = SHORT | {"contrast": contrast, "video": {"fit": "native"}}  # as its processor does
     there = macd.compare(clip, question, ["blank"], backbone="everyday", **options)
     expected = {m: [s.token for s in a.tokens] for m, a in there.answers.items()}
     ours = {"processor": processor, "video": clip, "question": question, "options": options}
