@@ -258,7 +258,8 @@ def test_a_model_of_lmms_eval_is_wrapped_with_its_own_arguments(plugin, monkeypa
         made.append(given)
         return SimpleNamespace(model=own.model, processor=own.processor)
 
-    named = {"held": held, "server": lambda **_: SimpleNamespace(model="gpt")}
+    without = {"server": {"model": "gpt", "processor": 1}, "bare": {"model": own.model}}
+    named = {"held": held} | {n: lambda v=v, **_: SimpleNamespace(**v) for n, v in without.items()}
     monkeypatch.setitem(
         sys.modules, "lmms_eval.models", SimpleNamespace(get_model=named.__getitem__)
     )
@@ -266,8 +267,9 @@ def test_a_model_of_lmms_eval_is_wrapped_with_its_own_arguments(plugin, monkeypa
     assert made == [{"batch_size": 1, "pretrained": "x", "device": "cpu"}]
     assert model.lm.model is own.model
     assert model.detector == "yolo11n"
-    with pytest.raises(OptionError, match="server of lmms-eval has no transformers model"):
-        plugin.MacdStudio(inner="server")
+    for name in without:
+        with pytest.raises(OptionError, match=f"{name} of lmms-eval has no transformers model"):
+            plugin.MacdStudio(inner=name)
 
 
 @pytest.mark.long
