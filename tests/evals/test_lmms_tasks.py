@@ -273,6 +273,7 @@ def test_a_model_of_lmms_eval_is_wrapped_with_its_own_arguments(plugin, monkeypa
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("default")  # its own are not ours
 def test_lmms_eval_itself_runs_the_controls(tmp_path, monkeypatch):
     """Skipped where it is not installed: it wants an environment of its own."""
     pytest.importorskip("macd_lmms_eval", reason="the plug-in for lmms-eval is not installed")
