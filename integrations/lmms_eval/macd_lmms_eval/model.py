@@ -1,4 +1,4 @@
-"""The chat model `macd_studio`: any backbone of MACD Studio under any of its methods."""
+"""The chat model `macd_studio`: a backbone of ours or a model of lmms-eval, by any method."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from tqdm import tqdm
 
-from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones import LocalLM, load_backbone
+from macd_studio.core.embedded import AUTO, DRAWN, EMBEDDED, detector_for
 from macd_studio.core.errors import OptionError, VideoTooLong
+from macd_studio.core.generate import wrap
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
-from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.objects.detect import check_detector, load_detector
 from macd_studio.core.options import ContrastOptions, Fit
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import Clip
@@ -33,10 +35,10 @@ from macd_studio.evals.running.tracks import Preparing
 from macd_studio.evals.scoring.rules import FAILED
 
 ARGUMENTS = (
-    "backbone", "method", "alpha", "beta", "detector", "frames", "fit", "max_seconds",
+    "backbone", "inner", "method", "alpha", "beta", "detector", "frames", "fit", "max_seconds",
     "max_megabytes",
 )  # fmt: skip
-"""What --model_args may hold."""
+"""What --model_args may hold; with `inner` also what that model takes."""
 DEFAULT = ContrastOptions(1.0, 0.1)
 
 
@@ -45,19 +47,25 @@ class MacdStudio(lmms):
 
     The prompt is what the task makes of its question; MACD's query loss is over the document's own
     field `question` where the prompt holds it, else over the whole text. An id in the document's
-    field `question_id` seeds noise and random masks, as in `python -m evals`. Raises OptionError
-    for arguments that it does not know, and for α or β of a method without a contrast.
+    field `question_id` seeds noise and random masks, as in `python -m evals`. A task's own
+    generation_kwargs may name another `method`; what several tasks ask about one document is
+    answered together, so that they share its frames, objects and ascent.
+
+    inner: a model of lmms-eval, such as qwen2_5_vl, which is made with the arguments that are not
+    this class's own, and wrapped; backbone is not used then. Raises OptionError for arguments that
+    it does not know, and for α or β of a method without a contrast.
     """
 
     is_simple = False
 
     def __init__(
         self,
-        backbone: str = "toyworld",
-        method: str = "baseline",
+        backbone: str = EMBEDDED,
+        inner: str | None = None,
+        method: str | None = None,
         alpha: float | None = None,
         beta: float | None = None,
-        detector: str = "toyworld",
+        detector: str = AUTO,
         frames: int = 8,
         fit: Fit = FIT,
         max_seconds: float = LONG["max_seconds"],
@@ -68,16 +76,13 @@ class MacdStudio(lmms):
         **unknown: Any,
     ) -> None:
         super().__init__()
-        refuse_unknown(unknown)
-        chosen = find_method(method)
-        if not takes_contrast(chosen) and (alpha, beta) != (None, None):
-            raise OptionError(
-                f"{chosen.name} takes no alpha or beta", "Leave them out of --model_args"
-            )
-        self.method = chosen.name
-        self.contrast = ContrastOptions(
-            DEFAULT.alpha if alpha is None else alpha, DEFAULT.beta if beta is None else beta
-        )
+        if inner is None:
+            refuse_unknown(unknown)
+        self.method = None if method is None else find_method(method).name
+        self.strength = {n: v for n, v in (("alpha", alpha), ("beta", beta)) if v is not None}
+        if self.method is not None:
+            self._check_strength({self.method})
+        self.contrast = replace(DEFAULT, **self.strength)
         self.options = evaluation_options(
             {
                 "video": {
@@ -88,12 +93,14 @@ class MacdStudio(lmms):
                 }
             }
         )
-        self.lm = load_backbone(str(backbone), device or "auto")
-        loaded_detector = None
-        if chosen.needs_objects:
-            loaded_detector = load_detector(str(detector), self.lm.info.device)
-        clips = SimpleNamespace(clip=self._clip)
-        self.preparing = Preparing(clips, loaded_detector, self.options)  # type: ignore[arg-type]
+        drawn = inner is None and backbone == EMBEDDED
+        self.detector = detector_for(str(detector), DRAWN if drawn else "")
+        check_detector(self.detector)
+        if inner is None:
+            self.lm = load_backbone(str(backbone), device or "auto")
+        else:
+            self.lm = wrapped(inner, unknown | ({"device": device} if device else {}))
+        self.preparing = Preparing(SimpleNamespace(clip=self._clip), None, self.options)  # type: ignore[arg-type]
         self.batch_size = int(batch_size)
         self.failures: list[str] = []
 
@@ -101,20 +108,46 @@ class MacdStudio(lmms):
         """One answer a request, in their order; requests hold six values.
 
         An answer that fails, as of a video that cannot be read, is FAILED, which every rule of this
-        project counts as wrong; how many there are is said at the end.
+        project counts as wrong; how many there are is said at the end. Raises OptionError for a
+        method that there is not, before anything is answered.
         """
         self.failures = []
-        answers = [self._answer(*r.args) for r in tqdm(requests, desc="macd_studio")]
-        counts = {"failed": len(self.failures), "asked": len(requests),
-                  "reasons": dict(Counter(self.failures).most_common(MAX_REASONS))}  # fmt: skip
-        if line := failures_line(counts):
+        groups: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
+        for number, request in enumerate(requests):
+            asked, method = self._asked(*request.args)
+            groups.setdefault(asked, []).append((number, method))
+        methods = {m for group in groups.values() for _, m in group}
+        self._check_strength(methods)
+        if self.preparing.detector is None and any(find_method(m).needs_objects for m in methods):
+            self.preparing.detector = load_detector(self.detector, self.lm.info.device)
+        results: dict[int, GenerationResult] = {}
+        for asked, group in tqdm(groups.items(), desc="macd_studio"):
+            answers = self._answer(*asked, tuple(dict.fromkeys(m for _, m in group)))
+            for number, method in group:
+                text, why = answers[method]
+                if why:
+                    self.failures.append(why)
+                counts = TokenCounts(output_tokens=0 if why else len(self.lm.tokens(text)))
+                results[number] = GenerationResult(text, counts)
+        counted = {"failed": len(self.failures), "asked": len(requests),
+                   "reasons": dict(Counter(self.failures).most_common(MAX_REASONS))}  # fmt: skip
+        if line := failures_line(counted):
             print(f"macd_studio: {visible(line)} Marked as {FAILED}.", file=sys.stderr)
-        return answers
+        return [results[number] for number in range(len(requests))]
 
-    def _answer(
+    def _check_strength(self, methods: set[str]) -> None:
+        taking = any(takes_contrast(find_method(m)) for m in methods)
+        if methods and self.strength and not taking:
+            raise OptionError(
+                f"{', '.join(sorted(methods))} takes no alpha or beta",
+                "Leave them out of --model_args",
+            )
+
+    def _asked(
         self, context: str, to_messages: Any, kwargs: dict[str, Any], doc_id: int, task: str,
         split: str,
-    ) -> GenerationResult:  # fmt: skip
+    ) -> tuple[tuple[Item, int], str]:  # fmt: skip
+        """What is asked, how long an answer may be, and by which method."""
         doc = self.task_dict[task][split][doc_id]
         text, video = parts_of(to_messages(doc))
         asked = str(doc.get("question", ""))
@@ -122,23 +155,30 @@ class MacdStudio(lmms):
         question = asked if asked and asked in text else text
         name = str(doc.get("question_id", f"{task}/{doc_id}"))
         item = Item(name, video, "", "", "word", question, "", before=before, after=after)
-        longest = int(kwargs.get("max_new_tokens") or 64)
-        decode = replace(self.options.decode, max_tokens=min(1024, longest))
-        objects = find_method(self.method).needs_objects
-        prepared = self.preparing.prepare(video, (question,), objects)
+        longest = min(1024, int(kwargs.get("max_new_tokens") or 64))
+        return (item, longest), find_method(
+            str(kwargs.get("method") or self.method or "baseline")
+        ).name
+
+    def _answer(
+        self, item: Item, longest: int, methods: tuple[str, ...]
+    ) -> dict[str, tuple[str, str]]:
+        """By method: the answer's text, FAILED where there is none, and why; "" where there is."""
+        objects = any(find_method(m).needs_objects for m in methods)
+        prepared = self.preparing.prepare(item.clip, (item.question,), objects)
         if prepared.clip is None:
-            return self._failed(prepared.error or f"{video} cannot be read")
+            why = str(prepared.error or f"{item.clip} cannot be read")
+            return dict.fromkeys(methods, (FAILED, why))
         pair = (self.contrast.alpha, self.contrast.beta)
-        want = PendingAnswer(item, self.method, pair, name)
-        options = replace(self.options, decode=decode)
+        wanted = [PendingAnswer(item, method, pair, method) for method in methods]
+        options = replace(self.options, decode=replace(self.options.decode, max_tokens=longest))
         try:
-            (row,) = answer_clip([want], self.lm, prepared.clip, prepared.tracks, options)
+            rows = list(answer_clip(wanted, self.lm, prepared.clip, prepared.tracks, options))
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            return self._failed("the device ran out of memory")
-        if row.error or row.left_out:
-            return self._failed(row.error or row.left_out)
-        return GenerationResult(row.text, TokenCounts(output_tokens=len(self.lm.tokens(row.text))))
+            return dict.fromkeys(methods, (FAILED, "the device ran out of memory"))
+        whys = {row.method: row.error or row.left_out or "" for row in rows}
+        return {r.method: (FAILED if whys[r.method] else r.text, whys[r.method]) for r in rows}
 
     def _clip(self, video: str) -> Clip:
         try:
@@ -147,10 +187,6 @@ class MacdStudio(lmms):
             if "--start" not in error.remedy:
                 raise
             raise VideoTooLong(error.cause, "Give a larger max_seconds in --model_args") from None
-
-    def _failed(self, why: object) -> GenerationResult:
-        self.failures.append(str(why))
-        return GenerationResult(FAILED, TokenCounts(output_tokens=0))
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
         """Not offered: contrastive scores are not likelihoods."""
@@ -169,6 +205,20 @@ def refuse_unknown(arguments: Iterable[str]) -> None:
             f"macd_studio takes no {shown(name)}",
             f"Write {near[0]}" if near else f"Give some of {', '.join(ARGUMENTS)}",
         )
+
+
+def wrapped(name: str, arguments: dict[str, Any]) -> LocalLM:
+    """A model of lmms-eval as a backbone. Raises OptionError where it shows no weights."""
+    from lmms_eval.models import get_model
+
+    made = get_model(name)(batch_size=1, **arguments)
+    model, processor = (getattr(made, part, None) for part in ("model", "processor"))
+    if not callable(getattr(model, "generate", None)) or processor is None:
+        raise OptionError(
+            f"{name} of lmms-eval has no transformers model and processor to read second views by",
+            "Choose another, such as qwen2_5_vl, or give backbone= instead of inner=",
+        )
+    return wrap(model, processor, str(getattr(model, "name_or_path", "") or name))
 
 
 def parts_of(messages: list[dict[str, Any]]) -> tuple[str, str]:

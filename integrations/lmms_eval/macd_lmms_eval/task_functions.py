@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.scoring.rules import rules_for
 
@@ -14,13 +15,21 @@ def doc_to_visual(doc: dict[str, Any]) -> list[str]:
 
 
 def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
-    """The published prompt."""
+    """The published prompt. Raises OptionError where another model is asked by a method."""
+    if lmms_eval_specific_kwargs is not None and "by_method" not in lmms_eval_specific_kwargs:
+        raise OptionError(
+            "video_controls asks by a method, and only macd_studio reads which",
+            "Run it with --model macd_studio --model_args inner=NAME,..., or the task without one",
+        )
     return str(doc["before"] + doc["question"] + doc["after"])
 
 
 def doc_to_messages(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> list[Any]:
     """The video, then the prompt: the query loss could not see the pixels otherwise."""
-    parts = [{"type": "video", "url": doc["video"]}, {"type": "text", "text": doc_to_text(doc)}]
+    parts = [
+        {"type": "video", "url": doc["video"]},
+        {"type": "text", "text": doc_to_text(doc, lmms_eval_specific_kwargs)},
+    ]
     return [{"role": "user", "content": parts}]
 
 
