@@ -166,8 +166,8 @@ def test_a_phone_shows_the_names_of_the_chapters(open_course):
     page.locator("#chapters .ln-name").first.wait_for(state="hidden")
     summary.click()
     shown = page.locator("#chapters .ln-name")
-    assert shown.count() == 10
-    for i in range(10):
+    assert shown.count() == 11
+    for i in range(11):
         box = shown.nth(i).bounding_box()
         assert box["width"] > 40
         assert box["x"] + box["width"] <= 390
