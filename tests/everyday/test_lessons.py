@@ -21,6 +21,7 @@ from macd_studio.everyday.make_lessons import (
     leads,
     questions,
 )
+from macd_studio.macd_ui.examples import OF_CAMERA, examples_in
 from macd_studio.macd_ui.learn.lessons import lesson
 
 ITEMS = lesson("real")["items"]
@@ -38,10 +39,12 @@ def row_of(item):
     return row
 
 
-def test_every_question_is_about_a_clip_that_ships():
+def test_every_question_is_about_a_clip_that_ships_and_that_no_chapter_shows():
     rows = questions()
     assert {row["clip"] for row in rows} == set(CLIPS)
-    assert all(clip_file(name).is_file() for name in CLIPS)
+    shown = {example.video.read_bytes() for example in examples_in(OF_CAMERA)}
+    assert len(shown) == len(EXAMPLES)
+    assert not {clip_file(name).read_bytes() for name in CLIPS} & shown
     assert len({(row["clip"], row["question"]) for row in rows}) == len(rows)
     recorded = lesson("real")
     assert (recorded["asked"], recorded["clips"]) == (len(rows), len(CLIPS))
