@@ -1,6 +1,7 @@
 """The quiz of real clips is what the shipped model says of them, chosen by its rule."""
 
 import json
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -23,6 +24,7 @@ from macd_studio.everyday.make_lessons import (
 )
 from macd_studio.macd_ui.examples import OF_CAMERA, examples_in
 from macd_studio.macd_ui.learn.lessons import lesson
+from macd_studio.macd_ui.learn.worksheet import GUIDE
 
 ITEMS = lesson("real")["items"]
 TRIED = QUESTIONS.with_name("tried.jsonl")
@@ -68,6 +70,15 @@ def test_recorded_leads_are_those_of_the_answers():
     for item in ITEMS:
         best, second = sorted(item["answers"]["baseline"]["tokens"][0]["base"])[:-3:-1]
         assert item["lead"] == pytest.approx(best - second, abs=2e-3)
+
+
+def test_the_guide_tells_teachers_how_the_items_end():
+    ends = Counter(item["outcome"] for item in ITEMS)
+    left = [item for item in ITEMS if item["outcome"] == "same"]
+    wrong = [item for item in left if item["answers"]["macd"]["text"] != item["truth"]]
+    assert (ends["right"], ends["wrong"], len(left), len(wrong)) == (0, 4, 6, 3)
+    told = " ".join(GUIDE.read_text(encoding="utf-8").split())
+    assert "corrects none, spoils four and leaves six as they are, three of them wrong" in told
 
 
 @pytest.mark.parametrize(
