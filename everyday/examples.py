@@ -21,7 +21,7 @@ from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.whatif.workbench import Workbench
 
-OUT = assets() / EVERYDAY / "examples"
+FOLDERS = [assets() / EVERYDAY / name for name in ("examples", "lessons")]
 FRAMES = 4
 """Of a trace, which holds every frame: these are to stay small."""
 CLIPS: tuple[dict[str, Any], ...] = (
@@ -42,6 +42,8 @@ CLIPS: tuple[dict[str, Any], ...] = (
         "question": "Is there a person in the video?", "answer": "yes",
         "truth": "True answer: yes. Four people sit at tables, among blue chairs.",
     },
+)  # fmt: skip
+OF_COURSE: tuple[dict[str, Any], ...] = (
     {
         "video": "parking.mp4", "kind": "real-harmed", "alpha": 2.0,
         "title": "The car park once more: one car",
@@ -51,27 +53,36 @@ CLIPS: tuple[dict[str, Any], ...] = (
         " Contrast spoiled two right answers, this one from 2 on, and corrected two wrong ones.",
     },
 )  # fmt: skip
+"""Chosen by its answer, and so in a folder of its own, which no rating study takes for its clips."""
 
 
 def main() -> None:
     """Command line."""
     need_checkout("everyday.examples")
     parser = command_line("everyday.examples", __doc__)
-    names = [row["video"] for row in CLIPS]
+    rows = [
+        (folder, row) for folder, of in zip(FOLDERS, (CLIPS, OF_COURSE), strict=True) for row in of
+    ]
+    names = [row["video"] for _, row in rows]
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="VIDEO")
     only = parser.parse_args().only
     lm, detector = load_backbone(EVERYDAY, "cpu"), load_detector(REAL_DETECTOR)
-    for row in (row for row in CLIPS if row["video"] in only):
+    for folder, row in rows:
+        if row["video"] not in only:
+            continue
         contrast = ContrastOptions(alpha=row.get("alpha", 1.0))
         options = RunOptions(video=VideoOptions(frames=FRAMES), contrast=contrast)
-        *_, last = run(OUT / row["video"], row["question"], lambda: lm, lambda: detector, options)
+        video = folder / row["video"]
+        *_, last = run(video, row["question"], lambda: lm, lambda: detector, options)
         assert last.trace is not None
         bench = Workbench(last.trace, lm)
         bench.measure_occlusion()
         trace = bench.measure_controls()
-        save(trace, (OUT / row["video"]).with_suffix(".macd"))
+        save(trace, video.with_suffix(".macd"))
         print(row["video"], {name: a.text for name, a in trace.answers.items()}, flush=True)
-    (OUT / "index.json").write_text(json.dumps(list(CLIPS), indent=1) + "\n")
+    for folder in FOLDERS:
+        listed = [row for place, row in rows if place == folder]
+        (folder / "index.json").write_text(json.dumps(listed, indent=1) + "\n")
 
 
 if __name__ == "__main__":

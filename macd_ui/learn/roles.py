@@ -25,7 +25,7 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.measurements import ControlReport
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.types import Answer, TokenStep, Trace, Track
-from macd_studio.macd_ui.examples import OF_CAMERA, SHIPPED, Example, examples_in
+from macd_studio.macd_ui.examples import OF_CAMERA, OF_COURSE, SHIPPED, Example, examples_in
 from macd_studio.macd_ui.learn.chapters import Value
 from macd_studio.macd_ui.learn.figures import signed
 from macd_studio.viewer.constants import ALPHA_MAX
@@ -63,7 +63,7 @@ class RoleExample:
 def examples_by_role(folders: list[Path] | None = None) -> dict[str, RoleExample]:
     """An example for every role. Raises TraceError where no example can be read at all."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
-    places = [*(folders or [*([Path(extra)] if extra else []), SHIPPED]), OF_CAMERA]
+    places = [*(folders or [*([Path(extra)] if extra else []), SHIPPED]), OF_CAMERA, OF_COURSE]
     candidates = [(kind, example) for place in places for kind, example in with_kinds(place)]
     return {role: _example_for(role, kinds, candidates) for role, kinds in ROLES.items()}
 
