@@ -53,7 +53,7 @@ OF_COURSE: tuple[dict[str, Any], ...] = (
         " Contrast spoiled two right answers, this one from 2 on, and corrected two wrong ones.",
     },
 )  # fmt: skip
-"""Chosen by its answer, and so in a folder of its own, which no rating study takes for its clips."""
+"""Chosen by its answer, and so in a folder of its own, that no rating study reads."""
 
 
 def main() -> None:
