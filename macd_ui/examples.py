@@ -24,7 +24,9 @@ from macd_studio.macd_ui.chosen import Search, search_of
 log = logging.getLogger(__name__)
 SHIPPED = assets() / "examples"
 OF_CAMERA = assets() / "everyday" / "examples"
-"""Folders of the drawn examples, and of those of a camera."""
+OF_COURSE = assets() / "everyday" / "lessons"
+"""Folders of the drawn examples, of those of a camera, and of those that were chosen for the course
+by their answers."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _loaded(path: Path, _changed: int) -> Trace:
 def examples() -> list[Example]:
     """Shipped ones first; a folder without a readable index adds nothing."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
-    folders = [SHIPPED, OF_CAMERA, *([Path(extra)] if extra else [])]
+    folders = [SHIPPED, OF_CAMERA, OF_COURSE, *([Path(extra)] if extra else [])]
     return [e for folder in folders for e in examples_in(folder)]
 
 

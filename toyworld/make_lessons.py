@@ -291,11 +291,12 @@ def _clip_and_answers(trace: Trace) -> dict[str, Any]:
         "objects": [t.label for t in trace.tracks],
         "alpha": macd.alpha,
         "beta": macd.beta,
-        "answers": {m: _answer(a) for m, a in trace.answers.items()},
+        "answers": {m: said(a) for m, a in trace.answers.items()},
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def said(answer: Answer) -> dict[str, Any]:
+    """What a quiz or a caption shows of an answer: each token with the likeliest of both views."""
     tokens = []
     for step in answer.tokens:
         other = next(iter(step.others), step.base)

@@ -1,4 +1,4 @@
-"""The lessons: a course in eight chapters over precomputed traces, served at `/learn`.
+"""The lessons: a course in nine chapters over precomputed traces, served at `/learn`.
 
 A chapter is one file, `chapters/LANGUAGE/NN-name.toml`; `chapters` says what it may contain. Its
 figures are placeholders that `lessons` fills in, from the toy world's report (`figures`), the

@@ -3,6 +3,8 @@
 A chapter:
 
     title, goal                   goal: what a reader can do afterwards
+    opening                       a real clip before everything else, which asks nothing: text,
+                                  view, light and show, as of a step
     text                          before the prediction; see below
     [prediction]                  question, options, answer, explanation; absent from a quiz chapter
     [[step]]                      what follows it: text, and at most one of
@@ -13,7 +15,7 @@ A chapter:
         task, done                what to do, and the name of what counts as having done it
         waits                     true: hidden until the task of the step before is done, whose
                                   answer it tells
-    [quiz]                        set = "before" or "after"
+    [quiz]                        set = a name of QUIZZES
     misconceptions                for teachers: list of {belief, instead}, and maybe {options}: the
                                   options of the prediction that show it where they are wrong
 
@@ -54,6 +56,9 @@ LIGHTS = {
     "compare": ".mv-compare",
 }  # fmt: skip
 """What of the viewer can be outlined → its selector."""
+QUIZZES = {"before", "after", "real"}
+"""Sets of clips that a chapter can ask about: drawn ones before and after the course, and of a
+camera."""
 LAYERS = {"boxes", "soft", "levels", "counter", "model"}
 VIEW_GOALS = {"frames", "object", "counterfactual", "token", "guessed"}
 """What can be asked for in the viewer; js/live.js knows when each is reached."""
@@ -105,7 +110,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One file. name: of the file, without its ending; quiz: "", "before" or "after".
+    """One file. name: of the file, without its ending; quiz: "" or a name of QUIZZES.
 
     minutes: an estimate from what there is to read and to do, see `minutes_of`.
     """
@@ -121,6 +126,7 @@ class Chapter:
     misconceptions: tuple[tuple[str, str], ...]
     shown_by: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(belief, indices of the options of the prediction that show it)."""
+    opening: Step | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -197,6 +203,7 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
             steps=_steps(raw.tables("step")),
             quiz=_quiz(raw.table("quiz")) if "quiz" in raw.rest else "",
             misconceptions=(),
+            opening=_opening(raw.table("opening")) if "opening" in raw.rest else None,
         )
         chapter = _with_misconceptions(chapter, raw.tables("misconceptions"))
         raw.finish()
@@ -227,7 +234,8 @@ def minutes_of(chapter: Chapter, clips: int = 0) -> int:
 
     An estimate from the length of the texts and the number of things to do; nobody was timed.
     """
-    texts = [*chapter.text, *(b for step in chapter.steps for b in step.text)]
+    opening = [chapter.opening] if chapter.opening else []
+    texts = [*chapter.text, *(b for step in (*opening, *chapter.steps) for b in step.text)]
     spoken = [plain(step.task) for step in chapter.steps]
     minutes = CLIP_MIN * clips + TASK_MIN * sum(bool(step.done) for step in chapter.steps)
     if chapter.prediction is not None:
@@ -340,6 +348,13 @@ def _steps(rows: Sequence[_Table]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def _opening(raw: _Table) -> Step:
+    step = _step(raw)
+    if not step.view or step.done or step.waits:
+        raise OptionError("opening shows no view, or asks something", "Give view, and no task")
+    return step
+
+
 def _step(raw: _Table) -> Step:
     if "view" in raw.rest and "widget" in raw.rest:
         raise OptionError(f"{raw.where}view and widget", "Give one of them a step of its own")
@@ -376,7 +391,7 @@ def _step(raw: _Table) -> Step:
 
 
 def _quiz(raw: _Table) -> str:
-    name = raw.one_of("set", {"before", "after"})
+    name = raw.one_of("set", QUIZZES)
     raw.finish()
     return name
 

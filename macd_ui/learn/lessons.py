@@ -4,7 +4,8 @@ The placeholders stand for this: key → text, or the number of a wording.
 
 report.…, table.…                committed figures, see `figures`
 example.ROLE.…                   of the example in that role, see `roles`
-frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` computed, below
+frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` and, for clips of a camera,
+                                 `everyday.make_lessons` computed, below
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from macd_studio.core.system.shipped import assets
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.examples import SHIPPED, Example
 from macd_studio.macd_ui.learn.chapters import Value
-from macd_studio.macd_ui.learn.figures import figures, percent
+from macd_studio.macd_ui.learn.figures import figures, percent, signed
 from macd_studio.macd_ui.learn.roles import (
     RoleExample,
     choice_by_controls,
@@ -40,7 +41,7 @@ from macd_studio.macd_ui.learn.roles import (
 from macd_studio.viewer.shrink import webp
 
 LESSONS = assets() / "learn"
-PARTS = ("habits", "frames", "fade", "caption", "quiz")
+PARTS = ("habits", "frames", "fade", "caption", "quiz", "real")
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 BINS = (0.05, 0.2, 0.5)
 """Bounds of the answers to the question of how much probability is left."""
@@ -48,12 +49,15 @@ BINS = (0.05, 0.2, 0.5)
 
 @cache
 def lesson(name: str) -> dict[str, Any]:
-    """What `toyworld.make_lessons` computed for a widget. Raises TraceError where it is missing."""
+    """What `toyworld.make_lessons` computed for a widget, and `everyday.make_lessons` for the real
+    clips. Raises TraceError where it is missing.
+    """
     try:
         content: dict[str, Any] = json.loads((LESSONS / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TraceError(
-            f"the lessons' data {name}.json cannot be read", "Run python -m toyworld.make_lessons"
+            f"the lessons' data {name}.json cannot be read",
+            f"Run python -m {'everyday' if name == 'real' else 'toyworld'}.make_lessons",
         ) from error
     return content
 
@@ -124,12 +128,13 @@ QUIZ = {
 
 @cache
 def quiz() -> dict[str, list[dict[str, Any]]]:
-    """The clips of both quizzes: those of the lessons, and after the course shipped examples too.
+    """The clips of the quizzes: drawn ones before and after the course, with shipped examples after
+    it, and those of a camera.
 
     An item has a `kind`, "contrast" or one of QUIZ, and what js/types.d.ts names.
     """
-    sets = {name: [{"kind": "contrast"} | item for item in items]
-            for name, items in lesson("quiz").items()}  # fmt: skip
+    lists = lesson("quiz") | {"real": lesson("real")["items"]}
+    sets = {name: [{"kind": "contrast"} | item for item in items] for name, items in lists.items()}
     candidates = with_kinds(SHIPPED)
     for name, kinds in QUIZ.items():
         item = next(filter(None, (_item(name, row) for k in kinds
@@ -236,19 +241,22 @@ def _pictures(frames: NDArray[np.uint8], side: int = 192) -> list[str]:
 
 def other_values() -> dict[str, Value]:
     """Of the world's habits, the captions and the clips of the quizzes."""
-    habits, caption, asked = lesson("habits"), lesson("caption"), quiz()
+    habits, caption, real = lesson("habits"), lesson("caption"), lesson("real")
     invented = caption["invented"]
     fewer = len(invented["macd"]) < len(invented["baseline"])
+    counts = {name: len(items) for name, items in quiz().items()}
     return {
+        **{f"quiz.{name}": NUMBERS[n] for name, n in counts.items()},
+        **{f"quiz.{name}.clips": n for name, n in counts.items()},
         "habits.partner": percent(habits["p_partner"], 0),
         "habits.motion": percent(habits["p_motion"], 0),
         "habits.yes": percent(habits["p_yes"], 0),
         "habits.classes": str(habits["classes"]),
         "habits.scenes": str(habits["scenes"]),
-        "quiz.before": NUMBERS[len(asked["before"])],
-        "quiz.after": NUMBERS[len(asked["after"])],
-        "quiz.before.clips": len(asked["before"]),
-        "quiz.after.clips": len(asked["after"]),
+        "real.asked": str(real["asked"]),
+        "real.clips": str(real["clips"]),
+        "real.most": NUMBERS[real["most"]],
+        "real.lead": signed(max(item["lead"] for item in real["items"])),
         "caption.truth": caption["truth"],
         "caption.baseline": caption["answers"]["baseline"]["text"],
         "caption.macd": caption["answers"]["macd"]["text"],

@@ -1,7 +1,8 @@
 """Which example the lessons show in each role, such as "opening".
 
 A role takes an example by its `kind` in the index.json of its folder. The folder that
-MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind is preferred.
+MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind is preferred; the
+shipped clips of a camera come last, and have kinds of their own.
 
 What chapters may say of it is `example.ROLE.…`, see `example_values`.
 """
@@ -24,7 +25,7 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.measurements import ControlReport
 from macd_studio.core.objects.truth import is_right
 from macd_studio.core.types import Answer, TokenStep, Trace, Track
-from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
+from macd_studio.macd_ui.examples import OF_CAMERA, OF_COURSE, SHIPPED, Example, examples_in
 from macd_studio.macd_ui.learn.chapters import Value
 from macd_studio.macd_ui.learn.figures import signed
 from macd_studio.viewer.constants import ALPHA_MAX
@@ -36,6 +37,9 @@ ROLES = {
     "controls": ("controls", "repaired"),
     "not-looked": ("not-looked", "unchanged"),
     "subsets": ("repaired", "question-prior", "small"),
+    "real-tracks": ("real-tracks",),
+    "real-strengths": ("real-strengths",),
+    "real-harmed": ("real-harmed",),
 }
 """Role → the kinds of example that fit it, the best first; without one, any example is taken."""
 NEEDS: dict[str, Callable[[Trace], bool]] = {
@@ -59,7 +63,7 @@ class RoleExample:
 def examples_by_role(folders: list[Path] | None = None) -> dict[str, RoleExample]:
     """An example for every role. Raises TraceError where no example can be read at all."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
-    places = folders or [*([Path(extra)] if extra else []), SHIPPED]
+    places = [*(folders or [*([Path(extra)] if extra else []), SHIPPED]), OF_CAMERA, OF_COURSE]
     candidates = [(kind, example) for place in places for kind, example in with_kinds(place)]
     return {role: _example_for(role, kinds, candidates) for role, kinds in ROLES.items()}
 
@@ -156,6 +160,8 @@ def example_values(shown: RoleExample) -> dict[str, Value]:
         f"{key}.beta": f"{macd.beta:g}",
         f"{key}.steps": str(len(trace.steps)),
         f"{key}.one-step": int(len(trace.steps) != 1),
+        f"{key}.tracks": str(len(names)),
+        f"{key}.plain-right": int(right[0]),
         f"{key}.objects": _quoted(names) if names else "no object",
         f"{key}.masked": _quoted(masked) if masked else "none of them",
         f"{key}.kept": _quoted(kept) if kept else "none of them",
@@ -227,17 +233,18 @@ def _report_values(key: str, trace: Trace) -> dict[str, Value]:
             f"{key}.choice": CHOICE.index(choice_by_controls(trace.controls)),
             f"{key}.others": listed([CONTROLS[name] for name in others]) or "none of them",
         }
-    if trace.occlusion and (k := _asked(trace)) is not None:
+    if trace.occlusion and trace.tracks:
         names, odds = track_names(trace), trace.occlusion.odds_change
-        seen, most = [_found(t).sum() for t in trace.tracks], int(np.abs(odds).argmax())
+        most = int(np.abs(odds).argmax())
+        values |= {f"{key}.most": names[most], f"{key}.most-effect": signed(float(odds[most]))}
+    if trace.occlusion and (k := _asked(trace)) is not None:
+        seen = [_found(t).sum() for t in trace.tracks]
         values |= {
             f"{key}.asked": names[k],
             f"{key}.asked-effect": signed(float(odds[k])),
             f"{key}.asked-most": int(most != k),
             f"{key}.asked-frames": str(seen[k]),
             f"{key}.asked-says": _says(trace, float(odds[k]), seen[k] == len(trace.frames)),
-            f"{key}.most": names[most],
-            f"{key}.most-effect": signed(float(odds[most])),
         }
     return values
 

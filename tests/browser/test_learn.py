@@ -166,8 +166,8 @@ def test_a_phone_shows_the_names_of_the_chapters(open_course):
     page.locator("#chapters .ln-name").first.wait_for(state="hidden")
     summary.click()
     shown = page.locator("#chapters .ln-name")
-    assert shown.count() == 10
-    for i in range(10):
+    assert shown.count() == 11
+    for i in range(11):
         box = shown.nth(i).bounding_box()
         assert box["width"] > 40
         assert box["x"] + box["width"] <= 390
@@ -270,11 +270,54 @@ def test_a_quiz_plays_and_tells_the_truth_once_it_is_answered(open_course):
         assert told.nth(i).inner_text().startswith(item["drawn"])
     page.evaluate("() => { location.hash = 'results'; }")
     page.get_by_text("Guessing gets").first.wait_for()
-    tile = page.locator(".ln-scores > div").last.inner_text()
+    tile = page.locator(".ln-scores > div").nth(2).inner_text()
     right = [a["right"] for a in stored(page)["answers"].values()]
     mean = sum(1 / len(i.get("options", "abc")) for i in quiz()["after"])  # contrast has three
     assert f"{sum(right)} of {len(kinds)} right" in tile
     assert f"Guessing gets {mean:.1f} right on average; {sum(right)} or more in" in tile
+
+
+@pytest.mark.parametrize("size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "name",
+    ["06-hurts", *(pytest.param(n, marks=pytest.mark.long) for n in ("01-sees", "03-logits"))],
+)
+def test_a_chapter_opens_on_a_real_clip_above_its_prediction(open_course, size, name):
+    page = open_course(size, at=f"#{name}")
+    opening = page.locator(".ln-opening")
+    viewer = opening.locator(".mv-root")
+    viewer.wait_for()
+    assert opening.locator("h2").first.inner_text() == "A real clip"
+    assert opening.locator(".ln-task").count() == 0
+    above, below = (page.locator(s).bounding_box()["y"] for s in (".ln-opening", ".ln-predict"))
+    assert above < below
+    tab_to(page, ".ln-opening .mv-root *")
+    viewer.focus()
+    page.keyboard.press("ArrowRight")
+    opening.get_by_text("frame 2 of 4").wait_for()
+    assert serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert stored(page)["answers"] == {}
+
+
+def test_real_clips_tell_their_truth_and_have_a_score_of_their_own(open_course):
+    page = open_course(at="#09-real-clips", reduced_motion="reduce")
+    items = quiz()["real"]
+    page.locator(".ln-item").nth(len(items) - 1).wait_for()
+    assert page.locator(".ln-item").count() == len(items) == 10
+    assert page.get_by_role("button", name="Show what is drawn").count() == 0
+    assert serious(page) == []
+    assert "True answer" not in page.inner_text("main")
+    for _ in items:
+        predict(page)  # that it stays as it is
+    told = page.locator(".ln-explanation")
+    for i, item in enumerate(items):
+        assert told.nth(i).inner_text().startswith(item["drawn"])
+    page.evaluate("() => { location.hash = 'results'; }")
+    page.get_by_text("Guessing gets").first.wait_for()
+    tile = page.locator(".ln-scores > div", has_text="On real clips").inner_text()
+    same = sum(item["outcome"] == "same" for item in items)
+    assert f"{same} of 10 right" in tile
 
 
 @pytest.mark.parametrize(

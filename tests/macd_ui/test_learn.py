@@ -64,6 +64,10 @@ view = "opening"
 task = "Do it."
 done = "frames"
 """
+OPENING = """goal = "A goal."
+opening.text = "Look."
+opening.view = "real-tracks"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,11 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
     assert chapter.prediction.answer == 1
     assert (chapter.steps[0].view, chapter.steps[0].done) == ("opening", "frames")
     assert chapter.roles == ("opening",)
+    assert chapter.opening is None
+    opened = read(tmp_path, GOOD.replace('goal = "A goal."', OPENING))
+    assert (opened.opening.view, opened.opening.text) == ("real-tracks", [["p", ["Look."]]])
+    longer = OPENING.replace("Look.", "Look. " * 3000)
+    assert read(tmp_path, GOOD.replace('goal = "A goal."', longer)).minutes == 20 + opened.minutes
 
 
 @pytest.mark.parametrize(
@@ -103,6 +112,13 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
         ('done = "frames"', 'done = "frames"\nwaits = true', "waits for no task"),
         ('goal = "A goal."', 'goal = "A goal."\ncolour = "red"', "colour"),
         ('goal = "A goal."', 'goal = "A goal."\nquiz = { set = "after" }', "either"),
+        ('goal = "A goal."', 'goal = "A goal."\nopening.text = "Look."', "opening"),
+        (
+            'goal = "A goal."',
+            f"{OPENING}opening.task = 'Do it.'\nopening.done = 'frames'",
+            "opening",
+        ),
+        ('goal = "A goal."', f"{OPENING}opening.colour = 'red'", "opening.colour"),
         ('title = "A title"', "title = ", "cannot be read"),
     ],
 )
@@ -212,7 +228,7 @@ def test_the_quiz_shows_clips_that_no_chapter_shows():
     assert len(set(pictures)) == len(pictures)
     assert len(sets["before"]) >= 2 and len(sets["after"]) >= 3  # noqa: PT018
     assert len({item["outcome"] for item in sets["after"]}) >= 2
-    for item in items:
+    for item in items + lesson("real")["items"]:
         said = [item["answers"][m]["text"] == item["truth"] for m in ("baseline", "macd")]
         assert item["outcome"] == {(False, True): "right", (True, False): "wrong"}.get(
             tuple(said), "same"
@@ -242,6 +258,8 @@ def test_the_roles_are_taken_by_the_kinds_they_are_named_for(site):
     assert kinds == {
         "opening": "repaired", "habit": "co-occurrence", "harmed": "harmed",
         "controls": "controls", "not-looked": "not-looked", "subsets": "repaired",
+        "real-tracks": "real-tracks", "real-strengths": "real-strengths",
+        "real-harmed": "real-harmed",
     }  # fmt: skip
     values = all_values(site.examples)
     assert values["example.opening.outcome"] == values["example.controls.outcome"] == 0
@@ -250,6 +268,23 @@ def test_the_roles_are_taken_by_the_kinds_they_are_named_for(site):
     assert values["example.controls.random-bin"] == 2
     assert values["example.not-looked.asked-says"] == 0  # with it hidden the answer stays
     assert values["example.not-looked.asked-frames"] == "8"
+
+
+def test_three_chapters_open_on_a_clip_of_a_camera(site):
+    """And their sentences are true of its trace."""
+    chapters = {c.name[:2]: c for c in site.chapters()}
+    shown = {name: c.opening.view for name, c in chapters.items() if c.opening}
+    assert shown == {"01": "real-tracks", "03": "real-strengths", "06": "real-harmed"}
+    traces = {role: site.examples[role].trace for role in shown.values()}
+    assert {trace.backbone.name for trace in traces.values()} == {"everyday"}
+    found = [track.label for track in traces["real-tracks"].tracks]
+    assert "dining table" not in found and found.count("tv") == 1  # noqa: PT018
+    values = all_values(site.examples)
+    key = "example.real-strengths"
+    assert values[f"{key}.masked"] == f"“{values[f'{key}.most']}”"
+    assert [values[f"{key}.{name}"] for name in ("first", "rival")] == ["car", "none"]
+    effects = np.abs(traces["real-strengths"].occlusion.odds_change)
+    assert np.sort(effects)[-1] > 10 * np.sort(effects)[-2]
 
 
 def test_what_waits_for_a_task_follows_it(tmp_path):
@@ -460,7 +495,7 @@ def test_the_worksheet_asks_what_the_course_asks(site):
     sheet = worksheet(site.chapters(), "en")
     for chapter in site.chapters():
         assert chapter.title.replace("'", "&#x27;") in sheet
-    assert sheet.count("<section>") == 9
+    assert sheet.count("<section>") == 10
     assert "right answer" not in sheet
     assert "Predict a change" not in sheet  # no model runs
     assert "Predict a change" in worksheet(site.chapters(), "en", model=True)

@@ -10,7 +10,7 @@ import { showResults } from "./results.js";
 import { Store } from "./store.js";
 import { dataOf, mount } from "./widgets.js";
 
-/** @import { Chapter, Course, Say, Step } from "./types" */
+/** @import { Chapter, Course, Quiz, Say, Step } from "./types" */
 
 const RESULTS = "results";
 const NARROW = matchMedia("(max-width: 900px)"); // as in learn.css: the chapters then stand above the text, folded
@@ -82,7 +82,8 @@ class Page {
   linkHome(chapter) {
     const link = document.getElementById("home");
     if (!link) return;
-    const roles = chapter ? chapter.steps.flatMap((s) => [s.view, ...(s.settings.roles || [])]) : [];
+    const steps = chapter ? [chapter.opening, ...chapter.steps] : [];
+    const roles = steps.flatMap((s) => (s ? [s.view, ...(s.settings.roles || [])] : []));
     const role = roles.find((name) => name in this.course.parts);
     link.setAttribute("href", role ? this.course.parts[role].debug : this.course.home);
   }
@@ -122,7 +123,9 @@ class Page {
       el("p", { class: "ln-kicker" }, number ? `${say("chapter", { n: number, of: course.chapters.length - 1 })} · ` : `${say("start")} · `,
         say("minutes", { n: chapter.minutes })),
       el("h1", { tabindex: "-1" }, chapter.title),
-      el("p", { class: "ln-goal" }, el("b", {}, `${say("goal")}: `), chapter.goal),
+      el("p", { class: "ln-goal" }, el("b", {}, `${say("goal")}: `), chapter.goal));
+    if (chapter.opening) this.main.append(this.step(chapter.opening, chapter.name));
+    this.main.append(
       el("div", { class: "ln-prose" }, prose(chapter.text, course.glossary)));
     this.main.append(this.classSwitch());
     if (chapter.quiz) this.showQuiz(chapter);
@@ -197,7 +200,7 @@ class Page {
 
   /**
    * @param {Step} step
-   * @param {string} id
+   * @param {string} id of a part; the chapter's name for its opening
    */
   step(step, id) {
     const { say, course, store } = this;
@@ -223,7 +226,8 @@ class Page {
     if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({
       root, step, course, data, say, done: finish, skip, chosen: store.state.chosen[id], choose: (objects) => store.choose(id, objects),
     }));
-    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }), text, task,
+    const part = id.includes("/"); // whose number is written once it is known which parts are seen
+    return el("section", { class: part ? "ln-step" : "ln-opening" }, el("h2", { class: part ? "ln-unseen" : "ln-kicker" }, part ? "" : say("real_clip")), text, task,
       step.view || step.widget ? root : null);
   }
 
@@ -231,7 +235,7 @@ class Page {
   showQuiz(chapter) {
     const root = el("div", { class: "ln-quiz" });
     this.main.append(root);
-    const set = /** @type {"before" | "after"} */ (chapter.quiz);
+    const set = /** @type {keyof Quiz} */ (chapter.quiz);
     this.fill(root, ["lesson-quiz"], (data) => {
       const quiz = data["lesson-quiz"];
       const changed = () => {

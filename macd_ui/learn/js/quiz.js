@@ -64,7 +64,7 @@ const KINDS = {
 };
 
 /**
- * @param {{ root: HTMLElement, quiz: Quiz, set: "before" | "after", course: Course, store: Store, say: Say,
+ * @param {{ root: HTMLElement, quiz: Quiz, set: keyof Quiz, course: Course, store: Store, say: Say,
  *   changed: () => void }} setup
  */
 export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
@@ -72,7 +72,7 @@ export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
   items.forEach((item, i) => {
     const id = `${set}/${i}`;
     const kind = KINDS[item.kind];
-    const reveal = set === "after";
+    const reveal = set !== "before";
     const explanation = el("p", { class: "ln-explanation" });
     const clip = player(item, kind.hides, say);
     const tell = () => {

@@ -21,11 +21,11 @@ export function showResults({ root, course, quiz, store, say, restart }) {
   const over = all.filter(([id]) => id.startsWith("after/")).length === quiz.after.length;
   const answers = all.filter(([id]) => over || !id.startsWith("before/"));
   const of = (/** @type {string} */ set) => answers.filter(([id]) => id.startsWith(`${set}/`));
-  const inside = answers.filter(([id]) => !/^(before|after)\//.test(id));
+  const inside = answers.filter(([id]) => !id.includes("/"));
   const options = (/** @type {string} */ id) => {
     const [set, number] = id.split("/");
     if (number === undefined) return course.chapters.find((c) => c.name === id)?.prediction?.options.length || 1;
-    return optionsOf(quiz[/** @type {"before" | "after"} */ (set)][Number(number)], say);
+    return optionsOf(quiz[/** @type {keyof Quiz} */ (set)][Number(number)], say);
   };
   const score = (/** @type {string} */ name, /** @type {[string, Locked][]} */ locked, /** @type {number} */ total) =>
     tile(name, locked.map(([, a]) => a), locked.map(([id]) => options(id)), total, say);
@@ -37,7 +37,8 @@ export function showResults({ root, course, quiz, store, say, restart }) {
       el("dl", { class: "ln-scores" },
         score(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, of("before"), quiz.before.length),
         score(say("score_chapters"), inside, course.chapters.filter((c) => c.prediction).length),
-        score(say("score_after"), of("after"), quiz.after.length)),
+        score(say("score_after"), of("after"), quiz.after.length),
+        score(say("score_real"), of("real"), quiz.real.length)),
       el("p", { class: "ln-note" }, say("few")),
       el("h2", {}, say("calibration")), ...calibration(answers.map(([, a]) => a), say),
       el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, answers, say)));

@@ -15,7 +15,7 @@ export interface Step {
 
 export interface Chapter {
   name: string; title: string; goal: string; minutes: number; text: Block[];
-  prediction: Prediction | null; steps: Step[]; quiz: string;
+  prediction: Prediction | null; steps: Step[]; quiz: string; opening: Step | null;
 }
 
 export interface Part { question: string; truth: string; debug: string }
@@ -56,7 +56,7 @@ export interface Item {
   kind: "contrast" | "gradient" | "levels" | "controls";
   question: string; frames: string[]; behind: string[]; objects: string[]; alpha: number; beta: number;
   answers: Record<string, Said>; truth: string; drawn: string;
-  /** Of "contrast" alone. */
+  /** Of "contrast" alone; clear: of drawn ones. */
   clear?: string[]; outcome: "right" | "same" | "wrong";
   /** Of the others: boxes by object and frame, what was measured, and the options as places of objects. */
   boxes?: (number[] | null)[][]; gradient: number[]; level: number[]; odds: number[]; random: [number, number];
@@ -64,7 +64,7 @@ export interface Item {
   /** What the controls say of the choice of objects: roles.py, choice_by_controls. */
   choice: "matters" | "open" | "any" | "all" | "";
 }
-export interface Quiz { before: Item[]; after: Item[] }
+export interface Quiz { before: Item[]; after: Item[]; real: Item[] }
 
 /** One locked prediction. */
 export interface Locked {
