@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ import httpx
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.text.words import count
-from macd_studio.evals.benchmarks.everyday import CLIPS, QUESTIONS, Source, sources
+from macd_studio.evals.benchmarks.everyday import CLIPS, QUESTIONS, Source, questions, sources
 from macd_studio.evals.benchmarks.layout import place
 from macd_studio.evals.running.output import EXIT, check_folder, say
 
 ADDRESS = "https://raw.githubusercontent.com/{}/{}/{}"
 """Of a file: repository, commit, path."""
+LIST = "list.json"
 LARGEST = 64 * 2**20
 """Bytes of a source; the largest of the set has 4 MB."""
 TIMEOUT = 60.0
@@ -53,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     args.to.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(QUESTIONS, args.to / QUESTIONS.name)
     wanted, missing = sources(), 0
+    (args.to / LIST).write_text(gallery_list(wanted), encoding="utf-8")
     with httpx.Client(follow_redirects=True, timeout=TIMEOUT) as client:
         get = from_mirror(args.mirror) if args.mirror else from_network(client)
         for source in wanted:
@@ -63,6 +66,18 @@ def run(args: argparse.Namespace) -> int:
                 say(f"{source.name}: {error}")
     print(f"{count(len(wanted) - missing, 'clip')} of {len(wanted)} are in {place(args.to)}")
     return EXIT if missing else 0
+
+
+def gallery_list(clips: Sequence[Source]) -> str:
+    """Clips that may be passed on and their questions, as `macd_ui.gallery.record` reads them."""
+    free = {source.name: source for source in clips if source.footage}
+    rows = []
+    for question in questions().values():
+        if (source := free.get(question["clip"])) is not None:
+            at = f"https://github.com/{source.repository}/blob/{source.commit}/{source.path}"
+            about = {"video": f"{source.name}.mp4", "licence": source.footage, "source": at}
+            rows.append(about | {name: question[name] for name in ("question", "answer")})
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
 def fetch(source: Source, to: Path, get: Get) -> None:

@@ -27,6 +27,7 @@ from macd_studio.evals.studies import (
     choice_test,
     control_masks,
     headroom,
+    real_methods,
     registered,
     selection,
     trainings,
@@ -42,6 +43,7 @@ PAGES = (
     "docs/results.md",
     "docs/toyworld.md",
     "docs/registration.md",
+    "docs/registration-everyday.md",
 )
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
@@ -136,6 +138,13 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
     "registered": _part("registered", lambda r, row: change(r["rows"][int(row)]["delta"])),
+    "real-n": _part("real", lambda r, what: str(r[what])),
+    "real-methods": _part("real", real_methods.method_table),
+    "real-differences": _part("real", real_methods.difference_table),
+    "real-map": _part("real", real_methods.map_sentence),
+    "real": _part(
+        "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
+    ),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
     "controls-table": _part("controls", control_masks.markdown),
     "controls-overlap": _part("controls", control_masks.overlap_table),
@@ -219,6 +228,7 @@ BESIDE = {
     "controls": "controls.json",
     "agreement": "agreement.json",
     "registered": "registered.json",
+    "real": "../everyday-results/methods.json",
     "selection": "selection.json",
     "choices": "choices.json",
     "captions": "captions.json",

@@ -248,18 +248,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         draws = args.places, args.orders
         items = list(asked(setting, list(filter(None, args.clips.split(",")))))
 
-        def draw(*of: Any) -> dict[str, Any]:
-            return asdict(read_draws(*of, draws))
+        def read(*of: Any) -> dict[str, Any]:
+            row = asdict(read_draws(*of, draws))
+            return row | {"subsets": read_subsets(*of)} if args.subsets else row
 
-        def subset(*of: Any) -> dict[str, Any]:
-            return {"subsets": read_subsets(*of)}
-
-        def rows(name: str, read: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
-            return list(kept(args.out / name, items, lambda: by_clip(setting, read), "item"))
-
-        made = rows("draws.jsonl", draw)
-        if args.subsets:
-            made = [a | b for a, b in zip(made, rows("subsets.jsonl", subset), strict=True)]
+        made = list(kept(args.out / "draws.jsonl", items, lambda: by_clip(setting, read), "item"))
         packed = args.out / "draws.json.xz"
         pack_rows(packed, made)
         return f"{len(made)} questions are in {packed}"

@@ -19,6 +19,7 @@ from macd_studio.evals.benchmarks.everyday import CLIPS, Source, questions, sour
 from macd_studio.evals.commands import fetch
 from macd_studio.evals.scoring.rules import rules_for
 from macd_studio.evals.studies.real_clips import is_correct, stored
+from macd_studio.macd_ui.gallery.record import read_list
 from macd_studio.parts import ROOT
 from macd_studio.toyworld.clips import write_frames
 
@@ -166,7 +167,17 @@ def test_what_cannot_be_had_is_named_and_the_rest_is_fetched(mirror, tmp_path, m
     for source in wrong:
         assert f"{source.name}: " in told.err
     assert sorted(p.name for p in out.glob("*.mp4")) == ["row.mp4"]
-    assert "questions.jsonl" in {p.name for p in out.iterdir()}
+    assert {"questions.jsonl", "list.json"} <= {p.name for p in out.iterdir()}
+
+
+def test_the_clips_that_may_be_passed_on_make_a_gallery(tmp_path):
+    (tmp_path / fetch.LIST).write_text(fetch.gallery_list(sources()))
+    free = {s.name for s in sources() if s.footage}
+    for name in free:
+        (tmp_path / f"{name}.mp4").touch()
+    entries = read_list(tmp_path / fetch.LIST)
+    assert {e.video.stem for e in entries} == free
+    assert {e.texts["answer"] for e in entries} >= {"yes", "no"}
 
 
 def served(answer):
