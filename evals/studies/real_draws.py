@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,11 +246,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         setting = Setting(
             "everyday", RunOptions(), args.backbone, REAL_DETECTOR, data=str(args.data)
         )
-        draws = args.places, args.orders
+        draw: Callable[..., RealDraws] = partial(read_draws, draws=(args.places, args.orders))
         items = list(asked(setting, list(filter(None, args.clips.split(",")))))
 
         def read(*of: Any) -> dict[str, Any]:
-            row = asdict(read_draws(*of, draws))
+            row = asdict(draw(*of))
             return row | {"subsets": read_subsets(*of)} if args.subsets else row
 
         made = list(kept(args.out / "draws.jsonl", items, lambda: by_clip(setting, read), "item"))

@@ -139,7 +139,7 @@ def choice_map(rows: Sequence[RealDraws]) -> dict[str, Any]:
         if not row.subsets or row.chosen is None:
             continue
         height = np.array(row.subsets) * (-1 if yes else 1)
-        clip = Clip(height > 0, height, False, False, row.chosen, 0)
+        clip = Clip((height > 0).astype(int), height, False, False, row.chosen, 0)
         if len(clip.alike(row.chosen)) > 1:
             mapped.setdefault(row.clip, []).append((clip, row.chosen))
     every = [pair for pairs in mapped.values() for pair in pairs]
@@ -183,7 +183,7 @@ def report_of(rows: Sequence[RealDraws]) -> dict[str, Any]:
     truth = truths(test)
     source = [f"{of_clip[r.clip].repository}/{of_clip[r.clip].path}" for r in test]
     parts = math.lcm(*(len(draws) for row in test for draws in (row.places, row.objects)))
-    settings = []
+    settings: list[dict[str, Any]] = []
     for pair in dict.fromkeys((PAIR, STRONG)):
         made = scores(test, truth, pair, SHIFT)
         against = {
