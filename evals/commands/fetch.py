@@ -188,6 +188,7 @@ def cut(source: Source, files: list[bytes], to: Path) -> None:
                 dst_color_range="MPEG",
             )
             picture.pts, picture.time_base = i, 1 / rate
+            picture.pict_type = av.video.frame.PictureType.NONE  # not the source's: all "I" of JPEG
             film.mux(stream.encode(picture))
         film.mux(stream.encode())
 

@@ -144,6 +144,8 @@ def test_clips_are_cut_from_a_mirror(mirror, tmp_path, monkeypatch, capsys):
         left = [f.to_ndarray(format="gray")[:, :24].mean() for f in opened.decode(video=0)]
     assert left == pytest.approx([80, 100, 120, 140, 160], abs=6)  # from frame 4 on
     assert np.ptp(brightness(out / "film.mp4")) < 40  # without the columns that tell the frame
+    with av.open(str(out / "row.mp4")) as opened:  # each source picture is a key frame of its own
+        assert sum(p.is_keyframe for p in opened.demux(video=0) if p.size) == 1
     before = (out / "row.mp4").stat().st_mtime_ns
     (out / "film.mp4").write_bytes(b"torn")
     assert main(["fetch", "--to", str(out), "--mirror", str(folder)]) == 0
