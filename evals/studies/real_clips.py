@@ -104,8 +104,8 @@ def listed(question: Row, boxes: Sequence[tuple[str, ...]]) -> str:
     return ""
 
 
-def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
-    """Every question with what was answered to it."""
+def rows_of(data: Path, lm: LocalLM, masked: bool = True) -> Iterator[Row]:
+    """Every question with what was answered to it; masked: also behind grey over objects."""
     import torch
 
     from macd_studio.core.media.video import read_clip
@@ -122,7 +122,7 @@ def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
         clip = read_clip(file, options.video)
         frames = lm.preprocess(clip)
         found = [d.labels for d in detector.detect(clip.frames, DetectOptions(low=0.5))]
-        behind = Masked(lm, clip, detector)
+        behind = Masked(lm, clip, detector) if masked else None
         state = grey = None
         for question in own:
             encoded = lm.encode_frames(frames, question["question"])
@@ -136,7 +136,7 @@ def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
                     "grey": alone,
                     "listed": listed(question, found),
                 }
-                if question["kind"] == "exists" and question["answer"] == said == "yes":
+                if behind and question["kind"] == "exists" and question["answer"] == said == "yes":
                     row |= behind.answers(encoded, class_of(question["question"]))
             yield row
 
@@ -263,6 +263,8 @@ def table_of(rows: Sequence[Row]) -> str:
         ("other", lambda left: left >= STILL, "the same, where YOLO11n still finds it"),
     ):
         own = [row for row in rows if name in row and fits(row[f"{name}_left"])]
+        if not own:
+            continue
         own = [row | {"gone": row[name]} for row in own]
         gone = np.array([normalized(row["gone"]) == "no" for row in own])
         share = clustered_share(gone, [row["clip"] for row in own])
@@ -275,13 +277,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = command_line("evals.studies.real_clips", __doc__)
     parser.add_argument("data", type=Path, nargs="?", help="the folder of clips")
     parser.add_argument("--rows", type=Path, help="rows, one a line, written or read")
+    parser.add_argument("--plain", action="store_true", help="nothing behind grey over objects")
     parser.add_argument("--backbone", default=EVERYDAY)
     args: argparse.Namespace = parser.parse_args(argv)
     if args.data is not None:
         from macd_studio.core.backbones import load_backbone
 
         with args.rows.open("w", encoding="utf-8") as file:
-            for row in rows_of(args.data, load_backbone(args.backbone)):
+            for row in rows_of(args.data, load_backbone(args.backbone), not args.plain):
                 print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
     print(table_of(stored(args.rows)))
     return 0

@@ -144,7 +144,7 @@ def choice_map(rows: Sequence[RealDraws]) -> dict[str, Any]:
             mapped.setdefault(row.clip, []).append((clip, row.chosen))
     every = [pair for pairs in mapped.values() for pair in pairs]
     if not every:
-        raise OptionError("no question leaves anything to choose", "Read with --subsets")
+        return {"clips": 0, "questions": 0, "place": None, "p": None}
     parts = math.lcm(*(2 * (len(clip.alike(n)) - 1) for clip, n in every))
 
     def place(clip: Clip, subset: int) -> int:
@@ -257,6 +257,8 @@ def difference_table(report: dict[str, Any]) -> str:
 def map_sentence(report: dict[str, Any]) -> str:
     """The choice map in a sentence."""
     found = report["map"]
+    if not found["questions"]:
+        return "No question leaves anything to choose."
     return (
         f"MACD's subset stands at place {percent(found['place'])} of 100 in its class"
         f" ({found['questions']} questions of {found['clips']} clips with something to choose;"

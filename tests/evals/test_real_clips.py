@@ -27,6 +27,7 @@ def test_the_document_holds_the_tables_of_the_rows():
     for name, rows in (
         ("table", [row for row in committed() if row["part"] < 3]),
         ("fresh", [row for row in committed() if row["part"] == 2]),
+        ("third", [row for row in committed() if row["part"] == 3]),
     ):
         table = told.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
         assert table == table_of(rows)

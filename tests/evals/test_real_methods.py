@@ -183,6 +183,8 @@ def test_the_choice_map_finds_a_choice_that_is_right_and_no_other():
     assert none["place"][1] < 0.5 < none["place"][2]
     assert none["p"] > 0.05
     assert choice_map([*with_map(planted(), best=True), planted()[0]]) == found  # nothing mapped
+    assert choice_map(planted())["questions"] == 0
+    assert real_methods.map_sentence({"map": choice_map(planted())}).startswith("No question")
 
 
 def test_questions_of_one_clip_are_not_taken_for_independent_choices():
