@@ -162,7 +162,7 @@ def choice_map(rows: Sequence[RealDraws]) -> dict[str, Any]:
     return {
         "clips": len(mapped),
         "questions": len(every),
-        "place": [0.5 + end for end in difference_interval(places, keys)],
+        "place": [min(1.0, max(0.0, 0.5 + z)) for z in difference_interval(places, keys)],
         "p": choice_test(
             [c - z for c, z in zip(chosen, low, strict=True)],
             [[x - z for x in sums] for sums, z in zip(among, low, strict=True)],
@@ -232,7 +232,7 @@ def method_table(report: dict[str, Any]) -> str:
     lines = [
         [TITLES[name], *(cell for s in report["settings"]
          for cell in (percent(s["right"][name]), f"{100 * s['balanced'][name]:.1f}",
-                      change(s["gain"][name])))]
+                      "–" if name == PLAIN else change(s["gain"][name])))]
         for name in TITLES
     ]  # fmt: skip
     heads = [

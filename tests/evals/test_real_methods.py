@@ -1,5 +1,6 @@
 """The comparison on real clips: what is read, what planted rows say, and what is published."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -216,3 +217,25 @@ def test_the_constant_is_the_one_that_the_earlier_clips_give():
     assert f"plain decoding errs in {wrong} of the {len(asked)} earlier questions" in told
     share = np.mean(np.abs(margins) < np.log(10))
     assert f"as in {100 * share:.0f} % of them" in told
+
+
+def test_the_published_figures_follow_from_the_rows():
+    folder = DOCS / "everyday-results"
+    rows = real_draws.stored(folder / "draws.json.xz")
+    told = json.loads((folder / "methods.json").read_text(encoding="utf-8"))
+    assert json.loads(json.dumps(report_of(rows))) == told
+    assert all(len(r.places) == 8 for r in rows)
+    assert all(len(r.objects) == 4 for r in rows)
+    settings = told["settings"]
+    page = (DOCS / "registration-everyday.md").read_text(encoding="utf-8")
+    assert "**Neither registered question is decided.**" in page
+    assert {settings[0]["over"][n]["said"] for n in real_methods.REGISTERED} == {"not decided"}
+    assert "no row, registered or secondary, is\ntold from 0" in page
+    assert all(z[0][1] < 0 < z[0][2] for s in settings for z in gaps(s))
+    assert "The oracle, which masks what is asked, gains no more than random places do" in page
+    assert all(s["gain"]["oracle"][0] <= s["gain"]["random-place"][0] for s in settings)
+
+
+def gaps(setting):
+    """Interval and p of each difference of a setting."""
+    return [(one["delta"], one["p"]) for one in setting["over"].values()]
