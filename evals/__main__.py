@@ -21,7 +21,17 @@ from macd_studio.core.validation import Number, shown
 from macd_studio.evals.audit.printed import at_the_same_rate, sentence
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from macd_studio.evals.benchmarks.base import evaluation_options
-from macd_studio.evals.commands import audit, detectors, diff, label, pairs, paper, power, trace
+from macd_studio.evals.commands import (
+    audit,
+    detectors,
+    diff,
+    fetch,
+    label,
+    pairs,
+    paper,
+    power,
+    trace,
+)
 from macd_studio.evals.commands import files as files_command
 from macd_studio.evals.commands import score as score_command
 from macd_studio.evals.commands.common import (
@@ -140,6 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     score_command.add(commands)
     detectors.add(commands)
     label.add(commands)
+    fetch.add(commands)
     paper.add(commands)
     power.add(commands)
     trace.add(commands)

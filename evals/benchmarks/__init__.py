@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.system.shipped import assets
 from macd_studio.evals.benchmarks.base import Benchmark
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 FILES = {
     "questions": "questions:Questions",
+    "everyday": "everyday:Everyday",
     "eventhallusion": "eventhallusion:EventHallusion",
     "mvbench": "mvbench:MVBench",
     "perception-test": "perception_test:PerceptionTest",
@@ -31,6 +33,8 @@ DRAWN = {
 }
 """Benchmarks of drawn clips, in the same form; they need no data."""
 BENCHMARKS = (*DRAWN, *FILES)
+SHIPPED = {"everyday": assets() / "everyday-clips"}
+"""The folder of those that come with clips: read where no other is given."""
 
 
 def find_benchmark(
@@ -62,6 +66,7 @@ def open_files(
         raise OptionError(
             f"there is no benchmark {name!r}", f"Choose one of {', '.join(BENCHMARKS)}"
         )
+    data = data or SHIPPED.get(name)
     if data is None:
         raise OptionError(
             f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"

@@ -36,7 +36,8 @@ class Item:
     question: str
     truth: str
     """The right answer; of a caption, a true one; of a choice, the letter of an option; of several
-    ("choices") their letters in order, as "AC"."""
+    ("choices") their letters in order, as "AC"; of an open question the right ones, with a |
+    between."""
     prior_answer: str = ""
     """What somebody would answer without seeing the clip."""
     about: str = ""
@@ -109,7 +110,7 @@ LONG = {"max_seconds": 7200.0, "max_megabytes": 8000.0}
 
 
 def evaluation_options(
-    values: Mapping[str, Any], limits: Mapping[str, float] | None = None
+    values: Mapping[str, Any], limits: Mapping[str, Any] | None = None
 ) -> RunOptions:
     """The options of a run from plain values. Raises OptionError.
 

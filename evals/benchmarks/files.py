@@ -89,7 +89,8 @@ class FileBenchmark:
 
     Everything is read and checked when one is made, before any model is loaded; raises
     BenchmarkError. files: [name, SHA-256, bytes] of those that hold the questions. published:
-    whether to put the published prompt around the questions, or to ask them bare.
+    whether to put the published prompt around the questions, or to ask them bare. videos: whether
+    they have to be there.
     """
 
     name = ""
@@ -98,8 +99,8 @@ class FileBenchmark:
     balance: Mapping[str, Balance] = MappingProxyType({})
     seeds: Mapping[str, int] = MappingProxyType({"choose": 0, "test": 0, "all": 0})
     max_tokens = 16
-    limits: Mapping[str, float] = MappingProxyType({})
-    """Of its videos, over those of `VideoOptions`: max_seconds, max_megabytes."""
+    limits: Mapping[str, Any] = MappingProxyType({})
+    """Of its videos, over those of `VideoOptions`: max_seconds, max_megabytes, fit."""
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class FileBenchmark:
         videos: bool = True,
     ) -> None:
         self.data, self.sampling, self.published = data, sampling or Sampling(), published
+        self.with_videos = videos
         with noting_files() as files:
             self.asked = list(self.read(data))
         self.files = hashed(data if data.is_dir() else data.parent, files)

@@ -158,6 +158,8 @@ FIELDS = (
     "id", "video", "question", "answer", "answer_by", "options", "type", "cluster", "group",
     "start", "end", "regime", "counterpart", "removed", "added",
 )  # fmt: skip
+WORD_MARK = "|"
+"""Between the right answers of an open question."""
 LONGEST_LIST = 20_000
 """Characters of a list of options in one cell."""
 AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."

@@ -15,6 +15,7 @@ from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, Fit, RunOptions
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.validation import Maybe, Number
+from macd_studio.evals.benchmarks import SHIPPED
 from macd_studio.evals.benchmarks.base import FIT, evaluation_options
 from macd_studio.evals.commands.common import check_engine_flags, find_engine, for_reader
 from macd_studio.evals.running.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
@@ -98,6 +99,7 @@ def check(args: argparse.Namespace) -> None:
     args.backbone, args.detector = backbone_for(args.backbone, ""), detector_for(args.detector, "")
     check_detector(args.detector)
     check_engine_flags(args)
+    args.data = args.data or SHIPPED.get(args.benchmark)
 
 
 def run_options(args: argparse.Namespace, benchmark: type[FileBenchmark]) -> RunOptions:

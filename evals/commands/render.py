@@ -28,6 +28,7 @@ from macd_studio.evals.studies import (
     choice_test,
     control_masks,
     headroom,
+    real_methods,
     registered,
     selection,
     trainings,
@@ -43,6 +44,7 @@ PAGES = (
     "docs/results.md",
     "docs/toyworld.md",
     "docs/registration.md",
+    "docs/registration-everyday.md",
 )
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
@@ -156,6 +158,13 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "registered-gain": _part("registered", lambda r, name: change(r["gains"][name])),
     "registered-placement": _part("registered", lambda r, end: points(r["one_placement"][end])),
     "registered": _part("registered", lambda r, row: change(r["rows"][int(row)]["delta"])),
+    "real-n": _part("real", lambda r, what: str(r[what])),
+    "real-methods": _part("real", real_methods.method_table),
+    "real-differences": _part("real", real_methods.difference_table),
+    "real-map": _part("real", real_methods.map_sentence),
+    "real": _part(
+        "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
+    ),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
     "controls-table": _part("controls", control_masks.markdown),
     "controls-overlap": _part("controls", control_masks.overlap_table),
@@ -241,6 +250,7 @@ BESIDE = {
     "controls": "controls.json",
     "agreement": "agreement.json",
     "registered": "registered.json",
+    "real": "../everyday-results/methods.json",
     "selection": "selection.json",
     "choices": "choices.json",
     "places": "places.json",

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("score", help="score predictions made elsewhere; needs no model")
     parser.set_defaults(run=run)
     parser.add_argument("benchmark", choices=tuple(FILES))
-    parser.add_argument("--data", type=Path, required=True, help="the benchmark's folder")
+    parser.add_argument("--data", type=Path, help="the benchmark's folder")
     parser.add_argument("--predictions", type=Path, required=True, help="JSON, JSONL or CSV")
     parser.add_argument("--rule", help="the rule of the headline, such as strict or lmms-eval")
     parser.add_argument("--over", choices=OVER, default="all", help="what accuracies are shares of")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from macd_studio.evals.benchmarks.base import LETTERS, Item
+from macd_studio.evals.benchmarks.questions import WORD_MARK
 from macd_studio.evals.scoring import harnesses
 from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 from macd_studio.evals.statistics.metrics import normalised
@@ -199,7 +200,7 @@ def words(text: str, item: Item) -> str | None:
 
 
 def _same_words(text: str, item: Item) -> bool:
-    return normalised(text) == normalised(item.truth)
+    return normalised(text) in map(normalised, item.truth.split(WORD_MARK))
 
 
 _MVBENCH = "check_ans of video_chat2/mvbench.ipynb, OpenGVLab/Ask-Anything"

@@ -1,8 +1,8 @@
 """How often is the embedded everyday model right about real clips?
 
-`python -m evals.studies.real_clips DATA --rows FILE` answers the questions of a folder: clips/ with
-the files, and questions.jsonl with a clip, a question, its kind and its right answers a line.
-Without DATA the rows of an earlier run are counted again.
+`python -m evals.studies.real_clips DATA --rows FILE` answers the questions of the benchmark
+*everyday* about the clips of a folder (`python -m evals fetch`). Without DATA the rows of an
+earlier run are counted again.
 
 Beside the model stand its own answer to grey frames (the text alone), the answer that is right most
 often (a constant), and what the detector alone would say. Of right answers that a thing is there it
@@ -16,6 +16,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from macd_studio.commands import parser as command_line
 from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.objects.truth import normalized
+from macd_studio.evals.benchmarks.everyday import questions, sources
 from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import resampled_clusters
 
@@ -44,12 +46,6 @@ STILL = 0.0
 Row = dict[str, Any]
 
 
-def questions_of(data: Path) -> list[Row]:
-    """The questions of a folder, each with "clip", "kind", "question", "answer" and "also"."""
-    lines = (data / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.strip()]
-
-
 def answered(
     lm: LocalLM, encoded: Encoded, video: torch.Tensor, reuse: DecodeState | None = None
 ) -> tuple[str, float, DecodeState]:
@@ -67,24 +63,38 @@ def answered(
     return lm.text(written).strip(), margin, first
 
 
-def listed(question: Row, boxes: Sequence[tuple[str, ...]], nouns: dict[str, str]) -> str:
+@cache
+def nouns() -> dict[str, str]:
+    """Every way to call a class → the class."""
+    from macd_studio.core.backbones.everyday import CLASSES
+    from macd_studio.everyday.language import nouns as nouns_of
+
+    return {w: c for c in CLASSES for n in nouns_of(c) for w in (n.singular, n.plural)}
+
+
+def class_of(question: str) -> str:
+    """The class that a question names by its longest noun; "" where it names none."""
+    words = f" {normalized(question)}"
+    return nouns().get(max((n for n in nouns() if f" {n}" in words), key=len, default=""), "")
+
+
+def listed(question: Row, boxes: Sequence[tuple[str, ...]]) -> str:
     """What the detector's own list says; "" of a question that a list does not answer.
 
-    boxes: the labels found in each frame. nouns: every way to call a class → the class.
+    boxes: the labels found in each frame.
     """
     from macd_studio.everyday.language import KINDS as OF_KIND
     from macd_studio.everyday.language import NONE, NUMBERS
 
-    words = normalized(question["question"])
-    named = max((n for n in nouns if f" {n}" in f" {words}"), key=len, default="")
+    words, named = normalized(question["question"]), class_of(question["question"])
     counts = [Counter(frame) for frame in boxes]
     most = Counter[str]()
     for frame in counts:
         most |= frame
     if question["kind"] == "exists" and named:
-        return "yes" if most[nouns[named]] else "no"
+        return "yes" if most[named] else "no"
     if question["kind"] == "count" and named:
-        return NUMBERS[min(most[nouns[named]], len(NUMBERS) - 1)]
+        return NUMBERS[min(most[named], len(NUMBERS) - 1)]
     if question["kind"] == "which":
         for names, members in OF_KIND.values():
             if any(name in words for name in names):
@@ -94,41 +104,40 @@ def listed(question: Row, boxes: Sequence[tuple[str, ...]], nouns: dict[str, str
     return ""
 
 
-def rows_of(data: Path, lm: LocalLM) -> Iterator[Row]:
-    """Every question with what was answered to it."""
+def rows_of(data: Path, lm: LocalLM, masked: bool = True) -> Iterator[Row]:
+    """Every question with what was answered to it; masked: also behind grey over objects."""
     import torch
 
-    from macd_studio.core.backbones.everyday import CLASSES
     from macd_studio.core.media.video import read_clip
     from macd_studio.core.objects.detect import load_detector
     from macd_studio.core.options import DetectOptions, RunOptions
-    from macd_studio.everyday.language import nouns as nouns_of
 
-    nouns = {w: c for c in CLASSES for n in nouns_of(c) for w in (n.singular, n.plural)}
     detector, options = load_detector(REAL_DETECTOR, lm.info.device), RunOptions()
     asked: dict[str, list[Row]] = {}
-    for question in questions_of(data):
-        asked.setdefault(question["clip"], []).append(question)
-    for name, questions in asked.items():
-        (file,) = (f for f in (data / "clips").iterdir() if f.stem == name)
+    for key, question in questions().items():
+        asked.setdefault(question["clip"], []).append(question | {"item": key})
+    for name, own in asked.items():
+        if not (file := data / f"{name}.mp4").is_file():
+            continue
         clip = read_clip(file, options.video)
         frames = lm.preprocess(clip)
         found = [d.labels for d in detector.detect(clip.frames, DetectOptions(low=0.5))]
-        behind = Masked(lm, clip, detector)
+        behind = Masked(lm, clip, detector) if masked else None
         state = grey = None
-        for question in questions:
+        for question in own:
             encoded = lm.encode_frames(frames, question["question"])
             with torch.no_grad():
                 said, margin, state = answered(lm, encoded, encoded.video, state)
                 alone, _, grey = answered(lm, encoded, torch.zeros_like(encoded.video), grey)
-                row = question | {
-                    "said": said, "margin": round(margin, 3), "grey": alone,
-                    "listed": listed(question, found, nouns),
-                }  # fmt: skip
-                if question["kind"] == "exists" and question["answer"] == said == "yes":
-                    words = normalized(question["question"])
-                    noun = max((n for n in nouns if f" {n}" in f" {words}"), key=len, default="")
-                    row |= behind.answers(encoded, nouns.get(noun, ""))
+                row = {
+                    "item": question["item"],
+                    "said": said,
+                    "margin": round(margin, 3),
+                    "grey": alone,
+                    "listed": listed(question, found),
+                }
+                if behind and question["kind"] == "exists" and question["answer"] == said == "yes":
+                    row |= behind.answers(encoded, class_of(question["question"]))
             yield row
 
 
@@ -176,6 +185,13 @@ class Masked:
         with torch.no_grad():
             logits, _ = tower.network(frames)
         return float(logits[..., CLASSES.index(label)].max())
+
+
+def stored(path: Path) -> list[Row]:
+    """The rows of a file, each with its question and the part of its clip."""
+    asked, part = questions(), {source.name: source.part for source in sources()}
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return [asked[r["item"]] | {"part": part[asked[r["item"]]["clip"]]} | r for r in rows]
 
 
 def is_correct(row: Row, said: str) -> bool:
@@ -247,6 +263,8 @@ def table_of(rows: Sequence[Row]) -> str:
         ("other", lambda left: left >= STILL, "the same, where YOLO11n still finds it"),
     ):
         own = [row for row in rows if name in row and fits(row[f"{name}_left"])]
+        if not own:
+            continue
         own = [row | {"gone": row[name]} for row in own]
         gone = np.array([normalized(row["gone"]) == "no" for row in own])
         share = clustered_share(gone, [row["clip"] for row in own])
@@ -257,21 +275,18 @@ def table_of(rows: Sequence[Row]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = command_line("evals.studies.real_clips", __doc__)
-    parser.add_argument("data", type=Path, nargs="?", help="the folder of clips and questions")
+    parser.add_argument("data", type=Path, nargs="?", help="the folder of clips")
     parser.add_argument("--rows", type=Path, help="rows, one a line, written or read")
+    parser.add_argument("--plain", action="store_true", help="nothing behind grey over objects")
     parser.add_argument("--backbone", default=EVERYDAY)
     args: argparse.Namespace = parser.parse_args(argv)
     if args.data is not None:
         from macd_studio.core.backbones import load_backbone
 
-        rows = []
         with args.rows.open("w", encoding="utf-8") as file:
-            for row in rows_of(args.data, load_backbone(args.backbone)):
-                rows.append(row)
+            for row in rows_of(args.data, load_backbone(args.backbone), not args.plain):
                 print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
-    else:
-        rows = [json.loads(line) for line in args.rows.read_text(encoding="utf-8").splitlines()]
-    print(table_of(rows))
+    print(table_of(stored(args.rows)))
     return 0
 
 

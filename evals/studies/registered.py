@@ -44,8 +44,8 @@ OTHERS = [(REGISTERED_PAIR, AVERAGE)] + [
 ]
 
 
-def verdict(ninety_five: Interval, ninety: Interval) -> str:
-    """What is said of a row, by the rule that was registered.
+def verdict(ninety_five: Interval, ninety: Interval, bound: float = BOUND) -> str:
+    """What is said of a row, by the rule that was registered. bound: of what does not matter.
 
     >>> verdict((0.01, -0.005, 0.025), (0.01, -0.002, 0.019))
     'no difference of 2 points'
@@ -54,8 +54,8 @@ def verdict(ninety_five: Interval, ninety: Interval) -> str:
         return "better"
     if ninety_five[2] < 0:
         return "worse"
-    inside = -BOUND < ninety[1] and ninety[2] < BOUND
-    return "no difference of 2 points" if inside else "not decided"
+    inside = -bound < ninety[1] and ninety[2] < bound
+    return f"no difference of {100 * bound:.0f} points" if inside else "not decided"
 
 
 def report_of(rows: Sequence[ControlDraws], truth: Sequence[int]) -> dict[str, Any]:

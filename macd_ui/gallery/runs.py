@@ -25,6 +25,7 @@ OUTCOMES = {
     (True, True): "both are right",
 }
 """By whether baseline and MACD gave the true answer."""
+SPOILED = OUTCOMES[True, False]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from macd_studio.core.traces.write import drop_candidates
 from macd_studio.core.types import LOST, Trace
 from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.engine import Engine, run_file
-from macd_studio.macd_ui.gallery.runs import Run, read_run
+from macd_studio.macd_ui.gallery.runs import SPOILED, Run, read_run
 from macd_studio.macd_ui.sites import (
     INDEX,
     File,
@@ -329,7 +329,8 @@ MACD. Each run opens with its frames, masks and tokens.</p></header>
 
 
 def index_page(runs: Sequence[Run], home: str = "", course: str = "") -> str:
-    """The list of runs; without scripts it is whole and has no filters."""
+    """The list of runs, those that MACD spoils first; without scripts it has no filters."""
+    runs = sorted(runs, key=lambda run: run.outcome != SPOILED)
     values = {
         "example": [run.title for run in runs],
         "outcome": [run.outcome for run in runs],

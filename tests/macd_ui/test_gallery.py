@@ -30,7 +30,7 @@ from macd_studio.macd_ui.gallery.runs import (
     outcome_of,
     read_run,
 )
-from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
+from macd_studio.macd_ui.gallery.site import MAX_KB, Site, index_page, write_site
 from macd_studio.macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 
@@ -186,6 +186,14 @@ def test_outcomes():
     )
     assert outcome_of(long) == AGREE
     assert outcome_of(long, replace(example, answer="no")) == OUTCOMES[True, True]
+
+
+def test_what_macd_spoils_stands_first():
+    runs = [read_run(SHIPPED / name)[0] for name in ("background.macd", "harmed.macd")]
+    page = index_page(runs)
+    at = [page.index(f'<li data-example="{run.title}"') for run in runs]
+    assert runs[1].outcome == OUTCOMES[True, False]
+    assert at[1] < at[0]
 
 
 def test_the_shipped_examples_have_the_outcomes_of_their_titles():
