@@ -219,11 +219,20 @@ def test_the_constant_is_the_one_that_the_earlier_clips_give():
     assert f"as in {100 * share:.0f} % of them" in told
 
 
+def rounded(value):
+    """Numbers to nine digits: sums differ in the last one by how many threads add them."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
 def test_the_published_figures_follow_from_the_rows():
     folder = DOCS / "everyday-results"
     rows = real_draws.stored(folder / "draws.json.xz")
     told = json.loads((folder / "methods.json").read_text(encoding="utf-8"))
-    assert json.loads(json.dumps(report_of(rows))) == told
+    assert rounded(json.loads(json.dumps(report_of(rows)))) == rounded(told)
     assert all(len(r.places) == 8 for r in rows)
     assert all(len(r.objects) == 4 for r in rows)
     settings = told["settings"]
