@@ -17,7 +17,7 @@ import { Tokens } from "./tokens.js";
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
 const LOWEST_PX = 150, ROOM_PX = 10; // of the picture, and below the first screen
-const ALONE = 0.62, WITH_TOOLS = 0.42; // of the window's height, at most
+const ALONE = 0.62, WITH_TOOLS = 0.42; // of the height there is, at most
 const TOOLS_PX = 260; // beside the pictures, which keep their size
 /** @type {[string, number, number][]} class, and the widths in px from which and below which it is set */
 const WIDTHS = [
