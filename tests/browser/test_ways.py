@@ -117,9 +117,9 @@ def test_pictures_can_be_taken_away(page, tmp_path):
     assert len(json.loads(kept["strengths.json"])["data"]) >= 2
 
 
-CHOSEN = """([question, title]) => document.querySelector('.mv-question').textContent === question
+CHOSEN = """([question, title, message]) => document.querySelector('.mv-question').textContent === question
   && document.querySelector('#example input').value === title
-  && document.querySelector('.mv-about').textContent.startsWith(title)"""
+  && document.querySelector('.mv-about').textContent === message"""
 """An example is on show, with the form that asks for it and what is said of it."""
 STAYS = f"""(wanted) => {{
   if (!({CHOSEN})(wanted)) window.heldSince = null;
@@ -129,11 +129,17 @@ STAYS = f"""(wanted) => {{
 """It has been on show for a while: nothing that was on its way replaced it."""
 
 
+def about(index):
+    """What `CHOSEN` looks for."""
+    example = examples()[index]
+    return [example.question, example.title, example.message]
+
+
 def choose(page, index):
     page.locator("#example input").click()
     title = examples()[index].title
     page.locator("[role=option]").filter(has_text=title).first.click()
-    page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
+    page.wait_for_function(CHOSEN, arg=about(index))
 
 
 def test_back_and_forward_lead_from_one_chosen_run_to_the_next(page):
@@ -144,15 +150,14 @@ def test_back_and_forward_lead_from_one_chosen_run_to_the_next(page):
     choose(page, 2)
     for move, index in ((page.go_back, 1), (page.go_back, 0), (page.go_forward, 1)):
         move()
-        page.wait_for_function(CHOSEN, arg=[examples()[index].question, examples()[index].title])
+        page.wait_for_function(CHOSEN, arg=about(index))
         if index == 0:
             assert page.url == first
     page.go_forward()  # of several moves in a row the last one counts
     page.go_back()
     page.go_back()
     page.go_forward()
-    wanted = [examples()[1].question, examples()[1].title]
-    page.wait_for_function(STAYS, arg=wanted)
+    page.wait_for_function(STAYS, arg=about(1))
     assert f"#run={identity(examples()[1].load_trace())}" in page.url
     assert page.locator(".mv-token").count() > 0
     assert page.locator("#open-error").is_hidden()
