@@ -72,6 +72,8 @@ SHOTS: dict[str, Callable[[Page, Path], None]] = {
     "page-compare": compare,
 }
 """Picture in docs/ → what brings the page into its state."""
+UNFOLDED = {"page": "", "page-form": "strip", "page-what-if": "why", "page-compare": "measure"}
+"""Picture → the parts that are open in it."""
 
 
 def in_few_colours(picture: bytes) -> bytes:
@@ -125,8 +127,9 @@ def main() -> None:
                 viewport={"width": WIDTH, "height": 900}, reduced_motion="reduce"
             )
             page.set_default_timeout(WAIT_MS)
+            page.add_init_script(f"localStorage.setItem('macd-open', '{UNFOLDED[name]}')")
             page.goto(f"{url}?__theme=light")
-            page.wait_for_selector(".mv-token")
+            page.wait_for_selector(".mv-token", state="attached")
             page.wait_for_timeout(1500)
             SHOTS[name](page, own)
             page.wait_for_timeout(800)

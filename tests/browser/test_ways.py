@@ -117,7 +117,8 @@ def test_pictures_can_be_taken_away(page, tmp_path):
     assert len(json.loads(kept["strengths.json"])["data"]) >= 2
 
 
-CHOSEN = """([question, title, message]) => document.querySelector('.mv-question').textContent === question
+CHOSEN = """([question, title, message]) =>
+  document.querySelector('.mv-question').textContent === question
   && document.querySelector('#example input').value === title
   && document.querySelector('.mv-about').textContent === message"""
 """An example is on show, with the form that asks for it and what is said of it."""
