@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     """Its parser."""
     parser = commands.add_parser("fetch", help="get the clips of the benchmark everyday")
     parser.set_defaults(run=run)
-    parser.add_argument("--to", type=Path, required=True, help="the folder, then given as --data")
+    parser.add_argument("--to", type=Path, required=True, help="the folder that `run` then reads")
     parser.add_argument(
         "--mirror",
         type=Path,
