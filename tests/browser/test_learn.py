@@ -26,7 +26,7 @@ def open_course(new_tab, course):
         viewport = {"width": size[0], "height": size[1]}
         how = {"reduced_motion": "no-preference"} | how
         page = new_tab(course + at, strict="file:", offline=True, viewport=viewport, **how)
-        page.wait_for_selector("h1")
+        page.wait_for_selector("#chapters a", state="attached")  # the scripts follow the address
         return page
 
     return opened
@@ -112,7 +112,8 @@ def answered(page):
     state = json.dumps(stored(page) | {"answers": made})
     page.evaluate("(text) => localStorage.setItem('macd-learn', text)", state)
     page.reload()
-    page.wait_for_selector("h1")
+    page.wait_for_selector("#chapters a", state="attached")
+    assert stored(page)["answers"].keys() == made.keys()
 
 
 def test_a_step_that_tells_an_answer_waits_for_the_task_that_asks_it(open_course):
