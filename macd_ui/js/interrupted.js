@@ -27,6 +27,7 @@ export class Interruption {
     if (!value?.status) return;
     const { running, stage } = value.status;
     this.running = running && (this.running || stage === "video");
+    if (this.running) stored(() => sessionStorage.removeItem(KEY)); // what was not sent before is asked now
   }
 
   /** @param {RunLink} link */

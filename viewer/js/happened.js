@@ -97,7 +97,7 @@ export const maskedText = (trace, masked = maskedOf(trace, undefined)) => {
 const changedText = (changes) => changes ? ` The objects were changed by hand (${changes === 1 ? "1 change" : `${changes} changes`}).` : "";
 
 /**
- * What the second view on show hides, as a phrase: "the kite and the rest of 2 frames"; "" where it hides nothing.
+ * What the second view on show hides, as a phrase: "the kite and the background of 2 frames"; "" where it hides nothing.
  *
  * @type {(trace: Trace) => string}
  */

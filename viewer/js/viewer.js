@@ -100,12 +100,12 @@ export class Viewer {
     this.fitPicture();
   }
 
-  // The picture takes what is left beside the strengths, so that both are seen at once.
+  // The picture takes the height that is left by what stands above and below it.
   fitPicture() {
     const { first, left, stage: { pictures, tools } } = this;
     if (this.body.hidden || !first.clientWidth) return;
     const top = first.getBoundingClientRect().top + scrollY;
-    // tools that are opened take nothing from the pictures
+    // measured while no tools are open
     if (!all(tools, "details[open]").length) this.others = left.offsetHeight - pictures.offsetHeight;
     const { classList } = this.root, open = all(tools, "details[open]").length > 0;
     const alone = Math.max(LOWEST_PX, Math.min(ALONE * innerHeight, innerHeight - top - this.others - ROOM_PX));
