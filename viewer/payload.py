@@ -280,8 +280,10 @@ def _took(trace: Trace) -> dict[str, Any]:
 def unavailable(trace: Trace) -> dict[str, str]:
     """What the model of a trace cannot do → why: kinds of evidence, "knock-out" and "change"."""
     lacks = {n: CAPABILITIES[n] for n in trace.backbone.lacks if n in CAPABILITIES}
+    if "attention" in lacks:  # of which 0.1.0 did not tell it apart
+        lacks |= {"knock-out": CAPABILITIES["knock-out"]}
     needed = {kind: KINDS[kind].needs for kind in KINDS} | {
-        "knock-out": "attention", "change": "gradient"
+        "knock-out": "knock-out", "change": "gradient"
     }  # fmt: skip
     return {what: lacks[need] for what, need in needed.items() if need in lacks}
 

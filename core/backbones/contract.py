@@ -13,7 +13,6 @@ the model lacks, with its reason; a prompt that is not that of its own processor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch import Tensor
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune
 from macd_studio.core.backbones.foreign import foreign_code, out_of_memory, told
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.hooks import eager_attention
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import LocalLM, Watch
 from macd_studio.core.backbones.prompt import metadata_of
@@ -65,10 +65,11 @@ MEANING = {
     "rows": "a view's logits change with the views beside it",
     "frames": "its vision tower reads every frame of every view",
     "gradient": "the strengths would not follow the loss; methods that need no gradient still work",
+    "attention": "it cannot be said what a token attended to",
 }
 
 
-OPTIONAL = ("frames", "picture", "gradient")
+OPTIONAL = ("frames", "picture", "gradient", "attention")
 """Checks without which a model still reads and answers."""
 
 
@@ -94,6 +95,11 @@ def adapt_model(
     lm.contract = check_model(lm, progress)
     failed = {c.name for c in lm.contract.failed()}
     able = {"times"} if reads_times(lm, drawn(4)) else set()
+    if "attention" in failed:
+        (why,) = (c.found for c in lm.contract.failed() if c.name == "attention")
+        lm.reasons = {**lm.reasons, "attention": why}
+    else:
+        able |= {"attention"}
     if "frames" in failed:
         lm.tower = None
     if "picture" in failed:
@@ -167,6 +173,7 @@ def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
         "frames": case.frames,
         "picture": lambda: picture_check(lm),
         "gradient": case.gradient,
+        "attention": lambda: _attempted("attention", case.attention),
     }
     return Contract(tuple(_checked(lm, name, run, progress) for name, run in todo.items()))
 
@@ -183,6 +190,16 @@ def _checked(lm: LocalLM, name: str, run: Callable[[], Check], progress: Progres
             "Choose another backbone",
         )
     return check
+
+
+def _attempted(name: str, run: Callable[[], Check]) -> Check:
+    """A check that does not hold where the model's code fails, unless for lack of memory."""
+    try:
+        return run()
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        return Check(name, False, told(error))
 
 
 def layout_check(lm: UniversalVLM) -> Check:
@@ -427,6 +444,27 @@ class _Case:
                 continue
             yield float(np.abs(to_host(exact) - np.array(found)).max()) / scale
 
+    @torch.no_grad()
+    def attention(self) -> Check:
+        """Reading it changes no logit, and it is known where vision tokens stand in the frames.
+
+        Of a square and of a wide frame. Leaves in the model which layers give their weights.
+        """
+        lm, encoded = self.lm, self.encoded
+        start = lm.prefill(encoded, self.video)
+        again, last = lm.crop(start, start.prompt - 1), encoded.input_ids[0, -1:].tolist()
+        plain = lm.step(lm.crop(start, start.prompt - 1), last).logits
+        with lm.watching(start, Watch(attention=tuple(range(lm.depth)))) as seen:
+            off = _off(lm.step(again, last).logits, plain)
+        if not seen.attention or off > self.tolerance.logits:
+            why = f"reading it changes logits by {off:.1e}" if seen.attention else "no layer has it"
+            return Check("attention", False, why)
+        lm.own_layers = tuple(sorted(seen.attention))
+        wide = lm.encode_frames(lm.resized(drawn(FRAMES, (2 * SIDE, SIDE))), QUESTION)
+        for case in (encoded, wide):
+            lm.placed(case)
+        return Check("attention", True, f"{len(lm.own_layers)} of {lm.depth} layers give it")
+
     def _loss(self, strengths: Tensor) -> Tensor:
         """The question's loss with the left and the right half faded to the mean colour."""
         video = self.video
@@ -454,7 +492,7 @@ def pixels_of(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> Tensor:
     return torch.cat([v.float().flatten() for v in made(lm, encoded, video).values()])
 
 
-NEEDED = {"sid": "prune", "attention": "attention", "knock-out": "attention", "lens": "lens"}
+NEEDED = {"sid": "prune", "attention": "attention", "knock-out": "knock-out", "lens": "lens"}
 """Check → the capability that is lacking where it does not hold."""
 
 
@@ -476,12 +514,7 @@ def check_layers(lm: HfVideoLM, progress: Progress | None = None) -> Contract:
             continue
         if progress is not None:
             progress.begin(f"Checking {lm.info.name}: {name}")
-        try:
-            check = run()
-        except Exception as error:
-            if out_of_memory(error):
-                raise
-            check = Check(name, False, told(error))
+        check = _attempted(name, run)
         checks.append(check)
         if not check.holds:
             lm.lose(NEEDED[name], f"the check {name!r} fails, {check.found}")
@@ -614,17 +647,3 @@ class _Layers:
         if not watch.blocked:
             self.heads = heads
         return {i: h.mean(1) for i, h in heads.items()}, logits
-
-
-@contextmanager
-def eager_attention(decoder: Any) -> Iterator[None]:
-    """While inside, the decoder's attention is transformers' plainest, which keeps its weights."""
-    configs = [decoder.config, *(layer.self_attn.config for layer in decoder.layers)]
-    former = [config._attn_implementation for config in configs]
-    try:
-        for config in configs:
-            config._attn_implementation = "eager"
-        yield
-    finally:
-        for config, name in zip(configs, former, strict=True):
-            config._attn_implementation = name

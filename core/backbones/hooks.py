@@ -172,6 +172,65 @@ def watched(decoder: Any, head: Any, watch: Watch, vision: Tensor) -> Iterator[W
 
 
 @contextmanager
+def eager_attention(decoder: Any) -> Iterator[None]:
+    """While inside, the decoder's attention is transformers' plainest, which gives its weights."""
+    given: Iterator[Any] = (getattr(module, "config", None) for module in decoder.modules())
+    configs = {id(c): c for c in given if hasattr(c, "_attn_implementation")}.values()
+    former = [config._attn_implementation for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation = "eager"
+        yield
+    finally:
+        for config, name in zip(configs, former, strict=True):
+            config._attn_implementation = name
+
+
+class EagerRows:
+    """The attention of the last row of a pass, as the layers of any decoder give it themselves.
+
+    Inside `reading`, `after` is called once a pass has ended. layers: those that are kept, of those
+    that have an index and give weights (B, heads, queries, keys) beside their output.
+    """
+
+    def __init__(self, decoder: Any, layers: Sequence[int]) -> None:
+        self.seen = Watched()
+        self._decoder, self._layers = decoder, set(layers)
+        self._found: dict[int, Tensor] = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While inside, passes are eager and their last rows are kept."""
+        handles = [
+            module.register_forward_hook(self._keep)
+            for module in self._decoder.modules()
+            if getattr(module, "layer_idx", None) in self._layers
+        ]
+        try:
+            with eager_attention(self._decoder):
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _keep(self, module: Any, _: Any, out: Any) -> None:
+        weights = out[1] if isinstance(out, tuple) and len(out) > 1 else None
+        if isinstance(weights, Tensor) and weights.ndim == 4:
+            self._found[module.layer_idx] = weights[:, :, -1].float().mean(1)
+
+    def after(self, length: int, vision: Tensor) -> None:
+        """Fills `seen` from the pass that ended at `length` tokens; vision: as for `watched`.
+
+        A layer with a window gives the weights of the last keys alone; those before have none.
+        """
+        for layer, row in self._found.items():
+            whole = row.new_zeros(len(row), max(length, row.shape[1]))
+            whole[:, whole.shape[1] - row.shape[1] :] = row
+            self.seen.attention[layer] = whole[:, vision]
+        self._found = {}
+
+
+@contextmanager
 def checkpointed(model: Any) -> Iterator[None]:
     """Gradient checkpointing by layer while inside; the model is in `eval()` before and after.
 

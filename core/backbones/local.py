@@ -263,6 +263,18 @@ class LocalLM(Reader):
         """While inside, each `step` of a state like this one is watched; see `Watch`."""
         raise self._no_evidence()
 
+    @property
+    def attention_layers(self) -> tuple[int, ...]:
+        """The decoder layers, from 0, whose attention `watching` can give."""
+        return tuple(range(self.depth))
+
+    def placed(self, encoded: Encoded) -> Tensor:
+        """Which vision tokens, in the order of the prompt, fill `Encoded.token_grid`, flattened.
+
+        Raises NotApplicable where that is not known.
+        """
+        return torch.arange(encoded.vision_tokens)
+
     def _no_evidence(self) -> OptionError:
         return OptionError(
             f"{self.info.name} cannot say where its evidence lies", "Choose another backbone"

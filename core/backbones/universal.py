@@ -10,8 +10,8 @@ view, see `tower_rows`, and all views step together, see `blocks`, where both gi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -32,15 +32,16 @@ from macd_studio.core.backbones.blocks import (
     take_rows,
 )
 from macd_studio.core.backbones.foreign import foreign_code
-from macd_studio.core.backbones.hooks import checkpointed
+from macd_studio.core.backbones.hooks import EagerRows, checkpointed
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.local import DecodeState, widen
+from macd_studio.core.backbones.local import DecodeState, Watch, Watched, widen
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.processor import ProcessorLM, uncropped
 from macd_studio.core.backbones.prompt import TEXT_FIRST, media_part, query_at, unknown_words
 from macd_studio.core.backbones.sizes import Resizes, at_least, floats, named_by_size
+from macd_studio.core.backbones.token_places import entering, tokens_lead
 from macd_studio.core.backbones.tower_rows import KeptRows, free_rows, reading, tower_rows
-from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.errors import NotApplicable, UnsupportedBackbone
 from macd_studio.core.types import ModelFrames
 
 TIMES_ON_AN_AXIS = ("qwen2_vl", "qwen2_5_vl")
@@ -75,6 +76,9 @@ class UniversalVLM(ProcessorLM):
         media_part(processor, info.name)  # or refuse it
         super().__init__(model, uncropped(processor), info)
         self._batch_tried = False
+        self._rows: EagerRows | None = None
+        self._leads: dict[tuple[Any, ...], bool | None] = {}
+        self.own_layers: tuple[int, ...] = ()
         self.tower = tower_rows(model)
         """What reads frames once; None where the model is not known to take them one a row."""
 
@@ -84,6 +88,57 @@ class UniversalVLM(ProcessorLM):
         config = self.model.config
         ids = {getattr(config, name, None) for name in VISION_TOKENS} - {None}
         return torch.tensor(sorted(ids), device=self.device)
+
+    @property
+    def decoder(self) -> Any:
+        """The language model, without its head."""
+        return self.model.get_decoder()
+
+    @property
+    def attention_layers(self) -> tuple[int, ...]:
+        """See `LocalLM.attention_layers`; known once the model was checked."""
+        return self.own_layers
+
+    def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
+        """See `LocalLM.watching`: attention alone, as the model's own eager layers give it.
+
+        Raises NotApplicable for what else a Watch may ask for.
+        """
+        self.need(*["knock-out"] * bool(watch.blocked), *["lens"] * watch.lens)
+        return self._reading_rows(watch.attention)
+
+    @contextmanager
+    def _reading_rows(self, layers: Sequence[int]) -> Iterator[Watched]:
+        self._rows = EagerRows(self.decoder, layers)
+        try:
+            with self._rows.reading():
+                yield self._rows.seen
+        finally:
+            self._rows = None
+
+    def placed(self, encoded: Encoded) -> Tensor:
+        """See `LocalLM.placed`; found anew for frames of another size or number."""
+        patches, rows, columns = encoded.token_grid
+        kind = (encoded.frames.size, patches, encoded.vision_tokens)
+        if kind not in self._leads:
+            vision = torch.isin(encoded.input_ids[0], self.vision_ids)
+            self._leads[kind] = tokens_lead(
+                encoded,
+                lambda view: entering(self.decoder, lambda: self.query_logits(encoded, view))[
+                    vision
+                ],
+            )
+        leads, cells = self._leads[kind], rows * columns
+        if leads is None:
+            height, width = encoded.frames.size
+            raise NotApplicable(
+                f"it cannot be found where the tokens of {self.info.name} stand in frames of"
+                f" {width}×{height} pixels, so its attention has no map",
+                "Choose another kind of map",
+            )
+        each = encoded.vision_tokens // patches
+        first = torch.arange(patches)[:, None] * each + (each - cells) * leads
+        return (first + torch.arange(cells)).flatten()
 
     @property
     def depth(self) -> int:
@@ -370,6 +425,9 @@ class UniversalVLM(ProcessorLM):
                 ids, next_sequence_length=1, **block.kwargs
             )
             out = self.model(**given, return_dict=True)
+            if self._rows is not None:
+                vision = torch.isin(ids[0], self.vision_ids).nonzero()[:, 0]
+                self._rows.after(ids.shape[1], vision)
             kwargs = self.model._update_model_kwargs_for_generation(out, dict(block.kwargs))
             stepped.append(replace(block, ids=ids, kwargs=kwargs))
             logits.append(widen(out.logits[:, -1]))

@@ -144,7 +144,8 @@ class EvidenceCase:
     def spread(self, of_tokens: Tensor) -> NDArray[np.float64]:
         """(N,) by vision token → (T, R, C): a token's amount is shared by its frames and cells."""
         patches, rows, columns = self.encoded.token_grid
-        amounts = to_host(of_tokens).astype(np.float64).reshape(patches, rows, columns)
+        placed = to_host(of_tokens)[to_host(self.lm.placed(self.encoded))]
+        amounts = placed.astype(np.float64).reshape(patches, rows, columns)
         times = self.grid[0] // rows
         fine = amounts.repeat(times, 1).repeat(times, 2) / times**2
         values = np.zeros((len(self.encoded.video), *self.grid))

@@ -145,6 +145,8 @@ def open_case(
     counter = context.composite(masks, levels.level, levels.frame_level)
     views = dict(zip(VIEWS, (context.encoded.video, counter), strict=True))
     layers = read_layers(options.layers, lm.depth)
+    if "attention" in options.chosen_kinds:
+        layers = _readable(layers, lm, bool(options.layers))
     read_layers(options.knock_out_layers, lm.depth)
     bench.check_weights()
     return EvidenceCase(context, target, prefix, views, options, layers, stopped)
@@ -160,9 +162,9 @@ def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
         for kind in set(options.kinds) & set(needed):
             if needed[kind]:
                 lm.need(needed[kind])
-    if (options.knock_out or options.boxes) and "attention" not in lm.capabilities:
+    if (options.knock_out or options.boxes) and "knock-out" not in lm.capabilities:
         raise NotApplicable(
-            f"nothing can be knocked out in {lm.info.name}: {CAPABILITIES['attention']}",
+            f"nothing can be knocked out in {lm.info.name}: {CAPABILITIES['knock-out']}",
             "Leave the knock-out away, or choose another backbone",
         )
     kinds = [k for k in options.chosen_kinds if needed[k] in {"", *lm.capabilities}]
@@ -172,6 +174,17 @@ def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
         maps=options.maps and bool(kinds),
         lens=options.lens and "lens" in lm.capabilities,
     )
+
+
+def _readable(layers: tuple[int, ...], lm: LocalLM, named: bool) -> tuple[int, ...]:
+    """Those whose attention can be read. Raises NotApplicable for another that was named."""
+    able = lm.attention_layers
+    if named and (lacking := sorted(set(layers) - set(able))):
+        raise NotApplicable(
+            f"layer {lacking[0] + 1} of {lm.info.name} has no attention that can be read",
+            f"Choose of {', '.join(str(n + 1) for n in able)}",
+        )
+    return tuple(n for n in layers if n in able)
 
 
 def _target(trace: Trace, lm: LocalLM, options: EvidenceOptions) -> tuple[Target, list[int]]:

@@ -335,7 +335,7 @@ def test_what_is_hidden_from_the_model_is_dimmed_in_picture_and_lanes(opened):
 def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
     trace = traced()
     backbone = replace(trace.backbone, lacks=("gradient", "attention"))
-    why = {n: f"Not with this model: {CAPABILITIES[n]}." for n in backbone.lacks}
+    why = {n: f"Not with this model: {CAPABILITIES[n]}." for n in (*backbone.lacks, "knock-out")}
     page = show(bare, replace(trace, backbone=backbone))
     page.locator("details.mv-evidence > summary").click()
     box = page.locator(".mv-evidence-ask input[type=checkbox]")
@@ -348,7 +348,7 @@ def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
         assert label.get_attribute("title") == why[name]
     out = page.get_by_role("button", name="Knock out the region")
     assert out.is_disabled()
-    assert out.get_attribute("title") == why["attention"]
+    assert out.get_attribute("title") == why["knock-out"]
     # it stays so after something was computed
     page.evaluate("for (const now of [true, false]) window.viewer.panels.evidence.busy(now)")
     assert page.locator(".mv-evidence-ask input[value=gradient]").is_disabled()

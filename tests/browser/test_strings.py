@@ -339,16 +339,27 @@ CASES: dict[str, Any] = {
         (["keep", {"keep": None, "pieces": []}, TRACE], ""),
     ],
     "evidenceChecks": [
-        ([{"agreement": []}, "a", [{"sanity": 0.5}, None], None],
+        ([{"agreement": [], "maps": [{"kind": "a"}]}, "a", [{"sanity": 0.5}, None], None],
          ["Rank correlation with the map for a head of random weights: +0.50 under V, not known under V_d."
           " Near 1, the map does not depend on the token."]),
         ([{"agreement": [{"first": "a", "second": "b", "view": "video", "correlation": 0.25},
                          {"first": "b", "second": "a", "view": "counterfactual", "correlation": None},
-                         {"first": "b", "second": "c", "view": "video", "correlation": 1}]},
+                         {"first": "b", "second": "c", "view": "video", "correlation": 1}],
+           "maps": [{"kind": "occlusion"}]},
           "a", [{"sanity": None}, {"sanity": -1}], "NAMES"],
          ["Rank correlation with the map for a head of random weights: not known under V, −1.00 under V_d."
           " Near 1, the map does not depend on the token.",
           "Agreement (rank correlation of magnitudes): with bee +0.25 under V, not known under V_d."]),
+        *(([{"agreement": [], "maps": [{"kind": k} for k in ("attention", *other)]}, "attention",
+            [{"sanity": 1}, {"sanity": 1}], None],
+           ["Attention says where the model looks before this token, not what the token rests on."
+            f" {words}",
+            "Rank correlation with the map for a head of random weights: +1.00 under V, +1.00 under"
+            " V_d. Near 1, the map does not depend on the token."])
+          for other, words in (
+              ((), "Tick “Occlusion by object” to measure what hiding each object changes."),
+              (("occlusion",), "The last column is measured: the share of what this token's number"
+                               " loses when each object alone is hidden."))),
     ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),

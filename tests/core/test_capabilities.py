@@ -97,7 +97,15 @@ def test_occlusion_is_measured_without_a_gradient(toy_mp4, toy_detector):
     lm.capabilities = frozenset({"rows", "logits", "maps", "batch"})
     trace = macd.trace(toy_mp4, QUESTION, backbone=lm, detector=toy_detector,
                        video={"frames": 4}, **SHORT)  # fmt: skip
-    assert trace.backbone.lacks == ("gradient", "reuse", "prune", "attention", "lens", "times")
+    assert trace.backbone.lacks == (
+        "gradient",
+        "reuse",
+        "prune",
+        "attention",
+        "knock-out",
+        "lens",
+        "times",
+    )
     seen = macd.evidence(trace, token=1, backbone=lm, kinds=("occlusion-grid",), patches="2x2")
     assert [m.kind for m in seen.evidence[0].maps] == ["occlusion-grid"] * 2
     assert seen.evidence[0].target.answer == "baseline"

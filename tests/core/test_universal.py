@@ -14,6 +14,7 @@ import macd_studio as macd
 from macd_studio.core.backbones import load, load_backbone
 from macd_studio.core.backbones import processor as processor_module
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
+from macd_studio.core.backbones.local import Watch
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import BackboneCorrupt, MacdError, NotApplicable, UnsupportedBackbone
@@ -27,6 +28,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 QUESTION = "Is there a dog in the video?"
 # one of each structure; the others are run by `make test-all`
 SAMPLED = {"llava_onevision", "qwen3_5", "molmo2", "llava"}
+LAYERS = Watch(attention=(0, 1))
 SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -111,7 +113,10 @@ def test_it_equals_the_family_s_own_code(name):
         assert torch.allclose(one.logits, two.logits, atol=1e-4)
         token = int(one.logits[0].argmax())
         assert token == int(two.logits[0].argmax())
-        one, two = own.step(one, [token]), lm.step(two, [token])
+        with own.watching(one, LAYERS) as rows, lm.watching(two, LAYERS) as eager:
+            one, two = own.step(one, [token]), lm.step(two, [token])
+        for layer in LAYERS.attention:  # computed anew there, given by transformers here
+            assert torch.allclose(rows.attention[layer], eager.attention[layer], atol=1e-5)
 
     def gradient(model, encoded):
         video = encoded.video.clone().requires_grad_()
@@ -132,7 +137,7 @@ def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     processor.save_pretrained(tmp_path / "model")
     lm = load_backbone(str(tmp_path / "model"), "cpu")
     assert isinstance(lm, UniversalVLM)
-    assert {c.name for c in lm.contract.failed()} <= {"frames", "picture"}
+    assert {c.name for c in lm.contract.failed()} <= {"frames", "picture", "attention"}
     trace = macd.compare(
         toy_mp4, QUESTION, ["vcd", "sid", "random-place"], backbone=lm, detector=toy_detector,
         video={"frames": 4}, **SHORT,
@@ -141,9 +146,13 @@ def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     assert "vision tokens cannot be left out" in trace.skipped["sid"]
     seen = macd.evidence(trace, token=1, backbone=lm)
     kinds = {m.kind for m in seen.evidence[0].maps}
-    assert kinds == {"gradient", "occlusion"} if trace.tracks else kinds == {"gradient"}
-    with pytest.raises(NotApplicable, match="attention"):
-        macd.evidence(trace, token=1, backbone=lm, kinds="attention")
+    expected = {"gradient"} | ({"attention"} & lm.capabilities)
+    assert kinds == expected | ({"occlusion"} if trace.tracks else set())
+    if "attention" in kinds:
+        assert 0 < seen.evidence[0].map("attention").values.sum() < 1
+        assert seen.evidence[0].layers == lm.attention_layers
+    with pytest.raises(NotApplicable, match="knocked out"):
+        macd.evidence(trace, token=1, backbone=lm, kinds="gradient", boxes="0,0,1,1")
     again = macd.load(macd.save(seen, tmp_path / "run.macd"))
     assert again.answers["macd"].text == trace.answers["macd"].text
     assert "srcdoc" in again._repr_html_()

@@ -14,7 +14,7 @@ import { visible } from "./text.js";
 
 const CANDIDATES = 12; // most candidates to compare a token with
 const PATCHES = ["2x2", "3x3", "4x4", "6x6", "8x8"];
-const AT_FIRST = ["gradient", "attention"];
+const AT_FIRST = ["gradient", "attention", "occlusion"];
 const ANSWERS = ["macd", "baseline"]; // whose tokens can be measured
 
 export class AskEvidence {

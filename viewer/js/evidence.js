@@ -36,7 +36,8 @@ export class EvidenceReport {
   build(trace, evidence, kind) {
     const maps = ["video", "counterfactual"].map((view) => evidence.maps.find((m) => m.kind === kind && m.view === view));
     const [video, counter] = maps;
-    this.shares.replaceChildren(...(video ? [this.table(trace, video, counter)] : []));
+    const hidden = kind === "attention" ? evidence.maps.find((m) => m.kind === "occlusion" && m.view === "video") : undefined;
+    this.shares.replaceChildren(...(video ? [this.table(trace, video, counter, hidden)] : []));
     this.checks.replaceChildren(...evidenceChecks(evidence, kind, maps, new Map(this.state.constants.kinds))
       .map((text) => el("p", { class: "mv-note" }, text)));
     this.knockOuts.hidden = !evidence.knock_outs.length;
@@ -47,20 +48,25 @@ export class EvidenceReport {
     if (evidence.lens) this.drawLens(evidence);
   }
 
-  /** @param {Trace} trace @param {EvidenceMap} video @param {EvidenceMap | undefined} counter */
-  table(trace, video, counter) {
+  /**
+   * hidden: the map by hiding each object, whose shares stand beside those of attention.
+   *
+   * @param {Trace} trace @param {EvidenceMap} video @param {EvidenceMap | undefined} counter @param {EvidenceMap | undefined} hidden
+   */
+  table(trace, video, counter, hidden) {
     /** @type {(name: string, of: (map: EvidenceMap) => number, choose: (() => void) | null, data: object) => HTMLElement} */
     const row = (name, of, choose, data) => {
       const [v, d] = [of(video), counter ? of(counter) : null];
       return el("tr", data,
         el("th", { scope: "row" }, choose ? button(name, choose, { class: "mv-link" }) : name),
         el("td", {}, percent(v)), el("td", {}, d === null ? "" : percent(d)),
-        el("td", {}, d === null ? "" : `${signed(100 * (v - d), 1)}`));
+        el("td", {}, d === null ? "" : `${signed(100 * (v - d), 1)}`),
+        hidden ? el("td", {}, percent(of(hidden))) : null);
     };
     const { state } = this;
     return scrolled(TEXT.sharesOfTheMap, "mv-table",
       el("table", {},
-        el("thead", {}, el("tr", {}, HEADS.shares.map((h) => el("th", { scope: "col" }, h)))),
+        el("thead", {}, el("tr", {}, [...HEADS.shares, ...(hidden ? [TEXT.hiddenAlone] : [])].map((h) => el("th", { scope: "col" }, h)))),
         el("tbody", {},
           trace.tracks.map((t, k) => row(trackName(t), (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {})),
           trace.tracks.length ? row(TEXT.outsideAllObjects, (m) => m.outside, null, {}) : null,

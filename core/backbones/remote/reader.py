@@ -86,7 +86,9 @@ class RemoteReader(Reader):
         self.capabilities = frozenset(able)
         self.reasons = {
             "gradient": NO_GRADIENT,
-            **dict.fromkeys(("reuse", "prune", "attention", "lens", "maps"), NOT_GIVEN),
+            **dict.fromkeys(
+                ("reuse", "prune", "attention", "knock-out", "lens", "maps"), NOT_GIVEN
+            ),
             "rows": "start it with --max-logprobs -1",
         }
         self.rounds = not server.exact

@@ -11,14 +11,19 @@ import { groupName, isPicture, listed, trackName } from "./parts.js";
 /** @type {(value: number | null | undefined) => string} */
 const correlationText = (value) => value === null || value === undefined ? "not known" : signed(value);
 
+const ATTENTION_NOTE = "Attention says where the model looks before this token, not what the token rests on.";
+
 /**
- * Sanity check and agreement, in sentences. maps: of the kind, under V and V_d; names: of the kinds.
+ * Sanity check and agreement, in sentences; of attention also what it does not say. maps: of the kind, under V and V_d; names: of the kinds.
  *
- * @type {(evidence: Pick<Evidence, "agreement">, kind: string, maps: ({ sanity: number | null } | undefined)[], names: Map<string, string>) => string[]}
+ * @type {(evidence: Pick<Evidence, "agreement" | "maps">, kind: string, maps: ({ sanity: number | null } | undefined)[], names: Map<string, string>) => string[]}
  */
-export const evidenceChecks = ({ agreement }, kind, [video, counter], names) => {
+export const evidenceChecks = ({ agreement, maps }, kind, [video, counter], names) => {
   const sanity = `${correlationText(video?.sanity)} under V, ${correlationText(counter?.sanity)} under V_d`;
-  const out = [`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`];
+  const measured = maps.some((m) => m.kind === "occlusion") ? "The last column is measured: the share of what this token's number loses when each object alone is hidden."
+    : "Tick “Occlusion by object” to measure what hiding each object changes.";
+  const out = kind === "attention" ? [`${ATTENTION_NOTE} ${measured}`] : [];
+  out.push(`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`);
   const mine = agreement.filter((a) => a.first === kind || a.second === kind);
   const others = [...new Set(mine.map((a) => (a.first === kind ? a.second : a.first)))];
   if (!others.length) return out;

@@ -5,7 +5,7 @@ import { viewName } from "./parts.js";
 
 export const TEXT = {
   // ask-evidence
-  ratherThan: "Rather than", kindsOfMaps: "Kinds of maps", patches: "Patches", attentionLayers: "Attention layers",
+  ratherThan: "Rather than", kindsOfMaps: "Kinds of maps", patches: "Patches", attentionLayers: "Attention layers", hiddenAlone: "measured: hidden alone, V",
   measure: "Measure", blockedLayers: "Blocked layers", knockOutTheObject: "Knock out the object",
   regionShares: "Region, x0,y0,x1,y1 in shares", markIt: "Mark it", knockOutTheRegion: "Knock out the region",
   ratherThanLabel: "rather than", patchesLabel: "patches", attentionOfLayers: "attention of layers", region: "region",
