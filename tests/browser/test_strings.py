@@ -358,8 +358,8 @@ CASES: dict[str, Any] = {
             " V_d. Near 1, the map does not depend on the token."])
           for other, words in (
               ((), "Tick “Occlusion by object” to measure what hiding each object changes."),
-              (("occlusion",), "The last column is measured: the share of what this token's number"
-                               " loses when each object alone is hidden."))),
+              (("occlusion",), "The last column is measured: the share of the changes in this token's"
+                               " number when each object alone is hidden."))),
     ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),

@@ -20,7 +20,7 @@ const ATTENTION_NOTE = "Attention says where the model looks before this token, 
  */
 export const evidenceChecks = ({ agreement, maps }, kind, [video, counter], names) => {
   const sanity = `${correlationText(video?.sanity)} under V, ${correlationText(counter?.sanity)} under V_d`;
-  const measured = maps.some((m) => m.kind === "occlusion") ? "The last column is measured: the share of what this token's number loses when each object alone is hidden."
+  const measured = maps.some((m) => m.kind === "occlusion") ? "The last column is measured: the share of the changes in this token's number when each object alone is hidden."
     : "Tick “Occlusion by object” to measure what hiding each object changes.";
   const out = kind === "attention" ? [`${ATTENTION_NOTE} ${measured}`] : [];
   out.push(`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`);
