@@ -7,6 +7,7 @@ from typing import Any
 from macd_studio.core.decoding.contrast import LARGEST_ALPHA
 from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.measurements import MAX_MAPPED
 from macd_studio.core.objects.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
@@ -51,6 +52,7 @@ def constants() -> dict[str, Any]:
             "label": LABEL_CHARACTERS,
             "side": SMALLEST_SIDE,
         },
+        "most_mapped": MAX_MAPPED,
         "verdict": {"small_constant": SMALL_CONSTANT, "most": MOST, "few": FEW, "best": BEST},
         "glossary": {term.name: term.meaning for term in terms()},
     }

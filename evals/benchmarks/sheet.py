@@ -124,6 +124,8 @@ class _Cells(_Strings):
             return
         text = "".join(self.text)
         if self.kind == "s" and text:
+            if not text.isdecimal():
+                raise ValueError("the number of a text")
             text = self.strings[int(text)]
         elif self.kind == "b":
             text = {"1": "true", "0": "false"}[text]

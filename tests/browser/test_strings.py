@@ -228,8 +228,8 @@ CASES: dict[str, Any] = {
         ([{"verdict": "nothing was hidden; x"}], ["It cannot be said.", "Nothing was hidden; x."]),
     ],
     "tryEveryChoice": [
-        ([3, 20, None], "Try all 8 combinations of 3 objects (20 passes of the model)"),
-        ([9, 146, 3000], "Try all 64 combinations of 6 of the 9 objects (146 passes of the model, about 3.0 s)"),
+        ([3, 6, 20, None], "Try all 8 combinations of 3 objects (20 passes of the model)"),
+        ([9, 6, 146, 3000], "Try all 64 combinations of 6 of the 9 objects (146 passes of the model, about 3.0 s)"),
     ],
     "meaningText": [
         (["MACD", True, "", None, None], "Nothing was masked, so both answers are the same."),

@@ -60,6 +60,7 @@ HOSTILE = {
     "bomb": ({SHEET: b" " * (3 * 2**20)}, "unpacks to more than 2 MB"),
     "bomb of texts": ({STRINGS: b" " * (3 * 2**20)}, "unpacks to more than 2 MB"),
     "no such text": (row(cell("A1", 9, "s")), "cannot be read as a workbook (IndexError)"),
+    "a text before the first": (row(cell("A1", -1, "s")), "cannot be read as a workbook (Value"),
     "far column": (row(cell("XFD1", "x")), "cannot be read as a workbook (ValueError)"),
     "a name twice": (row(cell("A1", "x"), cell("B1", "x ")), "has two columns of one name"),
 }

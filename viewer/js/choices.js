@@ -67,7 +67,7 @@ export class ChoicesPanel {
     this.more.hidden = !map;
     this.reply.replaceChildren(...replied(replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false })));
     this.ask.hidden = Boolean(map) || !able;
-    this.ask.textContent = tryEveryChoice(trace.tracks.length, views ?? 0, trace.choices_ms);
+    this.ask.textContent = tryEveryChoice(trace.tracks.length, this.state.constants.most_mapped, views ?? 0, trace.choices_ms);
     this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
     this.pointed = this.chosen = null;
     this.stage.previews = false;

@@ -93,6 +93,8 @@ export interface Constants {
   kinds: [string, string][];
   /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
   edit: { points: number; label: number; side: number };
+  /** Most objects of which every choice is tried. */
+  most_mapped: number;
   /** Where the verdict on a choice of masks lies: core/whatif/verdict.py. */
   verdict: { small_constant: number; most: number; few: number; best: number };
   /** Term → its meaning, without a full stop. */

@@ -39,11 +39,9 @@ export const occlusionNote = (correlation) => {
 
 // ---- choices
 
-const MOST_OBJECTS = 6; // of which every choice is tried: core/measurements.py
-
-/** @type {(objects: number, views: number, milliseconds: number | null) => string} objects: of the clip; milliseconds: that it takes, where known */
-export const tryEveryChoice = (objects, views, milliseconds) => {
-  const tried = Math.min(objects, MOST_OBJECTS), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of the ${objects} objects`;
+/** @type {(objects: number, most: number, views: number, milliseconds: number | null) => string} objects: of the clip; most: of which every choice is tried; milliseconds: that it takes, where known */
+export const tryEveryChoice = (objects, most, views, milliseconds) => {
+  const tried = Math.min(objects, most), of = tried === objects ? (objects === 1 ? "1 object" : `${objects} objects`) : `${tried} of the ${objects} objects`;
   const cost = milliseconds === null ? `${views} passes of the model` : `${views} passes of the model, about ${seconds(milliseconds)}`;
   return `Try all ${2 ** tried} combinations of ${of} (${cost})`;
 };
