@@ -162,6 +162,7 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "real-methods": _part("real", real_methods.method_table),
     "real-differences": _part("real", real_methods.difference_table),
     "real-map": _part("real", real_methods.map_sentence),
+    "real-right": _part("real", lambda r, name: percent(r["settings"][0]["right"][name])),
     "real-oracle": _part("real", lambda r: change(r["settings"][0]["oracle"]["delta"])),
     "real": _part(
         "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
