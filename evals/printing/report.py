@@ -115,8 +115,8 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
     yield from _open(report)
     if not details:
         yield (
-            "Tables by evidence and by properties of the asked object, calibration, controls"
-            " against the constant, and every figure of yes/no questions are in `report.html`"
+            "Tables by evidence and by properties of the asked object, calibration, further pairs"
+            " of methods, and every figure of yes/no questions are in `report.html`"
             " (`python -m evals report FOLDER --again`) and in `report.json`."
         )
     out = "Left out, because the method does not apply to the question"
@@ -168,14 +168,14 @@ def _constants(report: Report) -> Iterator[str]:
     if not any("constant" in f for p in report["regimes"].values() for f in p["methods"].values()):
         return
     yield "## Would a bias do the same?"
+    if not rows:
+        yield "No method has a significant gain."
+        return
     yield (
         "For every gain that is significant: constants on the baseline's scores that give each"
         " answer exactly as often as the method does, without a second view. Share: their gain over"
         " the method's. Remains: the method's gain less theirs, in points."
     )
-    if not rows:
-        yield "No method has a significant gain."
-        return
     cells = []
     for regime, method, f in rows:
         c = f["constant"]
@@ -193,9 +193,9 @@ def _constant_free(report: Report) -> Iterator[str]:
         return
     yield "## Words, choices and order: where no constant helps"
     yield (
-        "Questions that are not answered by yes or no. A regime's own constants, one for each"
-        " answer word, tuned on its own questions of the choose split: where they gain less than a"
-        " point, a method's gain is not a shift."
+        "Questions without yes or no. Constants for each answer word are tuned on each regime's"
+        " questions of the choose split: where they gain less than a point, a method's gain is not"
+        " a shift."
     )
     parts = regimes.values()
     rows = [
@@ -209,7 +209,7 @@ def _constant_free(report: Report) -> Iterator[str]:
 
 
 def _paired(report: Report, details: bool) -> Iterator[str]:
-    """Method against method. details: also the controls against the constant."""
+    """Method against method. details: also other pairs than of MACD and a control."""
     regimes = {r: cells for r, cells in report.get("paired", {}).items() if cells}
     if not regimes:
         return
@@ -226,7 +226,7 @@ def _paired(report: Report, details: bool) -> Iterator[str]:
         (first, against)
         for cells in by_pair.values()
         for first, against in cells
-        if details or against != CONSTANT or first.startswith("macd")
+        if details or (first.startswith("macd") and against in (CONSTANT, *CONTROLS))
     )
     yield table(
         ["first", "against", *regimes],
@@ -247,8 +247,8 @@ def _objects(report: Report, details: bool) -> Iterator[str]:
     yield (
         "AUC: P(the asked object ranks above another of its clip), by the gradient or by the"
         " measured change of the answer's distribution; .50 is chance. First: share of clips in"
-        " which the asked object comes first, beside drawing lots. Agrees: share of clips in which"
-        " it puts first what the measurement puts first."
+        " which the asked object comes first; lots: by chance. Agrees: share of clips in which the"
+        " measurement puts the same object first."
     )
     of = ["ranked by", "regime", *(["evidence"] if details else [])]
     rows = []
@@ -441,6 +441,7 @@ def _captions(report: Report) -> Iterator[str]:
         yield table(heads, lines)
 
 
+CONTROLS = ("random-place", "random-mask", "random-objects", "mask-all")
 SHOWN_BY_LEVEL = (
     "baseline",
     CONSTANT,
