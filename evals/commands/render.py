@@ -166,7 +166,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
         "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
     ),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
-    "controls-table": _part("controls", control_masks.markdown),
     "controls-overlap": _part("controls", control_masks.overlap_table),
     "controls-by": _part("controls", control_masks.made_by),
     "controls-n": _part("controls", lambda r: str(len(r["clips"]))),
