@@ -189,8 +189,8 @@ CLAIMS = [
     ("docs/toyworld.md", "neither the mean outcome of random places nor that of MACD's levels on"
      " other objects differs from MACD's here",
      lambda: not told_apart("random-place") and not told_apart("random-objects")),
-    ("docs/toyworld.md", "of 384 clips the latter does at one of three α, β, and both drawings agree"
-     " within their intervals",
+    ("docs/toyworld.md", "of 384 clips the latter does at one of three α, β, and both drawings"
+     " agree within their intervals",
      lambda: data("agreement")["n"] == 384
      and [above(r["delta"]) for r in data("agreement")["rows"]
           if r["over"] == "random-objects"].count(True) == 1
