@@ -151,7 +151,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
         "one_mask", lambda r, name: change(r["cross_fitted"]["macd_over"][name]["delta"])
     ),
     "one-placement": _part("one_mask", lambda r, end: points(r["one_placement"][end])),
-    "agreement-table": _part("agreement", lambda r: registered.markdown(r, r["against"])),
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
     "registered-right": _part("registered", lambda r: percent(r["baseline"])),
@@ -247,7 +246,6 @@ BESIDE = {
     "search": "search.json",
     "one_mask": "one-mask.json",
     "controls": "controls.json",
-    "agreement": "agreement.json",
     "registered": "registered.json",
     "real": "../everyday-results/methods.json",
     "selection": "selection.json",
