@@ -107,17 +107,15 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         yield from _levels(report)
         yield from _breakdown(report)
         yield from _yes_no(report)
-    else:
-        yield from _yes_no_short(report)
     yield from _captions(report)
     if details:
         yield from _calibration(report)
-    yield from _open(report)
+    yield from _open(report, details)
     if not details:
         yield (
-            "Tables by evidence and by properties of the asked object, calibration, further pairs"
-            " of methods, and every figure of yes/no questions are in `report.html`"
-            " (`python -m evals report FOLDER --again`) and in `report.json`."
+            "Yes/no questions alone, tables by evidence and by properties of the asked object,"
+            " calibration, further pairs of methods, and what a contrast could change are in"
+            " `report.html` (`python -m evals report FOLDER --again`) and in `report.json`."
         )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
@@ -328,26 +326,6 @@ def _yes_no(report: Report) -> Iterator[str]:
     )
 
 
-def _yes_no_short(report: Report) -> Iterator[str]:
-    """Right answers and false "yes" of each regime's yes/no questions, in one table."""
-    regimes = {}
-    for regime, part in report["regimes"].items():
-        if known := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
-            regimes[regime] = known
-    if not regimes:
-        return
-    yield "## Yes/no questions only"
-    yield "Right answers, and “yes” where “no” is right, in %."
-    rows = []
-    for method in report["methods"]:
-        told = [known.get(method) for known in regimes.values()]
-        cells = (f"{points(f['accuracy'])}, {points(f['false_yes'])}" if f else "–" for f in told)
-        rows.append([title(method, report), *cells])
-    first = {regime: next(iter(known.values())) for regime, known in regimes.items()}
-    rows.append(["*always yes*", *(points(f["always_yes"]) for f in first.values())])
-    yield table(["method", *(f"{r} (n = {f['n']})" for r, f in first.items())], rows)
-
-
 def is_calibrated(report: Report) -> bool:
     """Whether it has probabilities of answers."""
     return any(
@@ -376,10 +354,10 @@ def _calibration(report: Report) -> Iterator[str]:
     yield table(["method", *regimes], rows)
 
 
-def _open(report: Report) -> Iterator[str]:
-    """How much of the answers a contrast could change, and what the rest costs for nothing."""
+def _open(report: Report, details: bool) -> Iterator[str]:
+    """What a server certified; details: also how much a contrast could change, and its cost."""
     rows = []
-    for method in report["methods"]:
+    for method in report["methods"] if details else ():
         parts = [p["methods"][method] for p in report["regimes"].values()]
         if known := [f["open"] for f in parts if "open" in f]:
             rows.append(open_row(title(method, report), known, _reads(report, method)))
