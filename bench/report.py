@@ -231,17 +231,15 @@ def lazy_lines(figures: Figures) -> list[str]:
             share = 100 * float(figures.get(f"lazy_open_share_{name}", float("nan")))
             shown = [_shown(figures, f"{cell}_{name}") for cell in cells]
             rows.append([f"{regime}, {what}", f"{share:.1f} %", *shown])
-    sweep = []
-    for beta in BETAS:
-        shares = [100 * figures[f"lazy_beta_{beta}_{name}"] for name in ("open", "tokens", "right")]
-        opened, tokens, right = (f"{share:.1f} %" for share in shares)
-        reads = figures[f"lazy_beta_{beta}_reads"]
-        sweep.append([f"{beta:g}", opened, tokens, f"{reads:.2f}", right])
+    ends = []
+    for beta in (BETAS[0], BETAS[-1]):
+        share, reads = (figures[f"lazy_beta_{beta}_{name}"] for name in ("open", "reads"))
+        ends.append(f"at β {beta:g} {100 * share:.1f} % and {reads:.2f}")
     return _section(
         title, told,
         table("MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound", rows),
-        "By β; an open question is read four times, another once.",
-        table("β | questions open | tokens open | prompts read | right answers", sweep),
+        f"Questions open and prompts read: {', '.join(ends)}; an open question is read four times,"
+        " another once.",
     )  # fmt: skip
 
 
@@ -252,9 +250,8 @@ def workers_lines(figures: Figures | None) -> list[str]:
         return _section(title, UNKNOWN)
     told = (
         f"`python -m bench.workers`: {figures['questions']} questions on {figures['clips']} drawn"
-        " clips, answered by baseline, VCD, MACD and with every object masked, embedded models,"
-        f" {figures['threads']} thread a worker, medians of {figures['runs']} runs,"
-        f" {_where(figures)}."
+        f" clips by four methods, embedded models, {figures['threads']} thread a worker, medians of"
+        f" {figures['runs']} runs, {_where(figures)}."
     )
     rows = {
         "two workers on Ray over one, each on a core of its own": figures["two_over_one"],
@@ -284,7 +281,10 @@ def server_lines(figures: Figures | None) -> list[str]:
     places: dict[str, list[str]] = {}
     for name, model in figures["models"].items():
         places.setdefault(_where(model), []).append(name)
-    measured = "; ".join(f"{', '.join(names)} on {where}" for where, names in places.items())
+    measured = "; ".join(
+        where if len(places) == 1 else f"{', '.join(names)} on {where}"
+        for where, names in places.items()
+    )
     heads = "model | way | log p | unrounded | slopes decided | same sign | requests a question |"
     shown = table(f"{heads} time, server over here", (_server_row(*row) for row in rows))
     return _section(title, SERVER, OFF, shown, *_at_once(rows), f"Measured: {measured}.")

@@ -167,12 +167,14 @@ def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
     )
     whole = [r for r in rows if not {r.labels.get("part"), r.labels.get("setting")} - {None, ""}]
     differing = (
-        [*map(_named, pair), metric, *(_figure(row.figures[metric]) for row in pair)]
+        [*map(_named, pair), "; ".join(
+            f"{metric} {' and '.join(_figure(row.figures[metric]) for row in pair)}"
+            for metric in c.metrics
+        )]
         for c in disagreements(whole, ("benchmark", "model", "method"))
         for pair in [(c.first, c.second)]
-        for metric in c.metrics
-    )
-    yield table(["first", "second", "metric", "first prints", "second prints"], differing)
+    )  # fmt: skip
+    yield table(["first", "second", "they print"], differing)
     base = [
         r
         for r in rows

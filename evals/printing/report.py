@@ -100,22 +100,23 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         yield "![Share right by the probability of the answer](reliability.svg)"
     yield from _shift_free(report)
     yield from _constants(report)
-    yield from _constant_free(report)
+    if details:
+        yield from _constant_free(report)
     yield from _paired(report, details)
     yield from _objects(report, details)
     if details:
         yield from _levels(report)
         yield from _breakdown(report)
         yield from _yes_no(report)
-    yield from _captions(report)
-    if details:
+        yield from _captions(report)
         yield from _calibration(report)
     yield from _open(report, details)
     if not details:
         yield (
-            "Yes/no questions alone, tables by evidence and by properties of the asked object,"
-            " calibration, further pairs of methods, and what a contrast could change are in"
-            " `report.html` (`python -m evals report FOLDER --again`) and in `report.json`."
+            "Yes/no questions alone, all others with constants of their own, tables by evidence and"
+            " by properties of the asked object, CHAIR of captions, calibration, further pairs of"
+            " methods, and what a contrast could change are in `report.html` (`python -m evals"
+            " report FOLDER --again`) and in `report.json`."
         )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
