@@ -1,6 +1,6 @@
 """What a request to each open route may cost a public server, and what bounds that, as a table.
 
-python -m macd_ui.serving.costs    prints the bounds (as docs/security.md), all routes, and file costs
+python -m macd_ui.serving.costs    prints the bounds, every route, and what files cost
 """
 
 from __future__ import annotations
