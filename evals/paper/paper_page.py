@@ -142,7 +142,7 @@ def _table(published: PublishedTable) -> Iterator[str]:
 
 def _above(rows: Sequence[PublishedRow], metrics: Sequence[str]) -> str:
     """Which rows print more than answering yes every time gets."""
-    told = []
+    told: list[str] = []
     for metric in (m for m in ("accuracy", "f1") if m in metrics):
         known = [(r, d.over_always_yes[metric]) for r in rows
                  if (d := diagnose(r)) and metric in d.over_always_yes]  # fmt: skip
