@@ -22,27 +22,25 @@ COUNTED = (
     " that against a direct count."
 )
 DEEP = (
-    "Random weights in bfloat16, 8 frames of 280², reading and 32 tokens: `make bench ARGS=deep`."
-    " On the CPU one run each, so that differences of a fifth mean nothing; on a GPU"
-    " (`make gpu-check`, {}) medians of 5, the least and the largest. Peak memory is the bytes of"
-    " tensors that live at once, weights included. Beside it what the paper reports for trained"
-    " weights on an A100, with other frames and answers."
+    "Random weights in bfloat16, 8 frames of 280², prefill and 32 tokens. On the CPU"
+    " (`make bench ARGS=deep`) one run each, so differences of a fifth mean nothing; on a GPU"
+    " (`make gpu-check`, {}) the least and the largest median of 5. Peak memory as above. The"
+    " paper: trained weights on an A100, other frames and answers."
 )
 SLOWER = (
-    "Ratios of times that grew by more than a tenth since they were measured before, on a processor"
-    " of that name with as many cores: all are in"
-    " [bench/results/history.jsonl](../bench/results/history.jsonl)."
+    "Ratios of times that grew by more than a tenth, on the same processor and number of cores"
+    " ([bench/results/history.jsonl](../bench/results/history.jsonl) has all)."
 )
 CHEAPER = (
-    "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance alone"
-    " about 50 % of objects and, with one of four groups hidden, 62 % of frame groups would agree:"
-    " on this model neither approximation can replace the exact gradient."
+    "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance about 50 %"
+    " of objects and, with one of four groups hidden, 62 % of frame groups agree: here neither"
+    " approximation can replace the exact gradient."
 )
 PLAIN = ("_ms", "_s", "_kb", "_mb", "_gb", "_count", "_percent")
 """Ends of the names of figures that are no ratios."""
 COARSE = (
-    "The same clips and questions, `--dtype bfloat16` beside float32: the embedded backbone's"
-    " trained weights, 95 % interval over clips."
+    "The same clips and questions, `--dtype bfloat16` against float32, embedded backbone, 95 %"
+    " interval over clips."
 )
 SAME = {
     "objects": "levels of objects",
@@ -183,9 +181,9 @@ WHOLE: Rows = {
     "MACD, 1 step, low memory: peak memory": "memory_macd1_low_memory_over_base_3b",
 }
 LAZY = (
-    "`make bench ARGS=lazy`: every regime of the drawn benchmark, the processor's time of one"
-    " thread. Open: questions with a token that a contrast could change. The bound is 1 + open"
-    " share × (MACD over plain − 1) + 0.05."
+    "`make bench ARGS=lazy`: every regime of the drawn benchmark, processor time of one thread."
+    " Open: with a token that a contrast could change. Bound: 1 + open share × (MACD over plain −"
+    " 1) + 0.05."
 )
 LAZY_RATIOS = {"options": "short answers", "captions": "captions"}
 UNKNOWN = "not measured"
@@ -195,17 +193,14 @@ PAPER = {
     "MACD, 1 step: peak memory": "1.62×",
 }
 SERVER = (
-    "`make vllm-check`: vLLM on a CPU beside the same weights in this process. Drawn questions,"
-    " seed 2, answered by baseline, MACD with slopes by differences, VCD and with every object"
-    " masked, greedy, at most 8 tokens. The models other than the embedded one are tiny, of random"
-    " weights. Certified tokens: [remote.md](remote.md#measured); all figures:"
+    "`make vllm-check`, as in [remote.md](remote.md#measured); models other than the embedded one"
+    " are tiny, of random weights. All figures:"
     " [bench/results/vllm.json](../bench/results/vllm.json)."
 )
 OFF = (
-    "log p: the largest difference of log-probabilities within 3 nats of the best, nats, for the"
-    " same pixels (in the common way the frames are rounded to 8 bits here, too), and against"
-    " unrounded frames. Same sign: of the slopes that are decided, those with the sign of the exact"
-    " gradient. Time: each question was answered here, then by the server."
+    "log p: largest difference of log-probabilities within 3 nats of the best, for the same pixels"
+    " (in the common way rounded to 8 bits here, too), and against unrounded frames. Same sign: of"
+    " the decided slopes, those with the sign of the exact gradient."
 )
 Figures = dict[str, Any]
 
@@ -223,11 +218,10 @@ def lazy_lines(figures: Figures) -> list[str]:
     answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
     told = (
         f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
-        f" `{figures['lazy_weights']}` Equal tokens in"
-        f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
-        f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
-        f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
-        " (median)."
+        f" `{figures['lazy_weights']}`. Equal tokens in {equal} of {answers} answers by MACD and"
+        f" VCD at several α and β, greedy and sampled; ties among the others:"
+        f" {int(figures['lazy_ties'])}. Where contrast was needed, a lazy run took"
+        f" {_shown(figures, 'lazy_over_full_where_open')} of a complete one's time (median)."
     )
     rows = []
     for name, regime in LAZY_RATIOS.items():
@@ -237,17 +231,15 @@ def lazy_lines(figures: Figures) -> list[str]:
             share = 100 * float(figures.get(f"lazy_open_share_{name}", float("nan")))
             shown = [_shown(figures, f"{cell}_{name}") for cell in cells]
             rows.append([f"{regime}, {what}", f"{share:.1f} %", *shown])
-    sweep = []
-    for beta in BETAS:
-        shares = [100 * figures[f"lazy_beta_{beta}_{name}"] for name in ("open", "tokens", "right")]
-        opened, tokens, right = (f"{share:.1f} %" for share in shares)
-        reads = figures[f"lazy_beta_{beta}_reads"]
-        sweep.append([f"{beta:g}", opened, tokens, f"{reads:.2f}", right])
+    ends = []
+    for beta in (BETAS[0], BETAS[-1]):
+        share, reads = (figures[f"lazy_beta_{beta}_{name}"] for name in ("open", "reads"))
+        ends.append(f"at β {beta:g} {100 * share:.1f} % and {reads:.2f}")
     return _section(
         title, told,
         table("MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound", rows),
-        "By the plausibility cut β; a question that is open is read four times, another once.",
-        table("β | questions open | tokens open | prompts read | right answers", sweep),
+        f"Questions open and prompts read: {', '.join(ends)}; an open question is read four times,"
+        " another once.",
     )  # fmt: skip
 
 
@@ -258,9 +250,8 @@ def workers_lines(figures: Figures | None) -> list[str]:
         return _section(title, UNKNOWN)
     told = (
         f"`python -m bench.workers`: {figures['questions']} questions on {figures['clips']} drawn"
-        " clips, answered by baseline, VCD, MACD and with every object masked, embedded models,"
-        f" {figures['threads']} thread a worker, medians of {figures['runs']} runs in turn, on"
-        f" {_where(figures)}."
+        f" clips by four methods, embedded models, {figures['threads']} thread a worker, medians of"
+        f" {figures['runs']} runs, {_where(figures)}."
     )
     rows = {
         "two workers on Ray over one, each on a core of its own": figures["two_over_one"],
@@ -290,7 +281,10 @@ def server_lines(figures: Figures | None) -> list[str]:
     places: dict[str, list[str]] = {}
     for name, model in figures["models"].items():
         places.setdefault(_where(model), []).append(name)
-    measured = "; ".join(f"{', '.join(names)} on {where}" for where, names in places.items())
+    measured = "; ".join(
+        where if len(places) == 1 else f"{', '.join(names)} on {where}"
+        for where, names in places.items()
+    )
     heads = "model | way | log p | unrounded | slopes decided | same sign | requests a question |"
     shown = table(f"{heads} time, server over here", (_server_row(*row) for row in rows))
     return _section(title, SERVER, OFF, shown, *_at_once(rows), f"Measured: {measured}.")
@@ -338,14 +332,11 @@ def page(
     lines = [
         "# What is measured",
         "",
-        f"`make bench`, medians of runs taken in turn, on {machine['cores']} cores of an"
-        f" {machine['processor']}, Python {machine['python']}, {machine['date']}. Ratios carry"
-        " further than times; every figure is in"
+        f"`make bench`: medians of runs taken in turn, {machine['cores']} cores of an"
+        f" {machine['processor']}, Python {machine['python']}, {machine['date']} ({last}; the other"
+        " parts earlier). Compare ratios, and times of one part alone: two hosts of one kind"
+        " differed by a factor of two. Every figure:"
         " [bench/results/latest.json](../bench/results/latest.json).",
-        "",
-        f"On that day: {last}; the other parts earlier. Hosts of one kind are"
-        " not equally fast: re-scoring 64 tokens of 512 candidates took 7.0 ms on one and 3.5 ms on"
-        " another, so only times of one part may be held against each other.",
     ]
     lines += _section("Slower than at the last measurement", SLOWER, history.table())
     for title, rows in TABLES.items():

@@ -269,10 +269,9 @@ def as_table() -> str:
     """The tools as a table in Markdown, for docs/mcp.md."""
     lines = ["| tool | takes | what it does |", "|---|---|---|"]
     for tool in tools(None):  # type: ignore[arg-type]
-        about, _, details = inspect.getdoc(tool).partition("\n\n")  # type: ignore[union-attr]
-        arguments = dict(re.findall(r"^ +(\w+): (.*)$", details, re.M))
-        takes = "<br>".join(
-            f"`{name}`: {arguments[name]}{'' if p.default is p.empty else ' (may be left out)'}"
+        about = inspect.getdoc(tool).partition("\n\n")[0]  # type: ignore[union-attr]
+        takes = ", ".join(
+            f"`{name}`" if p.default is p.empty else f"`{name}`?"
             for name, p in inspect.signature(tool).parameters.items()
         )
         name = getattr(tool, "_mcp_uri_template", tool.__name__)

@@ -1,6 +1,6 @@
 """Every event of a study as CSV, JSON lines or Parquet, with what it was about.
 
-`python -m ratings.export` prints the data dictionary of docs/rating.md.
+`python -m ratings.export` prints the data dictionary.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ COLUMNS: dict[str, Column] = {
     "repeats": Column(str, "the task that this one shows again, sides exchanged"),
     "server": Column(str, "random id of the server process"),
 }
-"""The data dictionary: docs/rating.md holds it as a table. Any value may be missing."""
+"""The data dictionary. Any value may be missing."""
 PARTICIPANT = {"participant": Column(str, "id by which a panel knows the rater")}
 """A last column where it is asked for; it is no part of what is published."""
 INSTALL = "Install one: pip install pyarrow"

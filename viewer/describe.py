@@ -1,13 +1,12 @@
 """What follows from the description of a trace: `python -m viewer.describe` writes it.
 
-That is the scripts' types of the fields, the tables of the documents and the JSON schema of a
-manifest. `core.description` says how a field is described.
+That is the scripts' types of the fields, the tables of the documents, the JSON schema of a
+manifest and the meanings of the summary's keys. `core.description` says how a field is described.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -43,7 +42,7 @@ from macd_studio.core.view_records import AnyView, view_rules
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPES, SCHEMA = ROOT / "viewer" / "js" / "trace.d.ts", ROOT / "docs" / "trace-schema.json"
-FORMAT, SUMMARY = ROOT / "docs" / "trace-format.md", ROOT / "docs" / "json-schema.md"
+FORMAT, SUMMARY = ROOT / "docs" / "trace-format.md", ROOT / "docs" / "summary-keys.json"
 HEAD = """// The fields of a trace, written by `python -m viewer.describe` from their description.
 
 /** x0 y0 x1 y1 in shares of the frame. */
@@ -70,25 +69,32 @@ def written() -> dict[Path, str]:
     """Every file that follows from the description, and what it holds then."""
     head, _, rest = FORMAT.read_text(encoding="utf-8").partition(BEGIN)
     table = "".join(
-        f"| `{place}` | {meaning} |\n"
-        for place, meaning in places()
-        if place.startswith("arrays/") or place.isidentifier()
+        f"| `{place}` | {meaning} |\n" for place, meaning in places() if place.startswith("arrays/")
     )
     tail = rest.partition(END)[2]
     return {
         TYPES: types(),
-        SCHEMA: json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n",
+        SCHEMA: _as_text(json_schema()),
         FORMAT: f"{head}{BEGIN}\n| where | what |\n|---|---|\n{table}{END}{tail}",
-        SUMMARY: summary(SUMMARY.read_text(encoding="utf-8")),
+        SUMMARY: _as_text(summary(json.loads(SUMMARY.read_text(encoding="utf-8")))),
     }
 
 
-def summary(text: str) -> str:
-    """The document of the summary with the meanings of the fields that it has from a trace.
+def _as_text(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
-    A field without a row gets one, after the last row of its object.
+
+def summary(keys: dict[str, Any]) -> dict[str, Any]:
+    """The summary's keys with the meanings of the fields that it has from a trace.
+
+    keys: of the form of a summary, with the meaning of each value in its place; "" is that of the
+    object itself. A field without a key gets one.
     """
     for place, kind in IN_SUMMARY.items():
+        found: Any = keys
+        for part in filter(None, place.split(".")):
+            found = found[part.removesuffix("[]")]
+            found = found[0] if part.endswith("[]") else found
         helps = meanings(kind)
         for name, rule in rules_of(kind).items():
             inner = rule_within(rule)
@@ -96,16 +102,8 @@ def summary(text: str) -> str:
                 continue
             if isinstance(inner, of.Array) and (kind is not TokenStep or name in TOKEN_OTHERWISE):
                 continue
-            line = f"| `{place}{name}` | {helps[name]} |"
-            rows = {
-                row[1]: row for row in re.finditer(
-                    rf"^\| `{re.escape(place)}([^`.\[]+)` \| .* \|$", text, re.M
-                )
-            }  # fmt: skip
-            old = rows.get(name) or list(rows.values())[-1]
-            new = line if name in rows else f"{old[0]}\n{line}"
-            text = text[: old.start()] + new + text[old.end() :]
-    return text
+            found[name] = helps[name]
+    return keys
 
 
 def meanings(kind: type) -> dict[str, str]:

@@ -151,7 +151,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
         "one_mask", lambda r, name: change(r["cross_fitted"]["macd_over"][name]["delta"])
     ),
     "one-placement": _part("one_mask", lambda r, end: points(r["one_placement"][end])),
-    "agreement-table": _part("agreement", lambda r: registered.markdown(r, r["against"])),
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
     "registered-right": _part("registered", lambda r: percent(r["baseline"])),
@@ -168,7 +167,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
         "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
     ),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
-    "controls-table": _part("controls", control_masks.markdown),
     "controls-overlap": _part("controls", control_masks.overlap_table),
     "controls-by": _part("controls", control_masks.made_by),
     "controls-n": _part("controls", lambda r: str(len(r["clips"]))),
@@ -250,7 +248,6 @@ BESIDE = {
     "search": "search.json",
     "one_mask": "one-mask.json",
     "controls": "controls.json",
-    "agreement": "agreement.json",
     "registered": "registered.json",
     "real": "../everyday-results/methods.json",
     "selection": "selection.json",

@@ -199,8 +199,7 @@ def _notes(claim: Claim) -> tuple[str, ...]:
         reach = _reach(claim, "f1") + TOLERANCE
         if not ends[0] - reach <= claim.f1 <= ends[1] + reach:
             notes.append(
-                f"F1 {claim.f1:.2f} is not that of the printed precision and recall,"
-                f" {ends[0]:.2f} to {ends[1]:.2f}"
+                f"F1 {claim.f1:.2f}, but precision and recall give {ends[0]:.2f} to {ends[1]:.2f}"
             )
     if claim.one_class:
         answer = "yes" if claim.positives else "no"

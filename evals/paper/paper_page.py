@@ -66,44 +66,38 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
     yield "# The paper's tables, put to the metric doctor"
     yield (
         "Which printed figures some confusion matrix of the stated size can give, and where tables"
-        " differ from each other. Nothing here says why: a typing error, an averaged run, another"
-        f" number of questions or another scorer would all look alike. The tables are of {PAPER},"
-        " and ship in [evals/paper/published_tables](../evals/paper/published_tables);"
+        " differ. Nothing here says why: a typing error, an averaged run, another number of"
+        f" questions or another scorer would look alike. The tables are of {PAPER}"
+        " ([evals/paper/published_tables](../evals/paper/published_tables));"
         " `python -m evals.paper.paper_page` writes this page, and"
-        " `python -m evals doctor --table FILE.csv` does the same for any table, row by row."
+        " `python -m evals doctor --table FILE.csv` does the same for any table."
     )
     yield "## Conventions"
     yield (
-        "An answer that is neither yes nor no counts as wrong (EventHallusion's scorer) or as no."
-        " A figure was rounded, or each figure may have been cut off instead; decimals are those of"
-        " the paper's source. Where no number of yes answers is stated, every number was tried."
-        f" Rows of the main table on EventHallusion ({len(main)} rows, 193 questions of which 137"
-        " are answered yes) that fit no counts:"
+        "An answer that is neither yes nor no counts as wrong (EventHallusion's scorer) or as no;"
+        " figures, with the decimals of the paper's source, are rounded, or may be cut off. Where"
+        " no number of yes answers is stated, every number was tried. Rows of the main table on"
+        f" EventHallusion ({len(main)} rows, 193 questions, 137 answered yes) that fit no counts:"
     )
     fits = ([c[0], f"{n} of {len(main)}"] for c, n in zip(CONVENTIONS, counts, strict=True))
     yield table(["convention", "rows that fit none"], fits)
     always = [r for r in main if _never(r)]
+    yield f"Under every convention {len(always)} do not fit."
     yield (
-        f"Under every convention {len(always)} do not fit: "
-        + "; ".join(_short(r) for r in always)
-        + "."
-    )
-    yield (
-        f"Answering yes to every question gets accuracy {yes['accuracy']:.1f} and F1"
-        f" {yes['f1']:.1f} there, in %; a figure is called more only by more than its rounding."
-        " EventHallusion's present splits have other totals and one answer each, an earlier file of"
-        " its authors has these ([benchmarks.md](benchmarks.md#eventhallusion))."
+        f"Always yes gets accuracy {yes['accuracy']:.1f} and F1 {yes['f1']:.1f} there, in %; a"
+        " figure is called more only by more than its rounding. An earlier file of the benchmark's"
+        " authors has these totals ([benchmarks.md](benchmarks.md#eventhallusion))."
     )
     for name in [n for n in FIRST if n in published]:
         yield from _table(published[name])
     yield from _held_together(published)
     yield "## Query types"
     yield (
-        "The paper does not say how it sorted questions by reasoning depth and content focus. Here"
-        " a rule does (`evals/paper/ours.py`). One reader labelled 60 distinct questions of"
-        " EventHallusion and POPE, a seeded draw from each, before the rule's labels were seen"
-        " ([query-types.csv](query-types.csv)); `python -m evals.paper.query_types`,"
-        " Cohen's kappa with its 95 % BCa bootstrap interval over questions:"
+        "The paper does not say how it sorted questions. Here a rule does (`evals/paper/ours.py`)."
+        " One reader labelled 60 distinct questions of EventHallusion and POPE, a seeded draw from"
+        " each, without the rule's labels ([query-types.csv](query-types.csv));"
+        " `python -m evals.paper.query_types`, Cohen's kappa with its 95 % BCa bootstrap interval"
+        " over questions:"
     )
     yield agreement(read_labels()[1])
     yield (
@@ -111,7 +105,6 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         " reasoning depth are no check of the paper's."
     )
     yield "## Figures that cannot be, or cannot all be"
-    yield "What follows from the printed figures; nothing here says why."
     yield "\n".join(f"- {finding}" for finding in findings(published))
 
 
@@ -149,15 +142,13 @@ def _table(published: PublishedTable) -> Iterator[str]:
 
 def _above(rows: Sequence[PublishedRow], metrics: Sequence[str]) -> str:
     """Which rows print more than answering yes every time gets."""
-    told = []
+    told: list[str] = []
     for metric in (m for m in ("accuracy", "f1") if m in metrics):
         known = [(r, d.over_always_yes[metric]) for r in rows
                  if (d := diagnose(r)) and metric in d.over_always_yes]  # fmt: skip
         if known:
             above = "; ".join(_short(r) for r, over in known if over) or "none"
-            told.append(
-                f"More than answering yes every time in {metric}, of {len(known)}: {above}."
-            )
+            told.append(f"{'In' if told else 'More than always yes in'} {metric}: {above}.")
     return " ".join(told)
 
 
@@ -171,17 +162,19 @@ def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
     rows = [row for one in published.values() for row in one.rows]
     yield "## Tables compared with each other"
     yield (
-        "Rows of two tables with the same benchmark, backbone and method, in settings that the"
-        " paper calls the same or does not tell apart, whose figures are not equal after rounding:"
+        "Rows with the same benchmark, backbone and method, in settings that the paper calls the"
+        " same or does not distinguish, whose figures differ after rounding:"
     )
     whole = [r for r in rows if not {r.labels.get("part"), r.labels.get("setting")} - {None, ""}]
     differing = (
-        [*map(_named, pair), metric, *(_figure(row.figures[metric]) for row in pair)]
+        [*map(_named, pair), "; ".join(
+            f"{metric} {' and '.join(_figure(row.figures[metric]) for row in pair)}"
+            for metric in c.metrics
+        )]
         for c in disagreements(whole, ("benchmark", "model", "method"))
         for pair in [(c.first, c.second)]
-        for metric in c.metrics
-    )
-    yield table(["first", "second", "metric", "first prints", "second prints"], differing)
+    )  # fmt: skip
+    yield table(["first", "second", "they print"], differing)
     base = [
         r
         for r in rows

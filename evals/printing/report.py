@@ -100,24 +100,23 @@ def sections(report: Report, *, details: bool = True) -> Iterator[str]:
         yield "![Share right by the probability of the answer](reliability.svg)"
     yield from _shift_free(report)
     yield from _constants(report)
-    yield from _constant_free(report)
+    if details:
+        yield from _constant_free(report)
     yield from _paired(report, details)
     yield from _objects(report, details)
     if details:
         yield from _levels(report)
         yield from _breakdown(report)
         yield from _yes_no(report)
-    else:
-        yield from _yes_no_short(report)
-    yield from _captions(report)
-    if details:
+        yield from _captions(report)
         yield from _calibration(report)
-    yield from _open(report)
+    yield from _open(report, details)
     if not details:
         yield (
-            "Tables by evidence and by properties of the asked object, calibration, controls"
-            " against the constant, and every figure of yes/no questions are in `report.html`"
-            " (`python -m evals report FOLDER --again`) and in `report.json`."
+            "Yes/no questions alone, all others with constants of their own, tables by evidence and"
+            " by properties of the asked object, CHAIR of captions, calibration, further pairs of"
+            " methods, and what a contrast could change are in `report.html` (`python -m evals"
+            " report FOLDER --again`) and in `report.json`."
         )
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
@@ -168,14 +167,14 @@ def _constants(report: Report) -> Iterator[str]:
     if not any("constant" in f for p in report["regimes"].values() for f in p["methods"].values()):
         return
     yield "## Would a bias do the same?"
+    if not rows:
+        yield "No method has a significant gain."
+        return
     yield (
         "For every gain that is significant: constants on the baseline's scores that give each"
         " answer exactly as often as the method does, without a second view. Share: their gain over"
         " the method's. Remains: the method's gain less theirs, in points."
     )
-    if not rows:
-        yield "No method has a significant gain."
-        return
     cells = []
     for regime, method, f in rows:
         c = f["constant"]
@@ -193,9 +192,9 @@ def _constant_free(report: Report) -> Iterator[str]:
         return
     yield "## Words, choices and order: where no constant helps"
     yield (
-        "Questions that are not answered by yes or no. A regime's own constants, one for each"
-        " answer word, tuned on its own questions of the choose split: where they gain less than a"
-        " point, a method's gain is not a shift."
+        "Questions without yes or no. Constants for each answer word are tuned on each regime's"
+        " questions of the choose split: where they gain less than a point, a method's gain is not"
+        " a shift."
     )
     parts = regimes.values()
     rows = [
@@ -209,7 +208,7 @@ def _constant_free(report: Report) -> Iterator[str]:
 
 
 def _paired(report: Report, details: bool) -> Iterator[str]:
-    """Method against method. details: also the controls against the constant."""
+    """Method against method. details: also other pairs than of MACD and a control."""
     regimes = {r: cells for r, cells in report.get("paired", {}).items() if cells}
     if not regimes:
         return
@@ -226,7 +225,7 @@ def _paired(report: Report, details: bool) -> Iterator[str]:
         (first, against)
         for cells in by_pair.values()
         for first, against in cells
-        if details or against != CONSTANT or first.startswith("macd")
+        if details or (first.startswith("macd") and against in (CONSTANT, *CONTROLS))
     )
     yield table(
         ["first", "against", *regimes],
@@ -247,8 +246,8 @@ def _objects(report: Report, details: bool) -> Iterator[str]:
     yield (
         "AUC: P(the asked object ranks above another of its clip), by the gradient or by the"
         " measured change of the answer's distribution; .50 is chance. First: share of clips in"
-        " which the asked object comes first, beside drawing lots. Agrees: share of clips in which"
-        " it puts first what the measurement puts first."
+        " which the asked object comes first; lots: by chance. Agrees: share of clips in which the"
+        " measurement puts the same object first."
     )
     of = ["ranked by", "regime", *(["evidence"] if details else [])]
     rows = []
@@ -328,26 +327,6 @@ def _yes_no(report: Report) -> Iterator[str]:
     )
 
 
-def _yes_no_short(report: Report) -> Iterator[str]:
-    """Right answers and false "yes" of each regime's yes/no questions, in one table."""
-    regimes = {}
-    for regime, part in report["regimes"].items():
-        if known := {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}:
-            regimes[regime] = known
-    if not regimes:
-        return
-    yield "## Yes/no questions only"
-    yield "Right answers, and “yes” where “no” is right, in %."
-    rows = []
-    for method in report["methods"]:
-        told = [known.get(method) for known in regimes.values()]
-        cells = (f"{points(f['accuracy'])}, {points(f['false_yes'])}" if f else "–" for f in told)
-        rows.append([title(method, report), *cells])
-    first = {regime: next(iter(known.values())) for regime, known in regimes.items()}
-    rows.append(["*always yes*", *(points(f["always_yes"]) for f in first.values())])
-    yield table(["method", *(f"{r} (n = {f['n']})" for r, f in first.items())], rows)
-
-
 def is_calibrated(report: Report) -> bool:
     """Whether it has probabilities of answers."""
     return any(
@@ -376,10 +355,10 @@ def _calibration(report: Report) -> Iterator[str]:
     yield table(["method", *regimes], rows)
 
 
-def _open(report: Report) -> Iterator[str]:
-    """How much of the answers a contrast could change, and what the rest costs for nothing."""
+def _open(report: Report, details: bool) -> Iterator[str]:
+    """What a server certified; details: also how much a contrast could change, and its cost."""
     rows = []
-    for method in report["methods"]:
+    for method in report["methods"] if details else ():
         parts = [p["methods"][method] for p in report["regimes"].values()]
         if known := [f["open"] for f in parts if "open" in f]:
             rows.append(open_row(title(method, report), known, _reads(report, method)))
@@ -441,6 +420,7 @@ def _captions(report: Report) -> Iterator[str]:
         yield table(heads, lines)
 
 
+CONTROLS = ("random-place", "random-mask", "random-objects", "mask-all")
 SHOWN_BY_LEVEL = (
     "baseline",
     CONSTANT,

@@ -36,7 +36,7 @@ from macd_studio.evals.studies.shared import (
 DIGITS = 3
 """Decimals of the stored logits."""
 READINGS = {
-    "default": ("as everywhere here", RunOptions()),
+    "default": ("default", RunOptions()),
     "additive": ("V + r ⊙ M, clamped", RunOptions(mask=MaskOptions(fill="additive"))),
     "twice": ("each strength twice", RunOptions(mask=MaskOptions(strength_twice=True))),
     "whole": (

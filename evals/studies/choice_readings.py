@@ -27,7 +27,7 @@ from macd_studio.evals.studies.shared import FOLDER, command, stored, told
 PLACES = FOLDER / "places"
 """The committed rows: a folder for each training, a file for each reading."""
 SHIPPED = "shipped"
-TRAININGS = {SHIPPED: "shipped weights", "second": "second training"}
+TRAININGS = {SHIPPED: "shipped", "second": "second"}
 CHANCE, MARGIN = 0.5, 0.035
 """The mean place of a choice at random, and within how much of it a place does not matter."""
 BOTH = "both"
@@ -124,12 +124,12 @@ def markdown(report: dict[str, Any]) -> str:
     """All rows in one table."""
     lines = []
     groups = (("registered", report["rows"]), ("secondary", report["secondary"]),
-              ("beside them", report["beside"]))  # fmt: skip
+              ("not tested", report["beside"]))  # fmt: skip
     for group, rows in groups:
         for row in rows:
             right = row.get("what") == "right"
             lines.append([
-                group, TRAININGS.get(row["training"], "both trainings"),
+                group, TRAININGS.get(row["training"], "both"),
                 READINGS[row.get("reading", "default")][0],
                 "{:g}, {:g}".format(*row.get("pair", REGISTERED_PAIR)),
                 f"{row['n']} of {row['clips']}",
@@ -139,7 +139,7 @@ def markdown(report: dict[str, Any]) -> str:
             ])  # fmt: skip
     for training, found in report["oracle"].items():
         lines.append([
-            "beside them", TRAININGS[training], "oracle: the asked object",
+            "not tested", TRAININGS[training], "oracle: the asked object",
             "{:g}, {:g}".format(*REGISTERED_PAIR), str(found["n"]), percent(found["place"]),
             p_text(found["place_p"]), "–", "–",
         ])  # fmt: skip

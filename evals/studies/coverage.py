@@ -287,7 +287,7 @@ def markdown(report: dict[str, Any]) -> str:
         for cell in (c for c in report["cells"] if c["kind"] == name):
             design = (str(cell["clips"]), str(cell["questions"] or "1 to 9"))
             line = lines.setdefault((*design, f"{cell['together']:g}"), [])
-            line.append(f"{_held(cell['now'])}, {_held(cell['former'])}")
+            line.append(_held(cell["now"]))
             truths[_truth(cell)] = None
         head = ["clips", "questions a clip", "correlation in a clip", *truths]
         rows = ([*design, *cells] for design, cells in lines.items())
@@ -296,13 +296,12 @@ def markdown(report: dict[str, Any]) -> str:
     low = min(now, key=lambda c: c["held"])
     text = f"""# Do the intervals hold what they say?
 
-Written by `python -m evals.studies.coverage`; widths and each Monte Carlo error are in
-[intervals.json](intervals.json). Each cell: the share of {now[0]["draws"]} draws whose 95 %
-interval holds the truth, then that of {former[0]["draws"]} draws by the percentile bootstrap over
-clips; the Monte Carlo error is at most {_most(now)} and {_most(former)}. A column is one truth.
-Least of all {len(now)} cells: {low["held"]:.3f} ± {low["error"]:.3f}, by the bootstrap
-{min(c["held"] for c in former):.3f}. Below {REACHED}, in bold: {_missed(now)} cells, by the
-bootstrap {_missed(former)}.
+Written by `python -m evals.studies.coverage`. Each cell: the share of {now[0]["draws"]} draws whose
+95 % interval holds the truth (Monte Carlo error at most {_most(now)}); a column is one truth. Least
+of all {len(now)} cells: {low["held"]:.3f} ± {low["error"]:.3f}; below {REACHED}, in bold:
+{_missed(now)}. The percentile bootstrap over clips ({former[0]["draws"]} draws each, error at most
+{_most(former)}) goes down to {min(c["held"] for c in former):.3f} and is below {REACHED} in
+{_missed(former)} cells. All its shares, and widths, are in [intervals.json](intervals.json).
 
 Methods (`evals/statistics/intervals.py`): Clopper and Pearson's interval for shares; Tango's score
 interval with a continuity correction for paired differences; Newcombe's score interval for areas;
@@ -311,7 +310,7 @@ clips.
 
 Nothing was simulated for fewer than 30 clips. Rates over mentions (CHAIR), balanced accuracy,
 shares of a map and a constant's part of a gain are ratios: their intervals are percentiles of the
-bootstrap over clips, and too narrow near 0 and 1, as its figures here show.
+bootstrap over clips, and too narrow near 0 and 1.
 """
     return text + "\n" + "\n\n".join(sections) + "\n"
 

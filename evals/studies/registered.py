@@ -115,7 +115,7 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
         cells = [
             "registered" if row["registered"] else "secondary",
             "{:g}, {:g}".format(*row["pair"]),
-            f"MACD over {TITLES[row['over']]}",
+            TITLES[row["over"]],
             change(list(row["delta"])),
         ]
         if against:
@@ -125,7 +125,7 @@ def markdown(report: dict[str, Any], against: dict[str, Any] | None = None) -> s
             said = row.get("verdict") or f"Holm {row['holm']:.3g}"
             cells += [change(list(row["ninety"])), f"{row['p']:.3g}", f"{row['sign_p']:.2g}", said]
         lines.append(cells)
-    heads = ["row", "α, β", "comparison", "95 %"]
+    heads = ["row", "α, β", "MACD over", "95 %"]
     clips = f"{report['n']} clips."
     if not against:
         return "\n\n".join((table([*heads, "90 %", "p", "sign test", "said"], lines), clips))

@@ -1,18 +1,14 @@
-"""A sheet to print, and the answer key of docs/teaching.md, from the chapters' own data.
+"""A sheet to print, and the teacher's answer key, from the chapters' own data.
 
-`python -m macd_ui.learn.worksheet` writes the key anew between its markers in docs/teaching.md.
+`python -m macd_ui.learn.worksheet` prints the key, with the examples of MACD_EXAMPLES_DIR.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from macd_studio.commands import need_checkout
 from macd_studio.core.pages.frame import page, template
-from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import (
-    HERE,
     NEEDS_MODEL,
     Chapter,
     read_chapters,
@@ -22,10 +18,6 @@ from macd_studio.macd_ui.learn.lessons import all_values
 from macd_studio.macd_ui.learn.markup import plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.macd_ui.sites import titled
-
-GUIDE = HERE.parents[1] / "docs" / "teaching.md"
-BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"
-
 
 _SHEET = template("""\
 <main>
@@ -74,7 +66,7 @@ def answer_key(chapters: Sequence[Chapter]) -> str:
             continue
         right = chapter.prediction.options[chapter.prediction.answer]
         lines += [
-            f"### {number}. {chapter.title}",
+            f"## {number}. {chapter.title}",
             "",
             f"*{plain(chapter.prediction.question)}*",
             "",
@@ -87,15 +79,5 @@ def answer_key(chapters: Sequence[Chapter]) -> str:
     return "\n".join(lines).strip()
 
 
-def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:
-    """docs/teaching.md with the key of these chapters."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{answer_key(chapters)}\n\n{END}{after}"
-
-
 if __name__ == "__main__":
-    need_checkout("macd_ui.learn.worksheet")
-    shipped = read_chapters("en", all_values(examples_by_role([SHIPPED])))
-    GUIDE.write_text(guide(shipped), encoding="utf-8")
-    print(GUIDE)
+    print(answer_key(read_chapters("en", all_values(examples_by_role()))))

@@ -1,6 +1,6 @@
 """What a request to each open route may cost a public server, and what bounds that, as a table.
 
-python -m macd_ui.serving.costs    prints the tables that docs/security.md holds, and all routes
+python -m macd_ui.serving.costs    prints the bounds, every route, and what files cost
 """
 
 from __future__ import annotations
@@ -91,21 +91,10 @@ def bounds_of(door: Door) -> tuple[str, ...]:
     return tuple(names)
 
 
-def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
-    """The bounds, and how many routes have which of them, in Markdown."""
+def table(limits: VisitorLimits) -> str:
+    """The bounds in Markdown."""
     lines = ["| bound | of a public server |", "|---|---|"]
     lines += [f"| *{name}* | {rule} |" for name, rule in bounds(limits).items()]
-    lines += ["", "| routes | bring at most | processor | bound |", "|---|---|---|---|"]
-    alike: dict[tuple[str, ...], list[Door]] = {}
-    for door in doors:
-        alike.setdefault((door.method, _brings(door), ", ".join(bounds_of(door))), []).append(door)
-    for (method, brings, named), same in alike.items():
-        least, most = (of(door.ms for door in same) for of in (min, max))
-        processor = f"{least} ms" if least == most else f"{least} to {most} ms"
-        if is_event(same[0]):
-            processor = "that of the call"
-        what = f"`{same[0].path}`" if len(same) == 1 else f"{len(same)} routes"
-        lines.append(f"| {method} {what} | {brings} | {processor} | {named} |")
     return "\n".join(lines) + "\n"
 
 
@@ -138,9 +127,8 @@ def _mb(count: int) -> str:
 
 def main() -> None:
     """Prints the tables."""
-    doors = Doors(mcp=True, study=True).all
-    print(table(doors, VisitorLimits()))
-    print(routes(doors))
+    print(table(VisitorLimits()))
+    print(routes(Doors(mcp=True, study=True).all))
     print(before.table(), end="")
 
 

@@ -4,7 +4,7 @@ A hostile input meets these first, and two of them at a time could keep everybod
 device. Each is bounded by the size of what it is given, or has a clock and an end: a reader or a
 writer beside the server is killed on Stop, on a closed tab and at its end, and what is computed in
 the server's own process has a clock where the worst file takes seconds (`Store.showing`).
-`docs/security.md` holds the table; `python -m macd_ui.serving.costs` prints it.
+`docs/security.md` names the heaviest; `python -m macd_ui.serving.costs` prints all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRACKS = "a clock of 10 s and 300 MB beside the server; no place in the line; as
 PLACE = "a *place*; no file takes more"
 SHOWN = "a *place*, 10 s, which a closed tab ends"
 MIN_S = 0.1
-"""What takes less has no row in the document."""
+"""What takes less has no row in the table."""
 WRITER = "10 s and 600 MB beside the server, which a closed tab ends; the time of reading"
 
 
@@ -50,7 +50,7 @@ COMPUTED: tuple[Computed, ...] = (
     Computed(
         ("core.objects.reading.read_tracks", "core.objects.formats.source.ClipFacts.of"),
         "reading and placing a file of tracks or masks",
-        "the files in the table below; the largest 9 million pixels in colour", 250, 10, TRACKS,
+        "those of bench.hostile_tracks; the largest 9 million pixels in colour", 250, 10, TRACKS,
     ),
     Computed(
         ("core.media.webp.picture_uri",), "the strip of a clip", "24 frames of 1920×1080, noise",

@@ -162,7 +162,7 @@ def test_figures_of_several_hosts_are_shown_from_the_least_to_the_largest():
     gpu["deep"] = [dict.fromkeys(keys, z) for z in (11.07, 9.87, 10.0)]
     told = page({"machine": machine}, gpu=gpu)
     assert "| a token under two views over one | not measured | 9.87× to 11.07× |" in told
-    assert "(`make gpu-check`, NVIDIA X, today, 3 runs of it) medians of 5" in told
+    assert "(`make gpu-check`, NVIDIA X, today, 3 runs of it) the least and the largest" in told
     one = page({"machine": machine}, gpu=gpu | {"deep": gpu["deep"][:1]})
     assert "| a token under two views over one | not measured | 11.07× |" in one
 

@@ -55,7 +55,12 @@ def rows_of(found):
 def test_requests_and_seconds_stand_beside_local_ones():
     shown = rows_of(figures())
     assert "| tiny | common | 2.0e-06 | 2.0e-02 | 10 of 18 | 9 | 50 | 2.0× |" in shown
-    assert shown[-1] == "Measured: tiny on 2 cores of an x, 2026-01-01."
+    assert shown[-1] == "Measured: 2 cores of an x, 2026-01-01."
+    two = figures()
+    model = two["models"]["tiny"]
+    two["models"]["big"] = model | {"machine": model["machine"] | {"cores": 4}}
+    assert rows_of(two)[-1].endswith("tiny on 2 cores of an x, 2026-01-01; big on 4 cores of an x,"
+                                     " 2026-01-01.")  # fmt: skip
     assert shown[-3].endswith(": tiny, common: 1.50 s instead of 3.00 s (10 questions, 4 at once).")
     alone = figures(together={"questions": 0, "at_once": 4, "seconds": 0.0})
     assert not any("at once" in line for line in rows_of(alone))

@@ -1,7 +1,6 @@
 """What is enough: pieces against the video, what a model says to them, trace, command."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from macd_studio.core.whatif.workbench import Workbench
 from tests.core.test_evidence import BOXES, QUESTION, SAMPLE
 from tests.families import NAMES, make_clip, tiny
 from tests.small_trace import put_together, small_trace, taken_apart
+from tests.summary_keys import documented
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "assets" / "examples" / "background.macd"
@@ -322,15 +322,13 @@ def test_by_command_line(tmp_path, capsys):
     assert printed["remove"]["certified"]
     assert "views read: keep" in done.err
     assert printed == macd.load(out).to_dict()["enough"][0]
-    text = (ROOT / "docs" / "json-schema.md").read_text()
-    documented = set(re.findall(r"^\| `enough\[\]\.([a-z_\[\].]+)`", text, re.M))
     actual = {
         *printed,
         *(f"pieces[].{k}" for k in printed["pieces"][0]),
         *(f"whole.{k}" for k in printed["whole"]),
         *(f"keep.{k}" for k in printed["keep"]),
     }
-    assert documented == actual
+    assert documented("enough[].") == actual
     assert printed["token"].keys() == {"answer", "index", "id", "text", "against"}
     assert main(["enough", str(EXAMPLE), "--no-search"]) == 2
     assert "nothing is asked for" in capsys.readouterr().err

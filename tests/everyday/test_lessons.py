@@ -24,7 +24,7 @@ from macd_studio.everyday.make_lessons import (
 )
 from macd_studio.macd_ui.examples import OF_CAMERA, OF_COURSE, examples_in
 from macd_studio.macd_ui.learn.lessons import lesson
-from macd_studio.macd_ui.learn.worksheet import GUIDE
+from macd_studio.parts import ROOT
 
 ITEMS = lesson("real")["items"]
 TRIED = QUESTIONS.with_name("tried.jsonl")
@@ -77,7 +77,7 @@ def test_the_guide_tells_teachers_how_the_items_end():
     left = [item for item in ITEMS if item["outcome"] == "same"]
     wrong = [item for item in left if item["answers"]["macd"]["text"] != item["truth"]]
     assert (ends["right"], ends["wrong"], len(left), len(wrong)) == (0, 1, 9, 5)
-    told = " ".join(GUIDE.read_text(encoding="utf-8").split())
+    told = " ".join((ROOT / "docs" / "teaching.md").read_text(encoding="utf-8").split())
     assert "corrects none, spoils one and leaves nine as they are, five of them wrong" in told
 
 

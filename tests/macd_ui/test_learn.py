@@ -40,9 +40,10 @@ from macd_studio.macd_ui.learn.lessons import LESSONS, PARTS, all_values, lesson
 from macd_studio.macd_ui.learn.markup import blocks, plain, spans
 from macd_studio.macd_ui.learn.roles import ROLES, example_values, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.site import Site, routes, write_site
-from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
+from macd_studio.macd_ui.learn.worksheet import answer_key, worksheet
 from macd_studio.macd_ui.serving.routes import Doors
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.parts import ROOT
 from macd_studio.toyworld.make_lessons import habits
 from tests.small_trace import small_trace
 
@@ -138,7 +139,7 @@ def test_text_is_never_markup():
 def test_every_figure_of_the_text_is_that_of_the_report():
     """Where this fails, the report was made again: `python -m macd_ui.learn.figures`."""
     assert FILE.read_text(encoding="utf-8") == as_text(compute())
-    report = json.loads((GUIDE.parent / "toyworld-results" / "report.json").read_text())
+    report = json.loads((ROOT / "docs" / "toyworld-results" / "report.json").read_text())
     macd = report["regimes"]["co-occurrence"]["methods"]["macd"]
     shown = figures()["values"]["report.co-occurrence.macd.delta"]
     assert [float(x) for x in re.findall(r"[\d.]+", shown)] == [
@@ -191,7 +192,7 @@ def test_minutes_follow_from_what_there_is_to_read_and_to_do(site):
 
 def test_methods_on_the_same_questions_are_compared_in_pairs(site):
     """The interval of the difference decides, not whether two intervals overlap."""
-    report = json.loads((GUIDE.parent / "toyworld-results" / "report.json").read_text())
+    report = json.loads((ROOT / "docs" / "toyworld-results" / "report.json").read_text())
     values = report_values(report)
     cells = {r: {(c["method"], c["against"]): c["delta"] for c in cs}
              for r, cs in report["paired"].items()}  # fmt: skip
@@ -483,12 +484,15 @@ def test_the_app_serves_the_course():
         assert client.get(f"/learn/{path}").status_code == 404
 
 
-def test_the_guide_has_the_key_of_these_chapters(site):
-    """Where this fails: `python -m macd_ui.learn.worksheet`."""
-    text = GUIDE.read_text(encoding="utf-8")
-    assert text == guide(site.chapters())
-    for chapter in site.chapters()[1:8]:
-        assert chapter.title in text.partition(BEGIN)[2]
+def test_the_answer_key_is_of_these_chapters(site):
+    key = answer_key(site.chapters()).split("\n## ")
+    asked = [c for c in site.chapters() if c.prediction]
+    assert len(key) == len(asked) > 6
+    for text, chapter in zip(key, asked, strict=True):
+        right = chapter.prediction.options[chapter.prediction.answer]
+        assert chapter.title in text
+        assert f"**{plain(right)}.**" in text
+        assert text.count("Often believed: ") == len(chapter.misconceptions)
 
 
 def test_the_worksheet_asks_what_the_course_asks(site):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,12 @@ def test_analysed_are_the_ratings_of_the_report_and_no_others(filled):
         assert result["arms"][arm]["mean"]["value"] == pytest.approx(sum(values) / len(values))
 
 
-def test_the_data_dictionary_is_the_one_of_the_guide():
+def test_the_guide_names_columns_of_the_data_dictionary():
     text = (ROOT / "docs" / "rating.md").read_text(encoding="utf-8")
-    assert dictionary() in text
+    section = text.split("### Data dictionary")[1].split("[examples")[0]
+    named = set(re.findall(r"`(\w+)`", section)) - {"export"}
+    assert {"analysed", "new", "arm"} <= named <= COLUMNS.keys()
+    assert all(f"| `{name}` | " in dictionary() for name in COLUMNS)
 
 
 def test_formulas_are_escaped_in_csv_and_nowhere_else(filled):

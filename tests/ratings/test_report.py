@@ -266,7 +266,7 @@ def test_the_committed_example_is_what_the_report_makes_of_its_figures():
     docs = Path(__file__).parents[2] / "docs"
     result = json.loads((docs / "rating-example.json").read_text())
     shown = (docs / "rating-example.md").read_text().splitlines()
-    assert sum(line.startswith("… ") for line in shown) == 4  # where rows are left out
+    assert sum(line.startswith("… ") for line in shown) == 6  # where rows are left out
     lines = iter(markdown(result).splitlines())
     assert all(line in lines for line in shown if line and line[0] != "…")  # in this order
     assert result["study"]["simulated_raters"] == result["study"]["raters_invited"] == 6

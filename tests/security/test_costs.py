@@ -62,7 +62,7 @@ def test_every_row_is_a_route_of_the_app(public):
 
 
 def test_the_document_holds_the_table():
-    told = costs.table(Doors(mcp=True, study=True).all, VisitorLimits())
+    told = costs.table(VisitorLimits())
     assert told in DOCS.read_text(encoding="utf-8"), "python -m macd_ui.serving.costs prints it"
 
 

@@ -108,7 +108,10 @@ def test_every_row_is_of_something_that_is_called():
 def test_the_document_holds_the_rows():
     told = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     assert before.table(before.DEVICE, "on the device") in told
-    assert before.table() in told, "python -m macd_ui.serving.costs prints it"
+    section = " ".join(told.split("### Before the device's turn")[1].split("\n### ")[0].split())
+    heaviest = sorted(before.COMPUTED, key=lambda row: -row.mb)[:3]
+    for row in [*heaviest, *(r for r in before.COMPUTED if "trace, for" in r.what)]:
+        assert f"{row.mb:,.0f} MB and {row.seconds:g} s" in section, row.what
 
 
 MEASURED = """

@@ -1,5 +1,6 @@
 """What is sent has the types that the scripts are checked against, and says constants once."""
 
+import json
 import re
 from dataclasses import field, replace
 from functools import cache
@@ -209,9 +210,9 @@ def test_a_field_that_is_described_needs_no_other_place(monkeypatch):
     assert {"  hue: number;", "  entropy: number;", "  room: string;"} <= set(
         describe.types().splitlines()
     )
-    summary = describe.summary(describe.SUMMARY.read_text(encoding="utf-8"))
-    assert "| `tracks[].hue` | its hue |" in summary
-    assert "| `answers.macd.tokens[].entropy` | of p |" in summary
+    summary = describe.summary(json.loads(describe.SUMMARY.read_text(encoding="utf-8")))
+    assert summary["tracks"][0]["hue"] == "its hue"
+    assert summary["answers"]["macd"]["tokens"][0]["entropy"] == "of p"
     assert ("arrays/answer0_entropy.npy", "(tokens) of p") in describe.places()
     assert "room" in describe.json_schema()["properties"]
     shown, manifest = payload(small_trace())["trace"], taken_apart(pack(small_trace()))
