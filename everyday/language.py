@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from macd_studio.core.backbones.everyday import CLASSES, COLOURS
+from macd_studio.core.text.everyday_words import words_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -31,56 +32,6 @@ NUMBERS = ("zero", "one", "two", "three", "four", "five", "several")
 NONE, NOTHING, STILL = "none", "nothing that i know", "it does not move"
 WAYS = ("left", "right", "up", "down", "towards the camera", "away from the camera")
 SIDES = ("left", "middle", "right")
-
-_PLURALS = {
-    "person": "people", "bus": "buses", "sheep": "sheep", "skis": "skis", "knife": "knives",
-    "sandwich": "sandwiches", "couch": "couches", "bench": "benches", "mouse": "mice",
-    "toothbrush": "toothbrushes", "scissors": "scissors", "wine glass": "wine glasses",
-    "baseball glove": "baseball gloves", "broccoli": "broccoli",
-}  # fmt: skip
-_SYNONYMS: dict[str, tuple[tuple[str, str], ...]] = {
-    "person": (("man", "men"), ("woman", "women"), ("human", "humans"), ("pedestrian",
-               "pedestrians"), ("someone", "persons"), ("guy", "guys")),
-    "bicycle": (("bike", "bikes"), ("cycle", "cycles")),
-    "car": (("automobile", "automobiles"),),
-    "motorcycle": (("motorbike", "motorbikes"), ("scooter", "scooters")),
-    "airplane": (("plane", "planes"), ("aeroplane", "aeroplanes"), ("aircraft", "aircraft")),
-    "bus": (("coach", "coaches"),),
-    "truck": (("lorry", "lorries"), ("pickup", "pickups")),
-    "boat": (("ship", "ships"), ("sailboat", "sailboats")),
-    "traffic light": (("traffic signal", "traffic signals"),),
-    "fire hydrant": (("hydrant", "hydrants"),),
-    "cat": (("kitten", "kittens"),), "dog": (("puppy", "puppies"),),
-    "horse": (("pony", "ponies"),), "sheep": (("lamb", "lambs"),),
-    "cow": (("bull", "bulls"), ("cattle", "cattle")),
-    "backpack": (("rucksack", "rucksacks"),), "handbag": (("purse", "purses"),),
-    "tie": (("necktie", "neckties"),), "suitcase": (("luggage", "suitcases"),),
-    "frisbee": (("disc", "discs"),),
-    "skis": (("ski", "skis"),),
-    "sports ball": (("ball", "balls"), ("football", "footballs"), ("soccer ball", "soccer balls"),
-                    ("basketball", "basketballs"), ("tennis ball", "tennis balls")),
-    "baseball bat": (("bat", "bats"),), "baseball glove": (("glove", "gloves"),),
-    "skateboard": (("longboard", "longboards"),),
-    "tennis racket": (("racket", "rackets"), ("racquet", "racquets")),
-    "wine glass": (("glass", "glasses"), ("wineglass", "wineglasses")),
-    "cup": (("mug", "mugs"), ("coffee cup", "coffee cups")),
-    "hot dog": (("hotdog", "hotdogs"),), "donut": (("doughnut", "doughnuts"),),
-    "chair": (("seat", "seats"), ("armchair", "armchairs")),
-    "couch": (("sofa", "sofas"),),
-    "potted plant": (("plant", "plants"), ("houseplant", "houseplants"),
-                     ("flowerpot", "flowerpots")),
-    "dining table": (("table", "tables"), ("desk", "desks")),
-    "tv": (("television", "televisions"), ("screen", "screens"), ("monitor", "monitors")),
-    "laptop": (("notebook computer", "notebook computers"), ("computer", "computers")),
-    "mouse": (("computer mouse", "computer mice"),),
-    "remote": (("remote control", "remote controls"),),
-    "cell phone": (("phone", "phones"), ("mobile phone", "mobile phones"),
-                   ("smartphone", "smartphones"), ("cellphone", "cellphones")),
-    "refrigerator": (("fridge", "fridges"),), "oven": (("stove", "stoves"),),
-    "clock": (("watch", "watches"),), "vase": (("flower vase", "flower vases"),),
-    "teddy bear": (("teddy", "teddies"), ("stuffed animal", "stuffed animals")),
-    "hair drier": (("hair dryer", "hair dryers"), ("hairdryer", "hairdryers")),
-}  # fmt: skip
 
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "animal": (("animal", "pet", "creature"), CLASSES[14:24]),
@@ -124,8 +75,7 @@ class Noun:
 
 def nouns(label: str) -> list[Noun]:
     """Every way to call a class, its own name first."""
-    own = Noun(label, _PLURALS.get(label, f"{label}s"))
-    return [own, *(Noun(*pair) for pair in _SYNONYMS.get(label, ()))]
+    return [Noun(*pair) for pair in words_for(label)]
 
 
 def choose(rng: np.random.Generator, options: Sequence[str]) -> str:

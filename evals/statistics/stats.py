@@ -168,7 +168,7 @@ def sum_of_draws(among: Sequence[Sequence[int]]) -> Array:
     """
     alike = Counter(tuple(sorted(outcomes)) for outcomes in among)
     length = 1 + sum(times * outcomes[-1] for outcomes, times in alike.items())
-    size = next_fast_len(length, real=True)  # one with a large prime factor takes twenty times as long
+    size = next_fast_len(length, real=True)  # a large prime factor costs twenty times the time
     product = np.ones(size // 2 + 1, complex)
     for outcomes, times in alike.items():
         product *= np.fft.rfft(np.bincount(outcomes) / len(outcomes), size) ** times

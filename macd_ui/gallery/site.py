@@ -317,7 +317,8 @@ MACD. Each run opens with its frames, masks and tokens.</p></header>
 <li data-example="{{ run.title }}" data-outcome="{{ run.outcome }}"
  data-method="{{ run.answers | join('\n') }}"><a href="t/{{ run.name }}.html">
 {#- #}<img src="t/{{ run.name }}.webp" alt="" loading="lazy" width="{{ width }}">
-{#- #}<strong>{{ run.title }}</strong></a><p>{{ run.question }}</p>
+{#- #}<strong>{{ run.title }}</strong></a>
+{#- #}{% if run.question != run.title %}<p>{{ run.question }}</p>{% endif %}
 {#- #}<dl>{% for name, text in run.answers.items() -%}
 <dt>{{ in_8_bits(title_of(name), run.clamped.get(name)) }}</dt><dd>{{ text }}</dd>
 {%- endfor %}</dl><p class="outcome">{{ run.outcome }}</p>

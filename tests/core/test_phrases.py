@@ -101,6 +101,20 @@ def test_regions_leave_nothing_undetected(make_video):
         assert undetected(last.trace) == missed
 
 
+@pytest.mark.parametrize(("question", "missed"), [
+    ("Are there people in the video?", ()), ("Is there a man?", ()),
+    ("Is there a phone?", ()), ("Are there any cars?", ("cars",)),
+])  # fmt: skip
+def test_another_word_for_what_was_found_is_not_undetected(question, missed, make_video):
+    detector = BoxDetector(
+        [("person", 0.9, (0.1, 0.1, 0.4, 0.4)), ("cell phone", 0.9, (0.5, 0.5, 0.9, 0.9))]
+    )
+    options = RunOptions(video=VideoOptions(frames=4))
+    *_, last = run(make_video(), question, ByteLM, lambda: detector, options)
+    assert {t.label for t in last.trace.tracks} == {"person", "cell phone"}
+    assert undetected(last.trace) == missed
+
+
 def test_words_that_are_given_take_the_place_of_the_questions():
     asked = prompted(Words(), DetectOptions(prompt="kite"), "Is there a dog?")
     assert asked.prompt == "kite"
