@@ -29,6 +29,7 @@ from macd_studio.core.backbones.local import (
     Watched,
     widen,
 )
+from macd_studio.core.backbones.mixing import mixed_frames, vision_layers
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
     metadata_of,
@@ -351,6 +352,19 @@ class HfVideoLM(VideoFamily):
     def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
         """See `LocalLM.watching`."""
         return watched(self.decoder, self.read_out, watch, state.inputs["vision"])
+
+    def prefill_mixed(self, encoded: Encoded, video: Tensor, share: float) -> DecodeState:
+        """See `LocalLM.prefill_mixed`."""
+        with mixed_frames(vision_layers(self.model), len(encoded.groups), share):
+            return self.prefill(encoded, video)
+
+    @torch.no_grad()
+    def frame_features(self, encoded: Encoded) -> NDArray[np.float64]:
+        """See `Reader.frame_features`: after the projector, as the decoder is given them."""
+        patch = torch.arange(len(encoded.groups), device=self.device)
+        at = torch.stack([torch.zeros_like(patch), patch], 1)
+        read = self.encode_patches(encoded, encoded.video[None], at)[0]
+        return np.asarray(to_host(read.double().mean(1)), np.float64)
 
     def _slots(self, encoded: Encoded) -> Tensor:
         """(G, n) positions of each temporal patch's tokens in the prompt.
