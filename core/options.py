@@ -423,18 +423,9 @@ class RuleOptions(Checked):
     m3id_decay: float = number(0.02, 0, 1, "M3ID's λ per token")
     log_lambda: float = number(1.0, 0, 20, "log-linear's λ")
     beta: float = number(0.1, 0, 2, "plausibility cut of ONLY, M3ID and log-linear")
-    season_layers: tuple[float, ...] = numbers(
-        200, 0, 199, "decoder layers, from 0, that SEASON reads; 20 to 23 of 28 without it"
+    season_layer: int | None = whole(
+        None, 0, 199, "first of the four decoder layers that SEASON reads; 20 of 28 without it"
     )
-
-    def check_together(self) -> None:
-        """Raises OptionError for a layer that is no whole number, or is named twice."""
-        if len({int(layer) for layer in self.season_layers}) < len(self.season_layers) or any(
-            layer % 1 for layer in self.season_layers
-        ):
-            raise OptionError(
-                f"{self.season_layers} are no layers", "Give whole numbers, each once, as in 20,21"
-            )
 
 
 VCD_PRESETS: dict[str, VcdOptions] = {

@@ -233,14 +233,18 @@ SEASON_LAYERS, SEASON_DEPTH = (20, 24), 28
 """The decoder layers that SEASON reads, from the first to before the last, and of how many."""
 
 
-def season_layers(depth: int) -> tuple[int, ...]:
-    """Those at the published place of a decoder of another depth, at least one.
+def season_layers(depth: int, first: int | None = None) -> tuple[int, ...]:
+    """Four from `first` on, or as many as there are; without it those at the published place.
 
-    >>> season_layers(28), season_layers(6)
-    ((20, 21, 22, 23), (4,))
+    Of a decoder of another depth these are as large a part, at least one.
+
+    >>> season_layers(28), season_layers(6), season_layers(6, 3)
+    ((20, 21, 22, 23), (4,), (3, 4, 5))
     """
-    first, end = (depth * layer // SEASON_DEPTH for layer in SEASON_LAYERS)
-    return tuple(range(first, max(first + 1, end)))
+    if first is not None:
+        return tuple(range(first, min(first + 4, depth)))
+    start, end = (depth * layer // SEASON_DEPTH for layer in SEASON_LAYERS)
+    return tuple(range(start, max(start + 1, end)))
 
 
 def jensen_shannon(p: Float64Array, q: Float64Array) -> float:
@@ -256,10 +260,11 @@ class Season(ScoreRule):
 
     D is the Jensen-Shannon divergence between two distributions over the frames, the video's and a
     second view's: the softmax of the attention of the token before, summed over a frame's vision
-    tokens and over `rules.season_layers`. The code is not public. What the paper leaves open is
-    chosen so: attention is the mean over heads; frames are temporal patches where the model joins
-    frames; two views that both leave the attention as it is weigh the same; layers keep their place
-    in decoders of another depth. There is no cut unless `season.contrast.beta` asks for one.
+    tokens and over some decoder layers (`rules.season_layer`). The code is not public. What the
+    paper leaves open is chosen so: attention is the mean over heads; frames are temporal patches
+    where the model joins frames; two views that both leave the attention as it is weigh the same;
+    in decoders of another depth the layers are as large a part, at the same place. There is no cut
+    unless `season.contrast.beta` asks for one.
     """
 
     name = "season"
@@ -274,15 +279,15 @@ class Season(ScoreRule):
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
-        """α, β and cut of the view. Raises OptionError for a layer that the decoder lacks."""
-        chosen = tuple(int(layer) for layer in setting.options.season_layers)
-        if chosen and max(chosen) >= setting.depth:
-            raise OptionError(
-                f"the decoder has {setting.depth} layers, and SEASON is to read layer"
-                f" {max(chosen)}",
-                f"Give layers from 0 to {setting.depth - 1}",
+        """α, β and cut of the view. Raises NotApplicable for a layer that the decoder lacks."""
+        layers = season_layers(setting.depth, setting.options.season_layer)
+        if not layers:
+            raise NotApplicable(
+                f"the decoder has {setting.depth} layers, and SEASON is to read those from"
+                f" {setting.options.season_layer} on",
+                f"Give a layer from 0 to {setting.depth - 1}",
             )
-        return cls(setting.contrast, chosen or season_layers(setting.depth), setting.frames)
+        return cls(setting.contrast, layers, setting.frames)
 
     @property
     def reads_layers(self) -> tuple[int, ...]:

@@ -274,8 +274,8 @@ class LocalLM(Reader):
         """While inside, each `step` of a state like this one is watched; see `Watch`."""
         raise self._no_evidence()
 
-    def _no_evidence(self) -> OptionError:
-        return OptionError(
+    def _no_evidence(self) -> NotApplicable:
+        return NotApplicable(
             f"{self.info.name} cannot say where its evidence lies", "Choose another backbone"
         )
 

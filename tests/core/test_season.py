@@ -12,7 +12,7 @@ from scipy.special import softmax
 from macd_studio.core.backbones.contract import eager_attention
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.mixing import mixed_frames, vision_layers
-from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.errors import NotApplicable
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_method, own_part, with_contrast
 from macd_studio.core.options import (
@@ -175,14 +175,11 @@ def test_the_layers_keep_their_place_and_may_be_chosen(toyworld, toy_clip):
     assert season_layers(28) == (20, 21, 22, 23)
     assert season_layers(36) == (25, 26, 27, 28, 29)
     assert all(0 <= min(season_layers(n)) <= max(season_layers(n)) < n for n in range(1, 100))
-    case = a_context(toyworld, toy_clip, rules=RuleOptions(season_layers=(0.0, 3.0)))
-    assert SEASON.rule_for(case).layers == (0, 3)
-    case.options = RunOptions(rules=RuleOptions(season_layers=(4.0,)))
-    with pytest.raises(OptionError, match="has 4 layers, and SEASON is to read layer 4"):
+    case = a_context(toyworld, toy_clip, rules=RuleOptions(season_layer=1))
+    assert SEASON.rule_for(case).layers == (1, 2, 3)
+    case.options = RunOptions(rules=RuleOptions(season_layer=4))
+    with pytest.raises(NotApplicable, match="has 4 layers, and SEASON is to read those from 4 on"):
         SEASON.rule_for(case)
-    for wrong in ((1.5,), (2.0, 2.0)):
-        with pytest.raises(OptionError, match="are no layers"):
-            RuleOptions(season_layers=wrong)
 
 
 # the loop
