@@ -302,9 +302,11 @@ class Season(ScoreRule):
     def attending(self, views: Sequence[NDArray[np.floating[Any]]]) -> Self:
         """With the weights of one token.
 
-        Raises NotApplicable for a view that does not show the same frames.
+        Raises NotApplicable for a view that does not show the same frames, and for frames that have
+        not as many tokens each.
         """
-        if not len(views[0]) or len({len(view) for view in views}) > 1:
+        tokens = len(views[0])
+        if not tokens or tokens % self.frames or any(len(view) != tokens for view in views):
             raise NotApplicable(
                 "SEASON compares attention to the same frames, and a second view has others",
                 "Choose second views of all frames, such as season-spatial/season-temporal",

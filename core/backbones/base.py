@@ -285,10 +285,10 @@ class Reader(ABC):
         what both share need not be read again. It changes the cost and nothing else.
         """
 
-    def frame_features(self, encoded: Encoded) -> NDArray[np.float64]:
+    def frame_features(self, encoded: Encoded, reuse: Handle | None = None) -> NDArray[np.float64]:
         """(G, d) what its vision tower makes of each temporal patch, mean over the patch's tokens.
 
-        Raises NotApplicable where the tower cannot be read by itself.
+        reuse: see `prefill`. Raises NotApplicable where the tower cannot be read by itself.
         """
         raise NotApplicable(
             f"the vision features of {self.info.name} cannot be read by themselves",

@@ -359,12 +359,14 @@ class HfVideoLM(VideoFamily):
             return self.prefill(encoded, video)
 
     @torch.no_grad()
-    def frame_features(self, encoded: Encoded) -> NDArray[np.float64]:
+    def frame_features(
+        self, encoded: Encoded, reuse: DecodeState | None = None
+    ) -> NDArray[np.float64]:
         """See `Reader.frame_features`: after the projector, as the decoder is given them."""
-        patch = torch.arange(len(encoded.groups), device=self.device)
-        at = torch.stack([torch.zeros_like(patch), patch], 1)
-        read = self.encode_patches(encoded, encoded.video[None], at)[0]
-        return np.asarray(to_host(read.double().mean(1)), np.float64)
+        views = encoded.video[None]
+        changed = changed_patches(encoded, views, reuse)
+        features = self._features(encoded, views, changed, reuse)[0][0]
+        return np.asarray(to_host(features.double().mean(1)), np.float64)
 
     def _slots(self, encoded: Encoded) -> Tensor:
         """(G, n) positions of each temporal patch's tokens in the prompt.

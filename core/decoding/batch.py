@@ -144,7 +144,7 @@ class ViewBatch(DecodedViews):
     def crop(self, kept: int) -> None:
         """See `DecodedViews.crop`."""
         self.states = [self.lm.crop(s, s.prompt + kept) for s in self.states]
-        self._fed, self._seen = [fed[:kept] for fed in self._fed], []
+        self._fed = [fed[:kept] for fed in self._fed]
 
     def select(self, rows: Sequence[int]) -> None:
         """See `DecodedViews.select`."""

@@ -56,7 +56,12 @@ def shift_of(context: MethodContext) -> tuple[int | None, NDArray[np.float64]]:
         starts = list(range(len(features)))
         threshold = CLIP_THRESHOLD if threshold is None else threshold
     else:
-        features = context.lm.frame_features(encoded)
+        from macd_studio.core.backbones.local import DecodeState
+
+        base = context.base  # in an evaluation it may wait to be read
+        features = context.lm.frame_features(
+            encoded, base if isinstance(base, DecodeState) else None
+        )
         starts = [group[0] for group in encoded.groups]
     cosines = neighbour_cosines(features)
     at = largest_shift(cosines, threshold)

@@ -166,7 +166,7 @@ def test_weights_that_are_not_known_are_refused():
     rule, z = Season(ContrastOptions(), (0,), frames=2), np.zeros(3)
     with pytest.raises(NotApplicable, match="attention, which is not known here"):
         rule.weigh(z, [z, z], 0)
-    for views in ([np.ones(4), np.ones(4), np.ones(2)], [np.ones(0)] * 3):
+    for views in ([np.ones(4), np.ones(4), np.ones(2)], [np.ones(0)] * 3, [np.ones(5)] * 3):
         with pytest.raises(NotApplicable, match="the same frames"):
             rule.attending(views)
 

@@ -192,3 +192,17 @@ def test_the_trace_keeps_the_shift_and_the_page_names_it(two_scenes):
     drawn = json.loads(json.dumps(payload(trace)))["trace"]["answers"]["ssacd"]
     assert '"first": 5' in json.dumps(drawn)
     assert find_method("ssacd").source.startswith("SSACD (")
+
+
+def test_the_features_are_those_that_were_read_for_the_video(two_scenes, monkeypatch):
+    """Mean over a patch's tokens, unit by unit; of the base nothing is read again."""
+    case = a_context(tiny("qwen2_5_vl"), two_scenes)
+    lm, groups = case.lm, len(case.encoded.groups)
+    at = torch.stack([torch.zeros(groups, dtype=torch.long), torch.arange(groups)], 1)
+    (read,) = lm.encode_patches(case.encoded, case.encoded.video[None], at)
+    expected = np.stack([sum(patch).detach().numpy() / len(patch) for patch in read])
+    np.testing.assert_allclose(lm.frame_features(case.encoded), expected, rtol=1e-4, atol=1e-6)
+    base = case.base
+    monkeypatch.setattr(lm, "encode_patches", lambda *_: pytest.fail("the tower was asked"))
+    again = lm.frame_features(case.encoded, base)
+    np.testing.assert_allclose(again, expected, rtol=1e-4, atol=1e-6)
