@@ -12,7 +12,8 @@ from scipy.special import softmax
 from macd_studio.core.backbones.contract import eager_attention
 from macd_studio.core.backbones.load import load_backbone
 from macd_studio.core.backbones.mixing import mixed_frames, vision_layers
-from macd_studio.core.errors import NotApplicable
+from macd_studio.core.decoding.batch import ViewBatch
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_method, own_part, with_contrast
 from macd_studio.core.options import (
@@ -113,6 +114,18 @@ def test_a_model_without_a_tower_that_is_known_is_left_out(toyworld, monkeypatch
     monkeypatch.setattr(toyworld.model.model.visual.config, "depth", 99)
     with pytest.raises(NotApplicable, match="are not known"):
         vision_layers(toyworld.model)
+
+
+def test_the_temporal_view_takes_the_share_of_the_options(toyworld, toy_clip):
+    case = a_context(toyworld, toy_clip, season=SeasonOptions(share=0.8))
+    (second,) = find_method("season-temporal+linear").build(case)
+    expected = toyworld.prefill_mixed(case.encoded, case.encoded.video, 0.8)
+    assert torch.equal(second.state.logits, expected.logits)
+    assert not torch.allclose(expected.logits, case.base.logits, atol=0.01)
+    assert second.record.caption.endswith("with 0.8 of the mean over frames")
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(OptionError):
+            SeasonOptions(share=wrong)
 
 
 # the spatial view
@@ -234,6 +247,39 @@ def test_the_loop_weighs_each_token_by_attention_as_transformers_has_it(name, to
     for step, w in zip(answer.tokens, shares, strict=True):
         np.testing.assert_allclose(step.weights.others, -w, atol=5e-3)
         assert sum(step.weights.others) == pytest.approx(-1.0)
+
+
+def test_attention_is_that_of_the_last_token_of_each_row(toyworld, toy_clip):
+    """Asked for late, after a step, and after a choice of rows."""
+    context, layers = a_context(toyworld, toy_clip), (1, 2)
+    (second,) = find_method("blank+linear").build(context)
+    batch = ViewBatch(toyworld, context.base, second.states, rows=2)
+
+    def expected(*rows):
+        """By view: each row's tokens from the prompt on, the last one read by transformers."""
+        found = []
+        for state in (context.base, *second.states):
+            each = []
+            for *before, last in rows:
+                reached = toyworld.join([state])
+                for token in before:
+                    reached = toyworld.step(reached, [token])
+                each.append(eager_rows(toyworld, reached, last, layers)[1])
+            found.append(np.stack(each))
+        return found
+
+    def agrees(*rows):
+        for mine, theirs in zip(batch.attention(layers), expected(*rows), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5)
+
+    a, b, c = toyworld.tokens("yes no dog")[:3]
+    batch.step([a, b])
+    agrees([a], [b])
+    batch.step([c, a])
+    agrees([a, c], [b, a])
+    batch.select([1])
+    agrees([b, a])
+    assert not np.allclose(*expected([a, c], [b, a])[0])
 
 
 @pytest.mark.parametrize("search", ["beam", "vote"])
