@@ -69,7 +69,9 @@ class Method:
     @property
     def needs(self) -> tuple[str, ...]:
         """What must be there for it, see `MethodContext.need`."""
-        needed = (VIEW_NEEDS.get(view, ()) for view in self.views) if self.fixed is None else ()
+        if self.fixed is not None:
+            return ()
+        needed = (*(VIEW_NEEDS.get(view, ()) for view in self.views), find_rule(self.rule).needs)
         return tuple(dict.fromkeys(name for names in needed for name in names))
 
     @property
@@ -87,13 +89,17 @@ class Method:
         Also where the rule needs what the model's reader does not give: every token's logit, or raw
         logits.
         """
-        rule = find_rule(self.rule).create(
+        kind = find_rule(self.rule)
+        context.lm.need(*kind.needs)
+        rule = kind.create(
             Setting(
                 contrast=contrast_of(self.view, context.options),
                 options=context.options.rules,
                 tokens=context.lm.tokens,
                 question=context.encoded.question,
                 penalty=context.lm.info.repetition_penalty,
+                depth=context.local.depth if kind.needs else 0,
+                frames=len(context.encoded.groups),
             )
         )
         if rule.needs_every_logit:
@@ -111,9 +117,20 @@ class Method:
         return " ".join((part or "").strip() for part in parts)
 
 
+def own_part(view: str) -> str:
+    """The part of the options that a view's α, β and cut may stand in.
+
+    Of several views the one whose name they all begin with.
+
+    >>> own_part("vcd"), own_part("season-spatial/season-temporal")
+    ('vcd', 'season')
+    """
+    return "/".join(dict.fromkeys(one.partition("-")[0] for one in view.split(VIEW_MARK)))
+
+
 def contrast_of(view: str, options: RunOptions) -> ContrastOptions:
     """α, β and cut of a view: those published with it, or the run's own."""
-    part = view.replace("-", "_")
+    part = own_part(view)
     owner: Any = getattr(options, part) if part in OWN_CONTRAST else options
     contrast: ContrastOptions = owner.contrast
     return contrast
@@ -121,7 +138,7 @@ def contrast_of(view: str, options: RunOptions) -> ContrastOptions:
 
 def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> RunOptions:
     """The options with another α, β and cut where `contrast_of` reads those of the view."""
-    part = view.replace("-", "_")
+    part = own_part(view)
     if part not in OWN_CONTRAST:
         return replace(options, contrast=contrast)
     return replace(options, **{part: replace(getattr(options, part), contrast=contrast)})
@@ -168,6 +185,8 @@ METHODS: dict[str, Method] = {
         Method("vcd", "VCD", "vcd"),
         Method("sid", "SID", "sid"),
         Method("tcd", "TCD", "tcd"),
+        Method("ssacd", "SSACD", "ssacd"),
+        Method("season", "SEASON", "season-spatial/season-temporal", "season"),
         Method("macd-fixed", "MACD, no mask training", "macd-fixed"),
         Method("macd-fixed-frames", "MACD, no mask training, frame mask", "macd-fixed-frames"),
         Method("macd-object", "MACD, no frame mask", "macd-object"),

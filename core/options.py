@@ -380,6 +380,40 @@ class TcdOptions(Checked):
 
 
 @dataclass(frozen=True)
+class SeasonOptions(Checked):
+    """SEASON: α 1 and share 0.33 are one of two published pairs, 0.5 and 0.25 the other; no cut."""
+
+    share: float = number(
+        0.33, 0, 1, "of the mean over frames in each layer of the vision tower, temporal view"
+    )
+    step: int = whole(500, 0, 999, "noise step of the spatial view, of VCD's 1000")
+    contrast: ContrastOptions = part(ContrastOptions(alpha=1.0, beta=0.0))
+
+
+ShiftFeatures = Literal["own", "clip"]
+
+
+@dataclass(frozen=True)
+class SsacdOptions(Checked):
+    """SSACD: σ and τ as in its authors' example; their α and β are not public.
+
+    threshold None: 0.8 for CLIP's features; none for those of the model itself, of which no value
+    was published, so that the largest shift counts whatever its size.
+    """
+
+    features: ShiftFeatures = choice(
+        "own",
+        ShiftFeatures,
+        "whose features tell a shift: those of the model itself, or of the CLIP in MACD_CLIP",
+    )
+    sigma: float = number(75.0, 0, 1000, "standard deviation of the noise, grey levels of 255")
+    threshold: float | None = number(
+        None, -1, 1, "cosine below which a change is a shift; CLIP's 0.8 without it"
+    )
+    contrast: ContrastOptions = part(ContrastOptions(alpha=1.0, beta=0.1))
+
+
+@dataclass(frozen=True)
 class RuleOptions(Checked):
     """What the score rules other than the linear one take, with their published defaults."""
 
@@ -389,6 +423,9 @@ class RuleOptions(Checked):
     m3id_decay: float = number(0.02, 0, 1, "M3ID's λ per token")
     log_lambda: float = number(1.0, 0, 20, "log-linear's λ")
     beta: float = number(0.1, 0, 2, "plausibility cut of ONLY, M3ID and log-linear")
+    season_layer: int | None = whole(
+        None, 0, 199, "first of the four decoder layers that SEASON reads; 20 of 28 without it"
+    )
 
 
 VCD_PRESETS: dict[str, VcdOptions] = {
@@ -436,6 +473,8 @@ class RunOptions(Checked):
     vcd: VcdOptions = part(VcdOptions())
     sid: SidOptions = part(SidOptions())
     tcd: TcdOptions = part(TcdOptions())
+    ssacd: SsacdOptions = part(SsacdOptions())
+    season: SeasonOptions = part(SeasonOptions())
     rules: RuleOptions = part(RuleOptions())
     seed: int = whole(
         0, 0, MAX_SEED, "seed of noise, random masks and, without one of its own, of the search"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import (
     Float64Array,
     LinearContrast,
@@ -36,7 +36,8 @@ class Setting:
 
     contrast: α, β and cut published for the view it is paired with. options: what other rules
     take. tokens: text → token ids, for rules that use words. question: as it was asked. penalty:
-    the model's for repeats, taken after the rule.
+    the model's for repeats, taken after the rule. depth, frames: decoder layers and temporal
+    patches, for rules that read attention.
     """
 
     contrast: ContrastOptions
@@ -44,6 +45,8 @@ class Setting:
     tokens: Any
     question: str
     penalty: float = 1.0
+    depth: int = 0
+    frames: int = 0
 
 
 class ScoreRule(ABC):
@@ -68,6 +71,8 @@ class ScoreRule(ABC):
     """Whether it takes a sum over the vocabulary."""
     reads_words: ClassVar[bool] = False
     """Whether it looks words up in the model's vocabulary."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Of `core.records.CAPABILITIES`, what it takes of the model beside logits."""
 
     @classmethod
     def takes(cls, second_views: int) -> bool:
@@ -80,6 +85,11 @@ class ScoreRule(ABC):
         if cls.at_most is None:
             return count(cls.second_views, "second view")
         return f"{cls.second_views} to {cls.at_most} second views"
+
+    @property
+    def reads_layers(self) -> tuple[int, ...]:
+        """The decoder layers whose attention to vision tokens it reads, see `attending`."""
+        return ()
 
     @property
     def needs_raw_logits(self) -> bool:
@@ -98,6 +108,14 @@ class ScoreRule(ABC):
         Raises NotApplicable for a question it cannot score.
         """
         return cls()
+
+    def attending(self, views: Sequence[NDArray[np.floating[Any]]]) -> Self:
+        """The rule for one token, where it reads attention.
+
+        views: (N,) of the video and each second view: attention of the token before to each vision
+        token, mean over heads, sum over `reads_layers`.
+        """
+        return self
 
     @abstractmethod
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
@@ -181,8 +199,7 @@ class MeanViews(ScoreRule):
     """(1 + α)·z − α·mean(z′, z″, …) over two to eight second views, where p ≥ β·max p.
 
     The form of SEASON (arXiv 2512.04643), (1 + α)·z − α·(w_S·z_S + w_T·z_T) over a spatially and a
-    temporally degraded view, with equal weights. It is not SEASON, whose weights come from the
-    divergence of the frames' attention, which the decoding loop does not read.
+    temporally degraded view, with equal weights; the rule `season` has SEASON's own.
     """
 
     name = "mean-views"
@@ -210,6 +227,108 @@ class MeanViews(ScoreRule):
     def floor(self, base: Logits) -> float:
         """Of its contrast."""
         return plausibility_threshold(base, self.contrast.beta, self.contrast.head)
+
+
+SEASON_LAYERS, SEASON_DEPTH = (20, 24), 28
+"""The decoder layers that SEASON reads, from the first to before the last, and of how many."""
+
+
+def season_layers(depth: int, first: int | None = None) -> tuple[int, ...]:
+    """Four from `first` on, or as many as there are; without it those at the published place.
+
+    Of a decoder of another depth these are as large a part, at least one.
+
+    >>> season_layers(28), season_layers(6), season_layers(6, 3)
+    ((20, 21, 22, 23), (4,), (3, 4, 5))
+    """
+    if first is not None:
+        return tuple(range(first, min(first + 4, depth)))
+    start, end = (depth * layer // SEASON_DEPTH for layer in SEASON_LAYERS)
+    return tuple(range(start, max(start + 1, end)))
+
+
+def jensen_shannon(p: Float64Array, q: Float64Array) -> float:
+    """½·KL(p ‖ m) + ½·KL(q ‖ m) with m = ½·(p + q), nats; p, q: (F,) positive, each of sum 1."""
+    m = (p + q) / 2
+    return float((p * np.log(p / m)).sum() + (q * np.log(q / m)).sum()) / 2
+
+
+@dataclass(frozen=True)
+class Season(ScoreRule):
+    """(1 + α)·z − α·(w_S·z_S + w_T·z_T), w = D/(D_S + D_T) for each token (SEASON, Wu et al., CVPR
+    2026, arXiv 2512.04643).
+
+    D is the Jensen-Shannon divergence between two distributions over the frames, the video's and a
+    second view's: the softmax of the attention of the token before, summed over a frame's vision
+    tokens and over some decoder layers (`rules.season_layer`). The code is not public. What the
+    paper leaves open is chosen so: attention is the mean over heads; frames are temporal patches
+    where the model joins frames; two views that both leave the attention as it is weigh the same;
+    in decoders of another depth the layers are as large a part, at the same place. There is no cut
+    unless `season.contrast.beta` asks for one.
+    """
+
+    name = "season"
+    title = "SEASON's weights"
+    second_views = 2
+    moves_with_views = True
+    needs = ("attention",)
+    contrast: ContrastOptions
+    layers: tuple[int, ...]
+    frames: int
+    shares: tuple[float, ...] = ()
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """α, β and cut of the view. Raises NotApplicable for a layer that the decoder lacks."""
+        layers = season_layers(setting.depth, setting.options.season_layer)
+        if not layers:
+            raise NotApplicable(
+                f"the decoder has {setting.depth} layers, and SEASON is to read those from"
+                f" {setting.options.season_layer} on",
+                f"Give a layer from 0 to {setting.depth - 1}",
+            )
+        return cls(setting.contrast, layers, setting.frames)
+
+    @property
+    def reads_layers(self) -> tuple[int, ...]:
+        """As they were chosen."""
+        return self.layers
+
+    @property
+    def needs_raw_logits(self) -> bool:
+        """See `Linear.needs_raw_logits`."""
+        return self.contrast.head == "raw"
+
+    def attending(self, views: Sequence[NDArray[np.floating[Any]]]) -> Self:
+        """With the weights of one token.
+
+        Raises NotApplicable for a view that does not show the same frames, and for frames that have
+        not as many tokens each.
+        """
+        tokens = len(views[0])
+        if not tokens or tokens % self.frames or any(len(view) != tokens for view in views):
+            raise NotApplicable(
+                "SEASON compares attention to the same frames, and a second view has others",
+                "Choose second views of all frames, such as season-spatial/season-temporal",
+            )
+        video, *others = (
+            probabilities(np.asarray(view, np.float64).reshape(self.frames, -1).sum(1))
+            for view in views
+        )
+        apart = np.maximum([jensen_shannon(video, other) for other in others], 0.0)
+        shares = apart / apart.sum() if apart.sum() > 0 else np.full(len(apart), 1 / len(apart))
+        return replace(self, shares=tuple(shares.tolist()))
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The weights that `attending` found. Raises NotApplicable where it was not asked."""
+        if len(self.shares) != len(others):
+            raise NotApplicable(
+                "SEASON's weights follow from attention, which is not known here",
+                "Run the clip with the method season, or choose the rule mean-views",
+            )
+        alpha = self.contrast.alpha
+        floor = plausibility_threshold(base, self.contrast.beta, self.contrast.head)
+        return StepWeights(1 + alpha, tuple(-alpha * share for share in self.shares), floor)
 
 
 @dataclass(frozen=True)
@@ -424,7 +543,7 @@ class Olm(ScoreRule):
 RULES: dict[str, type[ScoreRule]] = {
     rule.name: rule
     for rule in (
-        Plain, Linear, MeanViews, LogLinear, Code, Only, M3id, Crg, CutOnly, YesBias, Olm,
+        Plain, Linear, MeanViews, Season, LogLinear, Code, Only, M3id, Crg, CutOnly, YesBias, Olm,
     )
 }  # fmt: skip
 """Every rule by name."""

@@ -93,6 +93,19 @@ class NoisedView(View):
 
 
 @dataclass(frozen=True)
+class ShiftView(View):
+    """The video under noise from its largest semantic shift on."""
+
+    kind = "shift"
+    sigma: float = stored(REAL, "standard deviation of the noise, grey levels of 255", 0.0)
+    first: int | None = stored(FRAME, "first frame under noise; missing where there is none", None)
+    features: str = stored(NAME, "whose features told the shift", "")
+    similarity: tuple[float, ...] = stored(
+        _REALS, "cosines of neighbouring frames, or of temporal patches", ()
+    )
+
+
+@dataclass(frozen=True)
 class FramesView(View):
     """Some of the sampled frames."""
 
@@ -147,7 +160,8 @@ class OtherView(View):
 KINDS: dict[str, type[View]] = {
     k.kind: k
     for k in (
-        NoView, MaskedView, NoisedView, FramesView, PrunedTokensView, BlankView, NoVideoView
+        NoView, MaskedView, NoisedView, ShiftView, FramesView, PrunedTokensView, BlankView,
+        NoVideoView,
     )
 }  # fmt: skip
 

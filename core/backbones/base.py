@@ -285,6 +285,16 @@ class Reader(ABC):
         what both share need not be read again. It changes the cost and nothing else.
         """
 
+    def frame_features(self, encoded: Encoded, reuse: Handle | None = None) -> NDArray[np.float64]:
+        """(G, d) what its vision tower makes of each temporal patch, mean over the patch's tokens.
+
+        reuse: see `prefill`. Raises NotApplicable where the tower cannot be read by itself.
+        """
+        raise NotApplicable(
+            f"the vision features of {self.info.name} cannot be read by themselves",
+            "Choose --ssacd-features clip, or another method",
+        )
+
     @abstractmethod
     def prefill_text(self, question: str, thought: Sequence[int] = ()) -> Handle:
         """Reads the prompt of the question alone, without any video, and a thought after it."""

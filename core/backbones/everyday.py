@@ -281,6 +281,11 @@ class Yolo11Tower(PreTrainedModel):  # type: ignore[misc]
                 init.normal_(table, 0, 0.02)  # leaves alone what was loaded
         super()._init_weights(module)
 
+    @property
+    def layers(self) -> tuple[nn.Module, ...]:
+        """What makes states of tokens, its only layer; before it are the detector's peaks."""
+        return (self.tokens,)
+
     def see(self, pixel_values: Tensor) -> Peaks:
         """The peaks of pictures (B, 3, S, S) as the processor gives them.
 

@@ -29,6 +29,7 @@ from macd_studio.core.backbones.local import (
     Watched,
     widen,
 )
+from macd_studio.core.backbones.mixing import mixed_frames, vision_layers
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
     metadata_of,
@@ -351,6 +352,21 @@ class HfVideoLM(VideoFamily):
     def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
         """See `LocalLM.watching`."""
         return watched(self.decoder, self.read_out, watch, state.inputs["vision"])
+
+    def prefill_mixed(self, encoded: Encoded, video: Tensor, share: float) -> DecodeState:
+        """See `LocalLM.prefill_mixed`."""
+        with mixed_frames(vision_layers(self.model), len(encoded.groups), share):
+            return self.prefill(encoded, video)
+
+    @torch.no_grad()
+    def frame_features(
+        self, encoded: Encoded, reuse: DecodeState | None = None
+    ) -> NDArray[np.float64]:
+        """See `Reader.frame_features`: after the projector, as the decoder is given them."""
+        views = encoded.video[None]
+        changed = changed_patches(encoded, views, reuse)
+        features = self._features(encoded, views, changed, reuse)[0][0]
+        return np.asarray(to_host(features.double().mean(1)), np.float64)
 
     def _slots(self, encoded: Encoded) -> Tensor:
         """(G, n) positions of each temporal patch's tokens in the prompt.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import Encoded, Forced, Prune, Reader
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.token_logits import NextTokenLogits
 
 
@@ -137,6 +137,17 @@ class LocalLM(Reader):
         that are equal and the cache up to the first that is not. It changes the cost and nothing
         else. graph: `query_logits` keep a graph back to `video`; the rest never has one.
         """
+
+    def prefill_mixed(self, encoded: Encoded, video: Tensor, share: float) -> DecodeState:
+        """Runs the prompt of one view (T, 3, H, W) whose frames are mixed inside the vision tower.
+
+        After each of its layers every temporal patch's states become (1 − share)·h + share·mean of
+        h over the patches. Raises NotApplicable where the layers are not known to be reached.
+        """
+        raise NotApplicable(
+            f"the layers of the vision tower of {self.info.name} cannot be changed",
+            "Choose another method or another backbone",
+        )
 
     def prefill_with_graph(self, encoded: Encoded, video: Tensor) -> tuple[DecodeState, Tensor]:
         """A view's prefill, and its logits (Q, V) of the question with a graph back to `video`."""
@@ -275,8 +286,8 @@ class LocalLM(Reader):
         """
         return torch.arange(encoded.vision_tokens)
 
-    def _no_evidence(self) -> OptionError:
-        return OptionError(
+    def _no_evidence(self) -> NotApplicable:
+        return NotApplicable(
             f"{self.info.name} cannot say where its evidence lies", "Choose another backbone"
         )
 

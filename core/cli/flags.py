@@ -112,6 +112,8 @@ _TITLES = {
     "vcd": "VCD",
     "sid": "SID",
     "tcd": "TCD",
+    "ssacd": "SSACD",
+    "season": "SEASON",
     "rules": "other score rules",
 }
 GROUPS = {

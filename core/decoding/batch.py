@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from macd_studio.core.backbones.base import Handle, Reader
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.local import DecodeState, LocalLM
+from macd_studio.core.backbones.local import DecodeState, LocalLM, Watch
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.views import DEFAULTS, DecodedViews
 from macd_studio.core.options import DecodeOptions
@@ -42,6 +44,7 @@ class ViewBatch(DecodedViews):
         self.lm, self.rows, self.options = lm, rows, options
         self._prompt = base.prompt_tokens
         self._fed: list[list[int]] = [[] for _ in range(rows)]
+        self._watch, self._seen = Watch(), list[Tensor]()
         self._join([base, *others])
         if rows > 1 and len(base.logits) == 1:
             self.states = [
@@ -86,6 +89,33 @@ class ViewBatch(DecodedViews):
     ) -> list[Sequence[NextTokenLogits]] | None:
         return [self._rows_of_view(view) for view in range(1, len(self._blocks))]
 
+    def attention(self, layers: tuple[int, ...]) -> list[NDArray[np.float32]]:
+        """See `DecodedViews.attention`.
+
+        From the first call on each step is watched. What it did not see, the prompt's last token
+        and what `select` leaves, is fed again to a copy.
+        """
+        if self._watch.attention != layers or not self._seen:
+            self._watch = Watch(attention=layers)
+            last = [fed[-1] if fed else self._prompt[-1] for fed in self._fed]
+            self._stepped([self.lm.crop(s, s.length - 1) for s in self.states], last)
+        seen = [to_host(z).reshape(-1, self.rows, z.shape[-1]) for z in self._seen]
+        blocks = [block for state in seen for block in state]
+        return [blocks[self._blocks.index(view)] for view in range(len(self._blocks))]
+
+    def _stepped(self, states: Sequence[DecodeState], tokens: Sequence[int]) -> list[DecodeState]:
+        """The states after the tokens, each fed to all of its views, and what was watched."""
+        self._seen, after = [], []
+        for state in states:
+            fed = list(tokens) * (len(state.logits) // self.rows)
+            if not self._watch.attention:
+                after.append(self.lm.step(state, fed))
+                continue
+            with self.lm.watching(state, self._watch) as seen:
+                after.append(self.lm.step(state, fed))
+            self._seen.append(torch.stack(list(seen.attention.values())).float().sum(0))
+        return after
+
     def open(self, views: Sequence[Handle]) -> None:
         """See `DecodedViews.open`; here they are there from the start."""
         raise AssertionError("the second views are there")
@@ -109,9 +139,7 @@ class ViewBatch(DecodedViews):
     def step(self, tokens: Sequence[int]) -> None:
         """See `DecodedViews.step`."""
         self._fed = [[*fed, token] for fed, token in zip(self._fed, tokens, strict=True)]
-        self.states = [
-            self.lm.step(s, list(tokens) * (len(s.logits) // self.rows)) for s in self.states
-        ]
+        self.states = self._stepped(self.states, tokens)
 
     def crop(self, kept: int) -> None:
         """See `DecodedViews.crop`."""
@@ -124,7 +152,7 @@ class ViewBatch(DecodedViews):
         for s in self.states:
             offsets = range(0, len(s.logits), self.rows)
             kept.append(self.lm.select(s, [o + r for o in offsets for r in rows]))
-        self.states, self.rows = kept, len(rows)
+        self.states, self.rows, self._seen = kept, len(rows), []
         self._fed = [self._fed[r] for r in rows]
 
 

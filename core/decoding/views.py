@@ -167,6 +167,14 @@ class DecodedViews(ABC):
     def select(self, rows: Sequence[int]) -> None:
         """Keeps the given hypotheses, in that order."""
 
+    def attention(self, layers: tuple[int, ...]) -> list[NDArray[np.float32]]:
+        """(n, N) of the video and each second view: how the last token that was fed, or else the
+        prompt's last, attends to each vision token; mean over heads, sum over the layers.
+
+        Raises NotApplicable where no layer can be watched.
+        """
+        raise NotApplicable("the layers cannot be watched", "Choose another rule")
+
     def hidden(self, row: int = 0) -> NDArray[np.bool_] | None:
         """(N,) vision tokens that the first second view does not see; None if it sees all."""
         return None
@@ -184,9 +192,10 @@ class DecodedViews(ABC):
         rows = self.next_logits(index, rule)
         if rows is None:
             return None
-        made = []
+        made, attention = [], self.attention(rule.reads_layers) if rule.reads_layers else None
         for n, (own, *second) in enumerate(zip(*rows, strict=True)):
-            made.append(score_views(rule, own, second, index, self.repeats(own, n), penalise))
+            each = rule if attention is None else rule.attending([view[n] for view in attention])
+            made.append(score_views(each, own, second, index, self.repeats(own, n), penalise))
         return made
 
     def wait_for_scores(

@@ -34,6 +34,7 @@ from macd_studio.core.view_records import (
     NoVideoView,
     OtherView,
     PrunedTokensView,
+    ShiftView,
 )
 from macd_studio.core.views.measured import (
     measured_changes,
@@ -47,6 +48,7 @@ from macd_studio.core.views.second_view import (
     masked_view,
     trained_view,
 )
+from macd_studio.core.views.shift import noised_from, shift_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -205,9 +207,30 @@ def alphas_bar() -> NDArray[np.float64]:
 
 def vcd(context: MethodContext) -> SecondView:
     """VCD (Leng et al., CVPR 2024): DDPM noise on the normalised pixels, one draw per answer."""
+    return _diffused(context, context.options.vcd.step)
+
+
+def season_spatial(context: MethodContext) -> SecondView:
+    """SEASON's spatial view: Gaussian noise on the frames; of which scale its paper leaves open,
+    and VCD's schedule is taken.
+    """
+    return _diffused(context, context.options.season.step)
+
+
+def season_temporal(context: MethodContext) -> SecondView:
+    """SEASON's temporal view (Wu et al., CVPR 2026): in every layer of the vision tower each frame
+    is moved towards the mean over frames, h ← (1 − b)·h + b·mean(h).
+    """
+    encoded, share = context.encoded, context.options.season.share
+    state = context.local.prefill_mixed(encoded, encoded.video, share)
+    caption = f"each layer of the vision tower with {share:g} of the mean over frames"
+    return SecondView(state, OtherView("season-temporal", caption))
+
+
+def _diffused(context: MethodContext, step: int) -> SecondView:
     from macd_studio.core.backbones.base import outside_rgb
 
-    encoded, signal = context.encoded, float(alphas_bar()[context.options.vcd.step])
+    encoded, signal = context.encoded, float(alphas_bar()[step])
     scale = (1 - signal) ** 0.5
     noised = signal**0.5 * encoded.video + scale * context.noise()
     video = noised.to(encoded.video.dtype)
@@ -304,6 +327,22 @@ def tcd(context: MethodContext) -> SecondView:
     return SecondView(context.lm.prefill(encoded, encoded.video), FramesView(index))
 
 
+def ssacd(context: MethodContext) -> SecondView:
+    """SSACD (github.com/anonymous560123/SSACD, 2026): Gaussian noise on every frame from the
+    clip's largest semantic shift on; without a shift it is the video itself. Its authors add the
+    noise to the source's frames, before they are resized, and leave the last frame clean, which
+    their text does not say. α and β are not public.
+    """
+    options = context.options.ssacd
+    first, cosines = shift_of(context)
+    video = context.encoded.video
+    if first is not None:
+        video = noised_from(context.encoded, first, context.noise(), options.sigma)
+    cosine = tuple(round(float(z), 6) for z in cosines)
+    record = ShiftView(options.sigma, first, options.features, cosine)
+    return SecondView(context.prefill(video), record, video)
+
+
 def blank(context: MethodContext) -> SecondView:
     """A control: every pixel is the channel mean."""
     video = context.encoded.video.new_zeros(context.encoded.video.shape)
@@ -339,6 +378,9 @@ OF_THE_CLIP: dict[str, BuildView] = {
     "noise-frame": noise_frame,
     "sid": sid,
     "tcd": tcd,
+    "ssacd": ssacd,
+    "season-spatial": season_spatial,
+    "season-temporal": season_temporal,
     "blank": blank,
     "no-video": no_video,
     "prompt-bias": prompt_bias,

@@ -163,7 +163,7 @@ def _is_same_view(one: View, other: View) -> bool:
     if a.keys() != b.keys():
         return False
     for name, value in a.items():
-        if name in ("level", "frame_level"):
+        if name in ("level", "frame_level", "similarity"):
             levels = np.asarray(value), np.asarray(b[name])
             if levels[0].shape != levels[1].shape or not np.allclose(*levels, atol=CLOSE):
                 return False

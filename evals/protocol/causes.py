@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from macd_studio.core.methods import find_method
+from macd_studio.core.methods import find_method, own_part
 from macd_studio.core.options import OWN_CONTRAST
 from macd_studio.evals.protocol.bounds import ClipGiven, ItemGiven, Protocol
 from macd_studio.evals.protocol.inputs import STATED, Figure
@@ -174,7 +174,7 @@ class _Side:
         self.items = {i.id: i for i in self.protocol.items}
         method = find_method(self.method)
         self.second_views, self.with_objects = method.second_views, method.needs_objects
-        self.view = method.view.replace("-", "_")
+        self.view = own_part(method.view)
         self.options = _flat(self.protocol.setting.get("options", {}))
 
     def contrast(self, name: str) -> Any:
@@ -226,7 +226,7 @@ def _of_all(a: _Side, b: _Side, details: dict[str, str]) -> set[str]:
             note(GENERATION, one, other, last)
         elif top.split(".")[0] in OF_OBJECTS and not objects:
             continue
-        elif top.split(".")[0] in OWN_CONTRAST and top.split(".")[0] not in (a.view, b.view):
+        elif top.split(".")[0] in {*OWN_CONTRAST} - {a.view, b.view}:
             continue
         else:
             note(OPTIONS, one, other, name)

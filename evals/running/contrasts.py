@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.methods import Method, contrast_of, find_method, find_methods
+from macd_studio.core.methods import Method, contrast_of, find_method, find_methods, own_part
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, ContrastOptions, RunOptions
 from macd_studio.core.rules import CONSTANT_ALPHA, find_rule
 from macd_studio.core.validation import shown
@@ -205,12 +205,13 @@ def _own(
     source = GIVEN
     if "preset" in values:
         source = values["preset"]
-        if source == PUBLISHED and method.view in OWN_CONTRAST:
+        if source == PUBLISHED and own_part(method.view) in OWN_CONTRAST:
             alpha, beta = published.alpha, published.beta
         elif source in PRESETS:
             alpha, beta = PRESETS[source].alpha, PRESETS[source].beta
         else:
-            names = [*PRESETS, *([PUBLISHED] if method.view in OWN_CONTRAST else [])]
+            own = own_part(method.view) in OWN_CONTRAST
+            names = [*PRESETS, *([PUBLISHED] if own else [])]
             raise OptionError(
                 f"{method.name} has no preset {shown(source)}", f"Choose one of {', '.join(names)}"
             )

@@ -13,6 +13,7 @@ from macd_studio.core.records import Thought
 from macd_studio.core.token_logits import log_partition
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights, TokenStep
+from macd_studio.core.view_records import ShiftView
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
 
@@ -272,6 +273,21 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     left_out = next(i for i in range(len(trace.frames)) if i not in frames)
     page.locator(".mv-transport .mv-scrub").first.fill(str(left_out))
     assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()
+
+
+@pytest.mark.parametrize(("first", "words"), [
+    (2, "the frames, with noise of 75 grey levels from frame 3 on"),
+    (None, "no semantic shift was found: the frames as they are"),
+])  # fmt: skip
+def test_the_frame_of_a_semantic_shift_is_named(bare, first, words):
+    trace = traced(objects=2, steps=1)
+    vcd = trace.answers["vcd"]
+    record = ShiftView(75.0, first, "own", (0.9, 0.5, 0.9))
+    shown = replace(vcd.second_views[0], view=record)
+    ours = {"ssacd": replace(vcd, method="ssacd", second_views=(shown,))}
+    page = show(bare, replace(trace, answers=trace.answers | ours))
+    page.locator(".mv-methods tr[data-method=ssacd] button").click()
+    assert words in page.locator(".mv-stage .mv-note").first.inner_text()
 
 
 @pytest.mark.long

@@ -20,7 +20,8 @@ from tests.fakes import ByteLM, clip
 PARTS = {f.name: getattr(RunOptions(), f.name) for f in fields(RunOptions)}
 NO_STAGE = {
     "contrast": "weighs logits that are there", "vcd": "a view of its own, which is not kept",
-    "sid": "likewise", "tcd": "likewise", "rules": "weigh logits that are there",
+    "sid": "likewise", "tcd": "likewise", "ssacd": "likewise", "season": "likewise",
+    "rules": "weigh logits that are there",
     "seed": "noise and places are drawn anew", "lazy": "changes when, not what",
     "masks_only": "likewise", "decode": "the own answer alone, see below",
 }  # fmt: skip

@@ -601,6 +601,10 @@ export interface View {
   scale?: number;
   over?: string;
   clamped?: number;
+  sigma?: number;
+  first?: number;
+  features?: string;
+  similarity?: number[];
   layer?: number;
   ratio?: number;
   grid?: [number, number, number];

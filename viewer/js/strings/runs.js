@@ -23,6 +23,8 @@ const viewNote = (view) => {
     "no-video": "the question alone, without a video",
     noise: view.clamped == null ? "the noise that the model read, cut off at black and white"
       : `the noise as the server read it, in 8 bits: ${percent(view.clamped)} of its values were clamped to black or white`,
+    shift: view.first == null ? "no semantic shift was found: the frames as they are"
+      : `the frames, with noise of ${Math.round(view.sigma || 0)} grey levels from frame ${view.first + 1} on`,
     frames: `sees only frames ${frameNumbers(view.frames || [])}`,
     pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
     none: "",
