@@ -29,6 +29,7 @@ from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.report.summary import device_of, memory_of, weights_of
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
+from macd_studio.core.text.everyday_words import classes_called
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
@@ -305,9 +306,15 @@ def undetected(trace: Trace) -> tuple[str, ...]:
         return unfound(trace.detector.prompt, (t.label for t in trace.tracks))
     if not trace.question.lower().startswith(("is ", "are ")):
         return ()
-    labels = {word for track in trace.tracks for word in track.label.lower().split()}
+    labels = {track.label.lower() for track in trace.tracks}
+    labels |= {word for label in labels for word in label.split()}
     heads = {phrase: phrase.split()[-1] for phrase in noun_phrases(trace.question)}
-    return tuple(p for p, head in heads.items() if not labels & {head, head.rstrip("s")})
+    return tuple(
+        phrase
+        for phrase, head in heads.items()
+        if not labels
+        & {head, head.rstrip("s"), *classes_called(phrase.lower()), *classes_called(head.lower())}
+    )
 
 
 def first_after_cuts(trace: Trace) -> list[int]:

@@ -64,9 +64,13 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
     assert detector.calls == 2
 
 
+OF_A_VISION_TOWER = ("ssacd", "season-temporal")
+
+
 @pytest.mark.parametrize("name", [n for n in VIEWS if n != "video"])
-def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name):
-    lm, seen = ByteLM(seed=5), clip()
+def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name, toyworld):
+    lm = toyworld if name in OF_A_VISION_TOWER else ByteLM(seed=5)
+    seen = clip()
     encoded = lm.encode(seen, "is there a dog?")
 
     def logits(*boxes):
