@@ -292,7 +292,7 @@ class Reader(ABC):
         """
         raise NotApplicable(
             f"the vision features of {self.info.name} cannot be read by themselves",
-            "Choose --ssacd-features clip, or another method",
+            "Choose the features of a CLIP, or another method",
         )
 
     @abstractmethod
