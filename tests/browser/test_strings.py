@@ -235,7 +235,7 @@ CASES: dict[str, Any] = {
         (["MACD", True, "", None, None], "Nothing was masked, so both answers are the same."),
         (["MACD", False, "", None, None], ""),
         (["MACD", True, "the dog", None, None], "MACD does not change the answer."),
-        (["MACD", True, "the dog", True, None], "The answer does not depend on the dog: with this hidden the model says the same."),
+        (["MACD", True, "the dog", True, None], "The answer does not depend on the dog: hidden or not, the model says the same."),
         (["MACD", True, "the dog", False, None], "MACD keeps the answer, which the model does not give with the dog hidden."),
         (["MACD", True, "the dog", False, None, False], "MACD keeps the wrong answer, which the model does not give with the dog hidden."),
         (["VCD", False, "the dog", False, None], "VCD changes the answer."),

@@ -443,7 +443,7 @@ def check_without(text, state):
 MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
-    r"The answer does not depend on (?P<things>.+): with this hidden the model says the same\.": ("same", True),
+    r"The answer does not depend on (?P<things>.+): hidden or not, the model says the same\.": ("same", True),
     r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer, which the model does not give with (?P<things>.+) hidden\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
