@@ -40,6 +40,7 @@ def upload(page, path):
     open_form(page)
     page.set_input_files("#video input[type=file]", path)
     page.get_by_text(path.name[-4:]).first.wait_for()
+    page.locator(".strip:visible, #clip-error:visible").first.wait_for()  # the form begins anew
     page.wait_for_timeout(500)
 
 
@@ -202,7 +203,7 @@ def test_an_uploaded_picture_is_masked_and_answered_and_nothing_speaks_of_time(p
     assert page.locator("#run").inner_text() == "Run"
     assert page.locator(".strip-frame:visible").count() == 0
     run(page, "Is there a car?")
-    assert page.locator(".mv-badge").is_visible()
+    assert not page.locator(".mv-badge").is_visible()  # the model knows cars
     assert page.locator(".mv-stage .mv-caption").inner_text().startswith("the picture")
     assert (
         page.locator(".mv-object").count() >= 2

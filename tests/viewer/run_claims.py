@@ -411,14 +411,18 @@ def read_things(text):
 
 def alone(state):
     """What is said given the second view alone, and whether that is the whole answer."""
-    ends, said = end_ids(state.trace), ""
+    ends, said = end_ids(state.trace), []
+    carried = any(t.startswith(" ") for step in state.answer.tokens for t in step.texts)
     for step in state.answer.tokens:
         best = int(np.argmax(np.asarray(step.others[0], float)))
         if int(step.candidates[best]) != step.token:
-            if int(step.candidates[best]) in ends:
-                return said, True
-            return said + step.texts[best], False
-        said += "" if step.token in ends else step.text
+            begun = re.match(r"\s*".join(map(re.escape, said)) + r"(?!\S)", state.answer.text)
+            words = begun and not carried  # the answer has a word, or nothing, in its place
+            own = "" if (whole := int(step.candidates[best]) in ends) else step.texts[best]
+            if words:
+                return f"{begun[0]} {own}".strip(), whole
+            return "".join([*said, own]), whole
+        said += [] if step.token in ends else [step.text]
     return state.answer.text, state.answer.finished
 
 
