@@ -361,6 +361,13 @@ CASES: dict[str, Any] = {
               (("occlusion",), "The last column is measured: the share of what this token's number"
                                " loses when each object alone is hidden."))),
     ],
+    "confidenceNote": [
+        ([{"thresholds": {"starts": 0.5, "continues": 0.2}, "times": [0, 1]}],
+         "Beside each name stands the mean confidence of its detections. A track needs one of at least 50 %,"
+         " the detector's threshold, and goes on with detections of 20 % or more."),
+        ([{"thresholds": {"starts": 0.5, "continues": 0.2}, "times": [0]}],
+         "Beside each name stands the confidence of its detection, at least 50 %, the detector's threshold."),
+    ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),
         ([TRACE, {"kind": "frames", "track": 1, "level": 0.4}], "frames 3, 4: level 0.4"),

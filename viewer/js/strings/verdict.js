@@ -63,6 +63,10 @@ export const maskedThings = (names, objects, frames, picture, found) => {
 
 const MOST_NAMED = 3;
 
+/** @type {(picture: boolean) => string} what MACD does */
+export const purposeText = (picture) =>
+  `MACD (model-aware contrastive decoding) reads the ${picture ? "picture" : "video"} twice, the second time with parts of it hidden, and prefers words that lose support without those parts.`;
+
 /** @type {(truth: string) => string} */
 export const rightAnswer = (truth) => `Right answer: ${isolated(truth)}`;
 
