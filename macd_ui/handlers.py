@@ -85,7 +85,8 @@ class FormEvents:
             models = values["backbone"] or AUTO, values["detector"] or AUTO
             methods = tuple(values["methods"] or ())
             spec = RunSpec("", run_options(values), methods, *models)
-            title = self.view.title_of(self.store.sessions.open(key).form)
+            session = self.store.sessions.find(key)  # the page asks before it is known whose it is
+            title = self.view.title_of(session.form if session else self.first_form())
             work = work_of_spec(spec.for_clip(title))
         except MacdError:  # the run will say so
             return {"cost": {"text": ""}}
