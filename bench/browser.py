@@ -18,7 +18,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from bench.server import chromium, memory_mb
+from bench.server import chromium, memory_mb, unfolded
 from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui.engine import make
 from macd_studio.macd_ui.gallery.site import Site, write_site
@@ -85,7 +85,7 @@ def measure() -> dict[str, float]:
 
 def _changed(browser: Browser, address: str) -> dict[str, float]:
     """Of one visitor: the first change, further ones, the first of the next visit, memory."""
-    context = browser.new_context(reduced_motion="reduce")
+    context = unfolded(browser.new_context(reduced_motion="reduce"))
     page = context.new_page()
     page.set_default_timeout(0)  # a machine may be slow
     page.goto(address)

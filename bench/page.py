@@ -13,7 +13,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.clips import REAL, cut
-from bench.server import chromium, serving
+from bench.server import chromium, serving, unfolded
 from bench.space_pages import open_form
 from macd_studio.viewer import JS, bundle
 
@@ -56,7 +56,7 @@ def measure() -> dict[str, float]:
     """Seconds and milliseconds as a person meets them, the models loaded."""
     with serving() as url, sync_playwright() as playwright:
         browser = chromium(playwright)
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = unfolded(browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
         sizes: list[int] = []
         page.on("response", lambda r: sizes.append(int(r.headers.get("content-length") or 0)))
         page.goto(url)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright
 
 ROOT = Path(__file__).parents[1]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
@@ -138,3 +138,10 @@ def chromium(playwright: Playwright, *more: str) -> Browser:
     """The system's Chromium without a window."""
     path = shutil.which("chromium")
     return playwright.chromium.launch(executable_path=path, args=[*FLAGS, *more])
+
+
+def unfolded(context: BrowserContext) -> BrowserContext:
+    """A context, in whose pages the parts that fold are open."""
+    names = "why measure layers tried"
+    context.add_init_script(f"try {{ localStorage.setItem('macd-open', '{names}'); }} catch {{}}")
+    return context

@@ -24,7 +24,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from bench import space_pages
-from bench.server import ROOT, StartError, chromium, free_port
+from bench.server import ROOT, StartError, chromium, free_port, unfolded
 from bench.space import HOST, WAIT_S, Space, leave_network
 from bench.space_pages import open_form, run, visit
 from macd_studio.macd_ui.settings import EMBEDDED_BACKBONES
@@ -128,7 +128,7 @@ def check(space: Space, report: Report, short: bool) -> None:
     with sync_playwright() as playwright:
         browser = chromium(playwright, *EMBEDDING)
         answered = space.wait_until_open()
-        context = browser.new_context(accept_downloads=True)
+        context = unfolded(browser.new_context(accept_downloads=True))
         page = context.new_page()
         page.set_default_timeout(1000 * WAIT_S)
         requested: set[str] = set()
@@ -354,6 +354,8 @@ def check_files(page: Page, space: Space, report: Report) -> None:
     saved = {}
     for button, name in (("#save", "trace"), ("#export", "page")):
         with report.step(f"the {name} is saved as a file") as tell:
+            if (menu := page.locator("#open-files[aria-expanded=false]")).count():
+                menu.click()
             with page.expect_download() as download:
                 page.click(button)
             saved[name] = Path(download.value.path())

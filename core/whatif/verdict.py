@@ -242,10 +242,27 @@ def masked_alone(trace: Trace, answer: Answer) -> str:
         best = int(np.argmax(step.others[0]))
         token = int(step.candidates[best])
         if token != step.token:
-            own = [] if token in ends else [step.texts[best], " …"]
-            return "".join([*said, *own]).strip()
+            if token in ends:
+                return _spoken(answer, said, "")
+            return f"{_spoken(answer, said, step.texts[best])} …"
         said.append("" if token in ends else step.text)
     return answer.text if answer.tokens else ""
+
+
+def _spoken(answer: Answer, said: Sequence[str], own: str) -> str:
+    """The answer's first tokens and another one after them, with the spaces of its text.
+
+    Where no token brings the space before it, as words and pieces of SentencePiece do not, the text
+    of the answer tells it.
+    """
+    if any(text[:1].isspace() for step in answer.tokens for text in step.texts):
+        return "".join([*said, own]).strip()
+    at = 0
+    for piece in said:
+        if (found := answer.text.find(piece, at)) >= 0:
+            at = found + len(piece)
+    space = " " if answer.text[at : at + 1] in ("", " ") else ""
+    return f"{answer.text[:at]}{space}{own}".strip()
 
 
 def map_sentence(trace: Trace, frames: bool | None = None) -> str:

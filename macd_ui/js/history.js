@@ -6,7 +6,7 @@ import { el } from "../../viewer/js/dom.js";
 import { MAX_AGE_MS, Records, TAB_KEY, quietly, traceFile, userName } from "./kept.js";
 import { openTrace } from "./open.js";
 import { exampleFile } from "./restore.js";
-import { MASKS_ONLY, OPEN_COPY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
+import { MASKS_ONLY, NO_COPY, OPEN_COPY, PIN, RUNS, SHOW, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -127,7 +127,7 @@ export class RunHistory {
     return el("li", { class: here ? "mv-history-now" : "", "aria-current": here ? "true" : null },
       el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
       el("span", { class: "mv-history-buttons" },
-        button(SHOW, () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : TOO_LARGE }),
+        button(SHOW, () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : NO_COPY }),
         button("Beside", () => this.viewer.panels.beside.show(trace), { disabled: here }),
         button(PIN, () => this.pin(run), { "aria-pressed": String(pinned) })));
   }
@@ -136,7 +136,9 @@ export class RunHistory {
   show(run) {
     return this.quietly(async () => {
       const content = run.content || await this.fetched(run);
-      if (content) await openTrace(new File([content], run.name));
+      if (!content) return;
+      this.viewer.before = ""; // what is opened may be what was on show, and then answers for it
+      await openTrace(new File([content], run.name));
     });
   }
 

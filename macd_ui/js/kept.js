@@ -84,12 +84,24 @@ export class Records {
   }
 }
 
+/** @typedef {{ name: string, content: ArrayBuffer | null } | null} TraceFile content: null where it is too large to be kept */
+/** @type {Map<string, Promise<TraceFile>>} address → what was asked for just now */
+const asked = new Map();
+
 /**
- * The file of a trace; null where the server does not give it.
+ * The file of a trace; null where the server does not give it. It is asked for once by all that hear of the
+ * same value: the next of several runs waits for one request alone.
  * @param {string} address
- * @returns {Promise<{ name: string, content: ArrayBuffer | null } | null>} content: null where it is too large to be kept
  */
-export async function traceFile(address) {
+export function traceFile(address) {
+  const file = asked.get(address) ?? fetched(address);
+  asked.set(address, file);
+  setTimeout(() => asked.delete(address));
+  return file;
+}
+
+/** @param {string} address @returns {Promise<TraceFile>} */
+async function fetched(address) {
   const answer = await fetch(new URL(address, document.baseURI));
   if (!answer.ok) return null;
   const told = Number(answer.headers.get("Content-Length") || 0) > MAX_BYTES;

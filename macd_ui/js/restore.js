@@ -119,18 +119,18 @@ export class TabRestorer {
       this.viewer.showStatus({ ...status, message: RESTORED });
     }
     if (this.saving !== null) clearTimeout(this.saving);
+    const file = traceFile(address).catch(() => null);
     this.saving = setTimeout(async () => {
-      await this.quietly(() => this.save(trace, address));
+      await this.quietly(async () => this.save(trace, await file));
       this.saving = null;
     }, RESTORE.saveDelayMs);
   }
 
   /**
    * @param {Trace} trace
-   * @param {string} address
+   * @param {Awaited<ReturnType<typeof traceFile>>} file
    */
-  async save(trace, address) {
-    const file = await traceFile(address);
+  async save(trace, file) {
     if (!file) return;
     if (!file.content) {
       await this.store.remove(this.tab); // an older run must not come back in its place

@@ -124,7 +124,7 @@ def page(browser, server, quiet):
 
     def heard(message):
         if message.type == "error":
-            met(message.text)
+            met(f"{message.text} {message.location['url']}")
 
     def asked(request):
         if not request.url.startswith((server, "data:", "blob:")):

@@ -74,6 +74,15 @@ for (const part of document.querySelectorAll("details.mv-fold")) part.open = tru
 </script></body></html>"""
 
 
+def unfold_all(page):
+    """Opens everything of the viewer that folds."""
+    page.evaluate(
+        """() => {
+          for (const part of document.querySelectorAll(".mv-root details")) part.open = true;
+        }"""
+    )
+
+
 def show(page, trace, width=1440, scheme="light", **more):
     """The viewer with this trace in a window of that width; more: see `viewer.payload`."""
     return show_data(page, payload(trace, **more), width, scheme)

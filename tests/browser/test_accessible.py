@@ -11,7 +11,7 @@ from macd_studio.macd_ui.documents import DOCS
 from macd_studio.macd_ui.documents import _page as document_page
 from macd_studio.ratings.render import html_page as study_page
 from macd_studio.viewer import payload, standalone, status
-from tests.browser.states import show, traced
+from tests.browser.states import show, traced, unfold_all
 from tests.small_trace import small_trace
 
 pytestmark = pytest.mark.browser
@@ -49,9 +49,7 @@ def bring_about(page, state):
         case "tour":
             page.get_by_role("button", name="Tour", exact=True).click()
         case "legend":  # everything that folds, with all that a trace can hold
-            for folded in page.locator(".mv-root details > summary").all():
-                if folded.is_visible():
-                    folded.click()
+            unfold_all(page)
         case "errors":
             for where in ("whatif", "tokens", "form"):
                 page.evaluate(
@@ -138,7 +136,5 @@ def test_the_exported_page_is_accessible(new_tab, tmp_path, scheme):
     path.write_text(standalone(traced(objects=3, steps=3)), encoding="utf-8")
     page.goto(path.as_uri())
     page.locator(".mv-object").first.click()
-    for folded in page.locator(".mv-root details > summary").all():
-        if folded.is_visible():
-            folded.click()
+    unfold_all(page)
     assert findings(page) == []

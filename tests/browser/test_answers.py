@@ -15,7 +15,7 @@ from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights, TokenStep
 from macd_studio.core.view_records import ShiftView
 from macd_studio.viewer import JS, bundle, payload, status
-from tests.browser.states import show, traced
+from tests.browser.states import show, traced, unfold_all
 
 pytestmark = pytest.mark.browser
 WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
@@ -378,9 +378,7 @@ def test_measuring_leaves_alpha_and_beta_where_they_were_moved(bare):
 def test_every_number_has_the_same_minus_sign(bare):
     trace = answered([0, 2, END], [2, 0, END])
     page = show(bare, trace)
-    for folded in page.locator(".mv-root details > summary").all():
-        if folded.is_visible():
-            folded.click()
+    unfold_all(page)
     text = page.locator(".mv-root").inner_text()
     assert re.search("−[0-9]", text)
     assert re.findall(r"(?<![\w-])-[0-9.]+|e-[0-9]", text) == []
@@ -409,8 +407,9 @@ def test_a_time_stands_beside_measure_where_every_map_was_timed(bare):
     page.locator(".mv-evidence > summary").click()
     told = page.locator(".mv-evidence-ask .mv-note").first
     page.get_by_label("Attention", exact=True).wait_for()
-    assert told.inner_text() == ""
-    page.get_by_label("Attention", exact=True).uncheck()
+    for kind in ("Attention", "Occlusion by object"):
+        assert told.inner_text() == ""
+        page.get_by_label(kind, exact=True).uncheck()
     assert told.inner_text() == "about 3 s"
 
 

@@ -11,6 +11,7 @@ from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import ShownView
 from macd_studio.core.view_records import OtherView
 from macd_studio.viewer import standalone
+from tests.browser.states import unfold_all
 from tests.core.test_bundle import make_trace
 
 pytestmark = pytest.mark.browser
@@ -54,11 +55,7 @@ def hostile_trace(folder):
 
 def shown_as_text(page):
     """Every place that shows a string, in the page or in the exported file."""
-    page.evaluate(
-        """() => {
-          for (const part of document.querySelectorAll(".mv-root details")) part.open = true;
-        }"""
-    )
+    unfold_all(page)
     assert page.locator(".mv-question").inner_text() == HOSTILE
     for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-flips",
                   ".mv-tokens .mv-table", ".mv-occlusion", ".mv-reproduce"):  # fmt: skip

@@ -178,8 +178,8 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     wanted = [".mv-question", ".mv-outcome", "[data-part=picture]", "[data-part=open-form]"]
     assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
     assert page.locator(".mv-twin").is_hidden()  # both views have no room
-    lead = page.locator("#lead").bounding_box()
-    assert (lead["x"], lead["width"]) == (0, 390)  # nothing shows beside the bar
+    bar = page.locator("#top").bounding_box()
+    assert (bar["x"], bar["width"]) == (0, 390)  # nothing shows beside the bar
     tops = [page.locator(f"[data-part={name}]").bounding_box()["y"] for name in
             ("picture", "controls")]  # fmt: skip
     assert tops == sorted(tops)

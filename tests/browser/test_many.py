@@ -83,14 +83,15 @@ def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
     assert 0.3 < mean < 0.9
     name = "shares pixels with 2 ball"
     cell = page.locator("[data-track='0'] [data-frame='0']")
-    assert f"the mean of its mask is {mean:.2f} there, as it {name}" in cell.get_attribute("title")
+    covers = f"its mask covers {100 * mean:.1f} % there, as it {name}"
+    assert covers in cell.get_attribute("title")
     assert page.locator("[data-track='2'] .mv-weak, [data-track='1'] .mv-weak").count() == 0
     key = page.locator(".mv-levels-key li:visible").last.inner_text()
-    assert key == f"overlap: mean down to {mean:.2f}"
+    assert key == f"masks that overlap are weaker: down to {100 * mean:.1f} %"
     plain = show(bare, traced(objects=3, steps=3))
     plain.wait_for_function(f"window.viewer.stage.overlaps.frames.length === {frames}")
     assert plain.locator(".mv-weak").count() == 0
-    assert "overlap" not in plain.locator(".mv-levels-key").inner_text()
+    assert "masks that overlap" not in plain.locator(".mv-levels-key").inner_text()
 
 
 PICTURE = """() => {

@@ -16,6 +16,8 @@ def test_the_frame_shows_the_trace_and_reaches_nothing_else(new_tab):
     trace = macd.load(EXAMPLES / "repaired.macd")
     page.set_content(f"<!doctype html><body>{trace._repr_html_()}</body>")
     frame = page.frame_locator("iframe")
+    frame.locator(".mv-outcome").wait_for()
+    frame.locator(".mv-fold-why > summary").click()
     frame.locator(".mv-token").first.wait_for()
     assert frame.locator(".mv-question").inner_text() == trace.question
     frame.locator(".mv-root").focus()

@@ -30,7 +30,7 @@ PENDING = "test.queue.pending().map(([, e]) => [e.task, test.queue.refused.get(e
 @pytest.fixture
 def opened(browser):
     """Opens queues, each in a tab of its own; all tabs share the browser's store."""
-    context = browser.new_context(reduced_motion="reduce")
+    context = browser.new_context(folds="", reduced_motion="reduce")
     context.route(f"{STUDY}**", lambda route: route.fulfill(body="", content_type="text/html"))
 
     def open_queue(*answers, scope="a"):

@@ -204,7 +204,7 @@ def test_a_reload_during_a_run_says_what_became_of_it_and_keeps_the_form(page, m
     page.reload()
     page.wait_for_selector("#run-error:visible")
     said = page.locator("#run-error").inner_text()
-    assert "reloading the page stopped the run that asked “Is there a red cup?”" in said
+    assert "Reloading the page stopped the run that asked “Is there a red cup?”" in said
     page.wait_for_selector(".strip-frame")  # the clip is in the form, with its pictures
     assert page.locator("#question textarea").input_value() == "Is there a red cup?"
     page.click("#settings button >> nth=0")

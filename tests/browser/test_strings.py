@@ -235,7 +235,7 @@ CASES: dict[str, Any] = {
         (["MACD", True, "", None, None], "Nothing was masked, so both answers are the same."),
         (["MACD", False, "", None, None], ""),
         (["MACD", True, "the dog", None, None], "MACD does not change the answer."),
-        (["MACD", True, "the dog", True, None], "The answer does not depend on the dog: with this hidden the model says the same."),
+        (["MACD", True, "the dog", True, None], "The answer does not depend on the dog: hidden or not, the model says the same."),
         (["MACD", True, "the dog", False, None], "MACD keeps the answer, which the model does not give with the dog hidden."),
         (["MACD", True, "the dog", False, None, False], "MACD keeps the wrong answer, which the model does not give with the dog hidden."),
         (["VCD", False, "the dog", False, None], "VCD changes the answer."),
@@ -360,6 +360,13 @@ CASES: dict[str, Any] = {
               ((), "Tick “Occlusion by object” to measure what hiding each object changes."),
               (("occlusion",), "The last column is measured: the share of the changes in this token's"
                                " number when each object alone is hidden."))),
+    ],
+    "confidenceNote": [
+        ([{"thresholds": {"starts": 0.5, "continues": 0.2}, "times": [0, 1]}],
+         "Beside each name stands the mean confidence of its detections. A track needs one of at least 50 %,"
+         " the detector's threshold, and goes on with detections of 20 % or more."),
+        ([{"thresholds": {"starts": 0.5, "continues": 0.2}, "times": [0]}],
+         "Beside each name stands the confidence of its detection, at least 50 %, the detector's threshold."),
     ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),

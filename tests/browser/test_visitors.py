@@ -99,7 +99,8 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
 
 @pytest.mark.long
 def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
-    page = browser.new_page()  # whose console may tell of the 404
+    page = browser.new_context().new_page()  # whose console may tell of the 404
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(server)
     page.wait_for_selector(".mv-token")
     page.route("**/files/**", lambda r: r.fulfill(status=404, body="no longer keeps this run"))
@@ -116,14 +117,15 @@ def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
         open_files(page).click("#save")
     told.wait_for(state="hidden")
     assert page.locator(".mv-token").count() > 0
-    page.close()
+    page.context.close()
 
 
 @pytest.mark.long
 def test_a_run_that_the_server_has_lost_is_saved_and_opened_from_the_browsers_copy(
     browser, server, tmp_path
 ):
-    page = browser.new_page(reduced_motion="reduce")  # whose console may tell of the 404
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()  # whose console may tell of the 404
     page.set_default_timeout(PATIENCE_MS)
     page.goto(server)
     page.wait_for_selector(".mv-token")
@@ -151,7 +153,7 @@ def test_a_run_that_the_server_has_lost_is_saved_and_opened_from_the_browsers_co
     told.wait_for(state="hidden")
     other.first.click()
     page.locator(".mv-edits li").first.wait_for()
-    page.close()
+    page.context.close()
 
 
 @pytest.fixture

@@ -345,8 +345,12 @@ def test_the_second_view_alone_is_read_as_far_as_the_logits_tell():
     longer = replace(
         macd, tokens=[preferring(first, first.token), preferring(last, last.candidates[1])]
     )
-    text = f"{first.text}{last.texts[1]} …"
-    assert masked_alone(repaired, longer) == text
+    assert masked_alone(repaired, longer) == f"{first.text} {last.texts[1]} …"  # words, no spaces
+    spaced = replace(last, texts=tuple(f" {text}" for text in last.texts))
+    carried = replace(longer, tokens=[longer.tokens[0], preferring(spaced, last.candidates[1])])
+    assert masked_alone(repaired, carried) == f"{first.text} {last.texts[1]} …"
+    split = replace(longer, text=f"{first.text}s", tokens=longer.tokens)  # pieces of one word
+    assert masked_alone(repaired, split) == f"{first.text}{last.texts[1]} …"
     two = replace(first, others=np.concatenate([first.others, first.others]))
     assert masked_alone(repaired, replace(macd, tokens=[two, last])) == ""
 

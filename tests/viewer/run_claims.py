@@ -411,14 +411,18 @@ def read_things(text):
 
 def alone(state):
     """What is said given the second view alone, and whether that is the whole answer."""
-    ends, said = end_ids(state.trace), ""
+    ends, said = end_ids(state.trace), []
+    carried = any(t.startswith(" ") for step in state.answer.tokens for t in step.texts)
     for step in state.answer.tokens:
         best = int(np.argmax(np.asarray(step.others[0], float)))
         if int(step.candidates[best]) != step.token:
-            if int(step.candidates[best]) in ends:
-                return said, True
-            return said + step.texts[best], False
-        said += "" if step.token in ends else step.text
+            begun = re.match(r"\s*".join(map(re.escape, said)) + r"(?!\S)", state.answer.text)
+            words = begun and not carried  # the answer has a word, or nothing, in its place
+            own = "" if (whole := int(step.candidates[best]) in ends) else step.texts[best]
+            if words:
+                return f"{begun[0]} {own}".strip(), whole
+            return "".join([*said, own]), whole
+        said += [] if step.token in ends else [step.text]
     return state.answer.text, state.answer.finished
 
 
@@ -443,7 +447,7 @@ def check_without(text, state):
 MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
-    r"The answer does not depend on (?P<things>.+): with this hidden the model says the same\.": ("same", True),
+    r"The answer does not depend on (?P<things>.+): hidden or not, the model says the same\.": ("same", True),
     r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer, which the model does not give with (?P<things>.+) hidden\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),

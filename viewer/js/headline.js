@@ -4,7 +4,8 @@
 import { el } from "./dom.js";
 import { lossNote, outcomePieces, undetectedNote, verdictText } from "./happened.js";
 import { lossOf } from "./statements.js";
-import { rightAnswer } from "./strings/verdict.js";
+import { purposeText, rightAnswer } from "./strings/verdict.js";
+import { isPicture } from "./strings/parts.js";
 import { TEXT } from "./strings/labels.js";
 
 /** @import { sentencesOf } from "./happened.js" */
@@ -14,7 +15,7 @@ import { TEXT } from "./strings/labels.js";
 export class Headline {
   constructor() {
     this.outcome = el("p", { class: "mv-outcome" });
-    this.purpose = el("p", { class: "mv-purpose" }, TEXT.purpose);
+    this.purpose = el("p", { class: "mv-purpose" });
     this.truth = el("p", { class: "mv-truth" });
     this.without = el("p", { class: "mv-without" });
     this.meaning = el("p", { class: "mv-meaning" });
@@ -26,6 +27,7 @@ export class Headline {
 
   /** @param {Trace} trace */
   load(trace) {
+    this.purpose.textContent = purposeText(isPicture(trace));
     this.notes.replaceChildren(...notes(trace).map((text) => el("p", { class: "mv-note" }, text)));
     this.shown = "";
   }

@@ -35,7 +35,7 @@ export class Rail {
         noObjects(trace.tracked, this.state.running)));
     }
     this.confidences.hidden = !trace.thresholds.starts || !hasConfidences(trace);
-    this.confidences.textContent = confidenceNote(trace.thresholds);
+    this.confidences.textContent = confidenceNote(trace);
     const { loss = null, base_loss = null } = trace.final || {};
     this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
       el("span", { class: "mv-sign" }, TEXT.queryLoss),

@@ -171,11 +171,21 @@ export function aloneOf(trace, answer) {
     const best = other.indexOf(Math.max(...other));
     if (candidates[best] !== token) {
       const own = ends.has(candidates[best]) ? [] : [texts[best]];
-      return { text: [...said, ...own].join("").trim(), whole: !own.length, same: false };
+      return { text: spoken(answer, said, own[0] ?? ""), whole: !own.length, same: false };
     }
     said.push(ends.has(token) ? "" : text);
   }
   return { text: answer.text, whole: answer.finished, same: true };
+}
+
+/**
+ * The answer's first tokens and another one after them. Where no token brings the space before it, the text tells it.
+ * @param {Answer} answer @param {string[]} said @param {string} own
+ */
+function spoken({ text, tokens }, said, own) {
+  if (tokens.some(({ texts }) => texts.some((one) => /^\s/.test(one)))) return [...said, own].join("").trim();
+  const at = said.reduce((from, piece) => text.includes(piece, from) ? text.indexOf(piece, from) + piece.length : from, 0);
+  return `${text.slice(0, at)}${["", " "].includes(text.charAt(at)) ? " " : ""}${own}`.trim();
 }
 
 /** The query loss where it did not rise under the mask; null elsewhere. @param {Trace} trace @returns {Loss | null} */

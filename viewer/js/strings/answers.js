@@ -12,9 +12,10 @@ import { confidenceText, isPicture, listed, viewName } from "./parts.js";
 export const lossText = (base, masked, trace) =>
   `${base.toFixed(3)} given the ${isPicture(trace) ? "picture" : "video"}, ${masked.toFixed(3)} given the counterfactual (nats per token).`;
 
-/** @type {(thresholds: Trace["thresholds"]) => string} */
-export const confidenceNote = ({ starts, continues }) =>
-  "Beside each name stands the mean confidence of its detections. A track needs one of at"
+/** @type {(trace: Pick<Trace, "thresholds" | "times">) => string} */
+export const confidenceNote = ({ thresholds: { starts, continues }, times }) => isPicture({ times })
+  ? `Beside each name stands the confidence of its detection, at least ${confidenceText(starts)}, the detector's threshold.`
+  : "Beside each name stands the mean confidence of its detections. A track needs one of at"
     + ` least ${confidenceText(starts)}, the detector's threshold, and goes on with detections of ${confidenceText(continues)} or more.`;
 
 /** @type {(tracked: boolean, running: boolean) => string} tracked: whether objects were looked for */

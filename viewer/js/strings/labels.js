@@ -105,7 +105,6 @@ export const TEXT = {
   // viewer
   progress: "Progress", traceViewer: "Trace viewer",
   why: "Why: which objects the model depends on, and which words change",
-  purpose: "MACD (model-aware contrastive decoding) reads the video twice, the second time with parts of it hidden, and prefers words that lose support without those parts.",
   measureIt: "Measure more: where the evidence lies, what is enough, other methods, files",
   onThePictureToo: "Show on the picture", how: "How it was chosen",
   // whatif

@@ -99,7 +99,7 @@ export const levelDrawing = (levels, index) => {
 export const levelEnd = (level, weak) => weak ? ` → ${levelValue(level)}, ${percent(weak.mean)} of it` : ` → ${levelValue(level)}`;
 
 /** @type {(mean: number) => string} in the key below the picture; mean: the least of a mask at the highest level */
-export const overlapKey = (mean) => `masks that overlap are weaker: ${percent(mean)} at least`;
+export const overlapKey = (mean) => `masks that overlap are weaker: down to ${percent(mean)}`;
 
 /** @type {(highest: Level) => string} what that says, in full */
 export const overlapMeaning = ({ value, name }) => `Masks that overlap share their pixels: an object at level ${value}, ${name}, may remain visible in part. This is the least mean of such a mask over its object; the timeline shows it for each frame.`;

@@ -39,7 +39,7 @@ export const meaningText = (title, same, things, keeps, verdict, right = null, c
   const kind = right === null ? "" : right ? "right " : "wrong ";
   if (!things) return same ? "Nothing was masked, so both answers are the same." : "";
   if (same && keeps === null) return `${title} does not change the answer.`;
-  if (same) return keeps ? `The answer does not depend on ${things}: with this hidden the model says the same.`
+  if (same) return keeps ? `The answer does not depend on ${things}: hidden or not, the model says the same.`
     : `${title} keeps the ${kind}answer, which the model does not give with ${things} hidden.`;
   const change = !changed ? "changes" : right ? "corrects" : "spoils";
   if (!verdict) return `${title} ${change} the answer.`;
@@ -62,6 +62,10 @@ export const maskedThings = (names, objects, frames, picture, found) => {
 };
 
 const MOST_NAMED = 3;
+
+/** @type {(picture: boolean) => string} what MACD does */
+export const purposeText = (picture) =>
+  `MACD (model-aware contrastive decoding) reads the ${picture ? "picture" : "video"} twice, the second time with parts of it hidden, and prefers words that lose support without those parts.`;
 
 /** @type {(truth: string) => string} */
 export const rightAnswer = (truth) => `Right answer: ${isolated(truth)}`;
