@@ -231,6 +231,14 @@ CASES: dict[str, Any] = {
         ([3, 6, 20, None], "Try all 8 combinations of 3 objects (20 passes of the model)"),
         ([9, 6, 146, 3000], "Try all 64 combinations of 6 of the 9 objects (146 passes of the model, about 3.0 s)"),
     ],
+    "choicesReply": [
+        ([{"subsets": [{"frames": False, "flips": False}] * 4}],
+         ["No.", "None of the 4 combinations that were tried changes it."]),
+        ([{"subsets": [{"frames": f, "flips": f} for f in (False, True)]}],
+         ["Yes.", "1 of the 2 combinations that were tried, with and without MACD's frame mask, changes it."]),
+        ([{"subsets": [{"frames": True, "flips": f} for f in (True, True, False)]}],
+         ["Yes.", "2 of the 3 combinations that were tried change it."]),
+    ],
     "meaningText": [
         (["MACD", True, "", None, None], "Nothing was masked, so both answers are the same."),
         (["MACD", False, "", None, None], ""),

@@ -6,7 +6,7 @@ import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { copyButton } from "./help.js";
 import { levelsAt } from "./masks.js";
 import { replied } from "./controls.js";
-import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, marginText, tryEveryChoice } from "./strings/controls.js";
+import { changeOf, choiceLevel, choiceMarks, choiceName, choiceText, choicesCost, choicesReply, marginText, tryEveryChoice } from "./strings/controls.js";
 import { HEADS, TEXT } from "./strings/labels.js";
 import { replyText } from "./strings/verdict.js";
 
@@ -63,9 +63,10 @@ export class ChoicesPanel {
   load(trace) {
     const { choice_map: map, choices, choices_views: views } = trace;
     const able = this.state.can("choices") && views !== null;
-    this.root.hidden = Boolean(map) || !able; // once measured it is part of the verdict
+    this.root.hidden = !map && !able;
     this.more.hidden = !map;
-    this.reply.replaceChildren(...replied(replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false })));
+    const reply = map ? choicesReply(map) : replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false });
+    this.reply.replaceChildren(...replied(reply));
     this.ask.hidden = Boolean(map) || !able;
     this.ask.textContent = tryEveryChoice(trace.tracks.length, this.state.constants.most_mapped, views ?? 0, trace.choices_ms);
     this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";

@@ -46,6 +46,14 @@ export const tryEveryChoice = (objects, most, views, milliseconds) => {
   return `Try all ${2 ** tried} combinations of ${of} (${cost})`;
 };
 
+/** @type {(map: { subsets: Pick<Subset, "frames" | "flips">[] }) => [string, string]} whether masking other objects changes the answer */
+export const choicesReply = ({ subsets }) => {
+  const flips = subsets.filter((one) => one.flips).length;
+  const both = new Set(subsets.map((one) => one.frames)).size > 1 ? ", with and without MACD's frame mask," : "";
+  if (!flips) return ["No.", `None of the ${subsets.length} combinations that were tried${both} changes it.`];
+  return ["Yes.", `${flips} of the ${subsets.length} combinations that were tried${both} ${flips === 1 ? "changes" : "change"} it.`];
+};
+
 /** @type {(objects: number[], tracks: Pick<Track, "id" | "label">[]) => string} the objects of a subset, as Python names them */
 export const choiceName = (objects, tracks) =>
   objects.length ? `{${tracks.filter(({ id }) => objects.includes(id)).map(trackName).join(", ")}}` : "{}, no object";
