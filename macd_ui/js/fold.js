@@ -67,7 +67,9 @@ export class Form {
     }
     for (const [id, wanted] of Object.entries(OPENERS)) {
       // pressed again it closes the drawer, unless what it leads to is out of sight
-      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form" || !this.inSight(wanted.split(" ")[0]), true, wanted);
+      if (!target.closest(`#${id}`)) continue;
+      this.showMenu("open-menu", false);
+      this.show(!this.open || id !== "open-form" || !this.inSight(wanted.split(" ")[0]), true, wanted);
     }
   }
 

@@ -187,6 +187,10 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     assert page.get_by_role("link", name="Learn").is_visible()
     page.keyboard.press("Escape")
     assert not page.get_by_role("link", name="Learn").is_visible()
+    page.locator("#open-menu").click()
+    page.locator("#open-examples").click()
+    assert page.locator("#open-menu").get_attribute("aria-expanded") == "false"
+    page.locator("#close-form").click()
     page.get_by_role("button", name="Masked", exact=True).click()
     assert page.evaluate("() => document.querySelector('.mv-canvas').width > 0")
     page.locator("[data-part=open-form]").click()
