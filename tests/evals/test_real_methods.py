@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.everyday import questions, sources
+from macd_studio.evals.statistics.intervals import difference_interval
 from macd_studio.evals.studies import real_draws, real_methods
 from macd_studio.evals.studies.first_token import oracle_view
 from macd_studio.evals.studies.real_clips import stored as plain_rows
@@ -28,6 +30,7 @@ from macd_studio.evals.studies.real_methods import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
+DRAWN = 500
 
 
 # what is read
@@ -202,6 +205,26 @@ def test_questions_of_one_clip_are_not_taken_for_independent_choices():
             rows.append(replace(row, subsets=margins.tolist()))
         refused += choice_map(rows)["p"] < 0.05
     assert refused <= 20  # 10 are expected; with questions taken one by one about 60
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize(("up", "down"), [(0.02, 0.014), (0.05, 0.03), (0.1, 0.1), (0.15, 0.05)])
+def test_intervals_over_the_sources_of_the_set_hold_the_truth(up, down, alike):
+    """Differences of −1, 0 and 1 that are drawn for the questions that were read."""
+    of_clip = {s.name: s for s in sources()}
+    rows = real_draws.stored(DOCS / "everyday-results" / "draws.json.xz")
+    source = [f"{of_clip[r.clip].repository}/{of_clip[r.clip].path}" for r in rows]
+    _, index = np.unique(source, return_inverse=True)
+    rng, held = np.random.default_rng(7), {0.95: 0, 0.90: 0}
+    for _ in range(DRAWN):
+        shared = rng.normal(size=index.max() + 1)[index]
+        z = alike**0.5 * shared + (1 - alike) ** 0.5 * rng.normal(size=len(index))
+        gap = (z > norm.ppf(1 - up)) * 1.0 - (z < norm.ppf(down))
+        for level, tail in ((0.95, 0.025), (0.90, 0.05)):
+            _, low, high = difference_interval(gap, source, tail)
+            held[level] += low <= up - down <= high
+    assert held[0.95] >= 0.94 * DRAWN
+    assert held[0.90] >= 0.88 * DRAWN
 
 
 # what is published
