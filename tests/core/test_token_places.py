@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from macd_studio.core.backbones.contract import drawn
 from macd_studio.core.backbones.hooks import EagerRows, eager_attention
 from macd_studio.core.backbones.token_places import tokens_lead
+from macd_studio.core.errors import NotApplicable
+from tests.universal_models import universal
 
 FRAMES, ROWS, COLUMNS, CELL = 3, 4, 6, 8
 
@@ -113,3 +116,17 @@ def test_eager_attention_ends_with_an_error_too():
     with pytest.raises(RuntimeError), eager_attention(decoder):
         raise RuntimeError
     assert decoder[0].config._attn_implementation == "sdpa"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_s_summary_of_each_frame_is_left_out_and_frames_in_tiles_have_no_map():
+    lm = universal("video_llava")
+    encoded = lm.encode_frames(lm.resized(drawn()), "Is there a dog?")
+    each, cells = encoded.vision_tokens // 2, 16
+    assert each == cells + 1
+    expected = [frame * each + 1 + cell for frame in range(2) for cell in range(cells)]
+    assert lm.placed(encoded).tolist() == expected
+    tiled = universal("ovis2")
+    encoded = tiled.encode_frames(tiled.resized(drawn()), "Is there a dog?")
+    with pytest.raises(NotApplicable, match="cannot be found where the tokens of tiny ovis2 stand"):
+        tiled.placed(encoded)
