@@ -189,8 +189,9 @@ def eager_attention(decoder: Any) -> Iterator[None]:
 class EagerRows:
     """The attention of the last row of a pass, as the layers of any decoder give it themselves.
 
-    Inside `reading`, `after` is called once a pass has ended. layers: those that are kept, of those
-    that have an index and give weights (B, heads, queries, keys) beside their output.
+    Inside `reading`, `begin` is called before the passes of a step and `after` when each has ended;
+    their rows follow each other. layers: those that are kept, of those that have an index and give
+    weights (B, heads, queries, keys) beside their output.
     """
 
     def __init__(self, decoder: Any, layers: Sequence[int]) -> None:
@@ -218,6 +219,10 @@ class EagerRows:
         if isinstance(weights, Tensor) and weights.ndim == 4:
             self._found[module.layer_idx] = weights[:, :, -1].float().mean(1)
 
+    def begin(self) -> None:
+        """Forgets the rows of the step before."""
+        self.seen.attention.clear()
+
     def after(self, length: int, vision: Tensor) -> None:
         """Fills `seen` from the pass that ended at `length` tokens; vision: as for `watched`.
 
@@ -226,7 +231,8 @@ class EagerRows:
         for layer, row in self._found.items():
             whole = row.new_zeros(len(row), max(length, row.shape[1]))
             whole[:, whole.shape[1] - row.shape[1] :] = row
-            self.seen.attention[layer] = whole[:, vision]
+            before = [self.seen.attention[layer]] if layer in self.seen.attention else []
+            self.seen.attention[layer] = torch.cat([*before, whole[:, vision]])
         self._found = {}
 
 

@@ -417,6 +417,8 @@ class UniversalVLM(ProcessorLM):
     def each(self, blocks: Sequence[Block], tokens: Sequence[int]) -> tuple[list[Block], Tensor]:
         """A pass for each block."""
         stepped, logits, at = [], [], 0
+        if self._rows is not None:
+            self._rows.begin()
         for block in blocks:
             rows = len(block.origins)
             more = block.ids.new_tensor(list(tokens[at : at + rows]))[:, None]

@@ -15,6 +15,7 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.local import DecodeState, LocalLM, Watch
 from macd_studio.core.decoding.asked import AskedViews
 from macd_studio.core.decoding.views import DEFAULTS, DecodedViews
+from macd_studio.core.errors import NotApplicable
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.token_logits import NextTokenLogits
@@ -95,6 +96,12 @@ class ViewBatch(DecodedViews):
         From the first call on each step is watched. What it did not see, the prompt's last token
         and what `select` leaves, is fed again to a copy.
         """
+        if not set(layers) <= set(self.lm.attention_layers):
+            raise NotApplicable(
+                f"not every layer of {', '.join(map(str, layers))} of {self.lm.info.name} has"
+                " attention that can be read",
+                "Choose other layers, another rule or another backbone",
+            )
         if self._watch.attention != layers or not self._seen:
             self._watch = Watch(attention=layers)
             last = [fed[-1] if fed else self._prompt[-1] for fed in self._fed]

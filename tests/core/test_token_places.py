@@ -8,7 +8,9 @@ from torch import nn
 
 from macd_studio.core.backbones.contract import drawn
 from macd_studio.core.backbones.hooks import EagerRows, eager_attention
+from macd_studio.core.backbones.local import Watch
 from macd_studio.core.backbones.token_places import tokens_lead
+from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.errors import NotApplicable
 from tests.universal_models import universal
 
@@ -130,3 +132,31 @@ def test_a_model_s_summary_of_each_frame_is_left_out_and_frames_in_tiles_have_no
     encoded = tiled.encode_frames(tiled.resized(drawn()), "Is there a dog?")
     with pytest.raises(NotApplicable, match="cannot be found where the tokens of tiny ovis2 stand"):
         tiled.placed(encoded)
+
+
+def test_views_that_step_one_after_another_leave_a_row_each():
+    """As the rule of SEASON reads them; each row is that of the view alone."""
+    lm = universal("qwen2_vl")
+    lm.lose("batch", "for this test")
+    encoded = lm.encode_frames(lm.resized(drawn()), "Is there a dog?")
+    views = [encoded.video, encoded.video.flip(-1)]
+    both, layers = lm.prefill(encoded, torch.stack(views)), Watch(attention=(0, 2))
+    tokens = both.logits.argmax(-1).tolist()
+    with lm.watching(both, layers) as seen:
+        lm.step(lm.step(both, tokens), tokens)
+    for row, view in enumerate(views):
+        one = lm.prefill(encoded, view)
+        with lm.watching(one, layers) as alone:
+            lm.step(lm.step(one, [tokens[row]]), [tokens[row]])
+        for layer in layers.attention:
+            assert seen.attention[layer].shape == (2, encoded.vision_tokens)
+            torch.testing.assert_close(seen.attention[layer][row], alone.attention[layer][0])
+
+
+def test_a_rule_reads_no_layer_that_has_no_attention():
+    lm = universal("qwen3_5")
+    lm.own_layers = (3,)
+    encoded = lm.encode_frames(lm.resized(drawn()), "Is there a dog?")
+    decoded = ViewBatch(lm, lm.prefill(encoded, encoded.video), [])
+    with pytest.raises(NotApplicable, match="not every layer of 2, 3"):
+        decoded.attention((2, 3))
