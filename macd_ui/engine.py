@@ -35,7 +35,7 @@ from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import Hidden, random_place
 from macd_studio.core.measurements import RANDOM_MASKS
-from macd_studio.core.options import DecodeOptions
+from macd_studio.core.options import AscentOptions, DecodeOptions
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import LOST, Trace, Track
@@ -88,6 +88,10 @@ FOLLOWED = (
 )  # fmt: skip
 """Options of decoding that the scripts follow, or that greedy decoding by this model has no use
 for; a run in which any other is not its default needs the app."""
+FOLLOWED_OF_ASCENT = (
+    "steps", "eta", "r0", "tau", "levels", "frame_fraction", "memory", "difference_step",
+)  # fmt: skip
+"""The same of the ascent."""
 _LICENCE = """{name} {version}, from {address}
 Copyright (c) Microsoft Corporation. MIT License
 
@@ -269,12 +273,11 @@ def why_not(trace: Trace) -> str:
     except OptionError as error:
         return f"No change can be computed here: {error.cause}."
     assert frames is not None
-    followed = {name: getattr(options.decode, name) for name in FOLLOWED}
+    decode = {name: getattr(options.decode, name) for name in FOLLOWED}
+    ascent = {name: getattr(options.ascent, name) for name in FOLLOWED_OF_ASCENT}
     plain = (
-        options.ascent.gradient == "exact"
-        and options.ascent.objective == "query"
-        and options.ascent.strengths == "per-object"
-        and options.decode == replace(DecodeOptions(), **followed)
+        options.ascent == replace(AscentOptions(), **ascent)
+        and options.decode == replace(DecodeOptions(), **decode)
         and options.mask.fill in FILLS
         and not options.masks_only
         and frames.pixels.shape == (FRAMES, SIDE, SIDE, 3)

@@ -319,3 +319,16 @@ def test_a_browser_computes_no_change_under_an_option_of_decoding_that_it_does_n
         monkeypatch.setattr(engine, "FOLLOWED", followed)
         options = replace(trace.options, decode=replace(decode, **others))
         assert "options that need the app" in engine.why_not(replace(trace, options=options))
+
+
+def test_nor_under_one_of_the_ascent(monkeypatch):
+    trace = load(SHIPPED / "repaired.macd")
+
+    def why_not(**others):
+        ascent = replace(trace.options.ascent, **others)
+        return engine.why_not(replace(trace, options=replace(trace.options, ascent=ascent)))
+
+    assert why_not(steps=3, eta=0.5) == ""
+    assert "options that need the app" in why_not(strengths="shared")
+    monkeypatch.setattr(engine, "FOLLOWED_OF_ASCENT", ())  # as for one that is added
+    assert "options that need the app" in why_not(steps=3)
