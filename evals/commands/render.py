@@ -25,6 +25,8 @@ from macd_studio.evals.printing.report import honest_table, load
 from macd_studio.evals.studies import (
     captions,
     choice_readings,
+    enough,
+    evidence,
     headroom,
     real_methods,
     registered,
@@ -37,6 +39,7 @@ REPORT = ROOT / "docs" / "toyworld-results"
 PAGES = (
     "README.md",
     "docs/why.md",
+    "docs/evidence.md",
     "docs/results.md",
     "docs/toyworld.md",
     "docs/registration.md",
@@ -144,6 +147,14 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "former-redrawn-yes": _part(
         "former_redrawn", lambda r, view: percent(r["views"][view]["false_yes"])
     ),
+    "evidence-n": _part("evidence", lambda r, what: str(r[what])),
+    "evidence-table": _part("evidence", evidence.map_table),
+    "evidence-token": _part("evidence", evidence.token_table),
+    "enough-n": _part("enough", lambda r, what: str(r[what])),
+    "enough": _part("enough", lambda r, what: percent(r[what])),
+    "enough-size": _part("enough", lambda r, what: enough.size_text(r[what])),
+    "enough-random": _part("enough", lambda r: enough.score_text(r["random"])),
+    "enough-table": _part("enough", enough.curve_table),
     "detectors-table": _part("detectors", detectors_table),
     "seed": _part("seeds", lambda r, seed, regime, method: gain_text(_of(r[seed], regime, method))),
     "seed-right": _part("seeds", lambda r, seed, regime: percent(_of(r[seed], regime)["right"])),
@@ -201,6 +212,8 @@ BESIDE = {
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",
     "detectors": "detectors.json",
+    "evidence": "../evidence.json",
+    "enough": "../enough.json",
 }
 """Part of a report → the file beside it that holds it, where there is one."""
 

@@ -26,7 +26,8 @@ from macd_studio.evals.studies.choice_readings import (
 )
 from macd_studio.evals.studies.first_token import contrast_scores
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
-from macd_studio.evals.studies.shared import FOLDER, truths
+from macd_studio.evals.studies.shared import FOLDER, plain, truths
+from tests.evals.test_experiments import close
 
 PAIR = (5.0, 0.01)
 
@@ -217,20 +218,6 @@ def test_the_published_rows_are_those_that_were_registered():
     assert first["place_p"] == pytest.approx(choice_test(places, classes))
 
 
-def close(found, published, where=""):
-    """Alike but for the last digits of floats, which differ from machine to machine."""
-    if isinstance(published, dict):
-        assert found.keys() == published.keys(), where
-        for key in published:
-            close(found[key], published[key], f"{where}/{key}")
-    elif isinstance(published, list):
-        assert len(found) == len(published), where
-        for i, (a, b) in enumerate(zip(found, published, strict=True)):
-            close(a, b, f"{where}/{i}")
-    else:
-        assert found == pytest.approx(published, rel=1e-6, abs=1e-12), where
-
-
 @pytest.mark.long
 def test_the_published_figures_follow_from_the_reads():
-    close(json.loads(json.dumps(report_of(stored_files(PLACES)))), told())
+    close(plain(report_of(stored_files(PLACES))), told())

@@ -102,8 +102,8 @@ CLAIMS = [
      lambda: not room_for_a_choice()["options"]),
     ("docs/results.md", "which can judge a choice by that bar on clips of a fresh seed",
      lambda: room_for_a_choice()["faint"] and data("selection")["regimes"]["faint"]["seed"] == 3),
-    ("docs/toyworld.md", "The oracle's gain over the baseline in *faint* is only just what the criterion asks"
-     " for",
+    ("docs/toyworld.md", "The oracle's gain over the baseline in *faint* is only just what the"
+     " criterion asks for",
      lambda: 0.10 <= data("selection")["regimes"]["faint"]["oracle"]["delta"][0] < 0.11),
     ("docs/results.md", "no method makes fewer errors than the baseline", captions_help_nobody),
     ("docs/results.md", "Of three registered rules none chooses better than chance",
