@@ -35,7 +35,6 @@ from macd_studio.core.embedded import EMBEDDED
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.masking.controls import Hidden, random_place
 from macd_studio.core.measurements import RANDOM_MASKS
-from macd_studio.core.options import DecodeOptions
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.text.words import visible
 from macd_studio.core.types import LOST, Trace, Track
@@ -82,12 +81,16 @@ FOLDER = "engine"
 """Of the files in a site."""
 FILLS = {"mean": 0.0, "black": None}
 """Fills of one colour, normalised; None: of black, which the means decide."""
-FOLLOWED = (
-    "max_tokens", "max_thought", "contrast_thought", "temperature", "top_p", "beams",
-    "length_penalty", "samples", "seed", "keep",
-)  # fmt: skip
-"""Options of decoding that the scripts follow, or that greedy decoding by this model has no use
-for; a run in which any other is not its default needs the app."""
+FOLLOWED: dict[str, tuple[str, ...]] = {
+    "mask": ("pad", "feather", "overlap", "swept", "fusion", "strength_twice", "fill", "frame_mask",
+             "fill_seed", "shape"),
+    "ascent": ("steps", "eta", "r0", "tau", "levels", "frame_fraction", "memory",
+               "difference_step"),
+    "decode": ("max_tokens", "max_thought", "contrast_thought", "temperature", "top_p", "beams",
+               "length_penalty", "samples", "seed", "keep"),
+}  # fmt: skip
+"""Options that the scripts follow, or that greedy decoding by this model has no use for; a run in
+which any other of these is not its default needs the app."""
 _LICENCE = """{name} {version}, from {address}
 Copyright (c) Microsoft Corporation. MIT License
 
@@ -269,12 +272,8 @@ def why_not(trace: Trace) -> str:
     except OptionError as error:
         return f"No change can be computed here: {error.cause}."
     assert frames is not None
-    followed = {name: getattr(options.decode, name) for name in FOLLOWED}
     plain = (
-        options.ascent.gradient == "exact"
-        and options.ascent.objective == "query"
-        and options.ascent.strengths == "per-object"
-        and options.decode == replace(DecodeOptions(), **followed)
+        all(_follows(getattr(options, part), names) for part, names in FOLLOWED.items())
         and options.mask.fill in FILLS
         and not options.masks_only
         and frames.pixels.shape == (FRAMES, SIDE, SIDE, 3)
@@ -283,6 +282,11 @@ def why_not(trace: Trace) -> str:
     return (
         "" if plain else "No change can be computed here: this run has options that need the app."
     )
+
+
+def _follows(options: Any, names: Sequence[str]) -> bool:
+    """Whether all options but these are as by default."""
+    return bool(options == replace(type(options)(), **{z: getattr(options, z) for z in names}))
 
 
 @cache

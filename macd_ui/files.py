@@ -39,6 +39,7 @@ EXPORTS: dict[str, tuple[str, What]] = {
     f"{what}-{format}": (format, what) for what in get_args(What) for format in WRITERS
 }
 """Ending of an address → format, and what is in the file."""
+STATE = re.compile("[0-9]{1,12}")
 UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
 
 
@@ -53,7 +54,8 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
         return {"trace": f"{place}.macd", "page": f"{place}.html", "of": "run"}
     if session.current is not None:
         of, place = "run", f"files/{session.token}/{file_stem(session.current.request.clip)}"
-        which = f"?run={session.current.run}"  # another one is not given in its place
+        # another run is not given in its place; state: what the page has heard of when it asks
+        which = f"?run={session.current.run}&state={session.current.number}"
     elif first is not None:
         of, place, which = "example", f"files/{EXAMPLE}/{quote(first.name)}", ""
     else:
@@ -72,12 +74,14 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
 
     endings = {kind: f"-{kind}{WRITERS[format].ending}" for kind, (format, _) in EXPORTS.items()}
 
-    def find(token: str, stem: str, cookie: str | None) -> StoredTrace | None:
+    def find(token: str, stem: str, cookie: str | None, state: str) -> StoredTrace | None:
         if token != EXAMPLE:
             session = store.sessions.find_by_token(token)
             if session is None or cookie is None or session.browser != browser_key(cookie):
                 return None
-            session.fetched = 0 if session.current is None else session.current.number
+            if session.current is not None:
+                heard = int(state) if STATE.fullmatch(state) else session.current.number
+                session.fetched = min(heard, session.current.number)
             return session.current
         example = next((e for e in examples if e.name == stem and e.trace is not None), None)
         return (
@@ -98,14 +102,14 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         if not dot or kind not in ("macd", "html", *EXPORTS):
             return PlainTextResponse(UNKNOWN, 404)
         cookie = read_cookie(request.headers.get("cookie"))
-        run = request.query_params.get("run")
+        run, state = (request.query_params.get(name) for name in ("run", "state"))
         visitor = request.scope.get(Framework.VISITOR, "")
         ended = partial(is_over, request.path_params["token"], kind)
         if ended():
             return PlainTextResponse(GONE, 404)
         try:
             with store.open_in_turn(visitor, ended):
-                stored = find(request.path_params["token"], stem, cookie)
+                stored = find(request.path_params["token"], stem, cookie, state or "")
                 if stored is None or run not in (None, stored.run):
                     return PlainTextResponse(GONE, 404)
                 if kind == "macd":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import Cancelled, MacdError
+from macd_studio.core.objects.formats import FORMATS
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.text.words import count
 
@@ -82,7 +83,7 @@ WORDS_HELP = "what the question names; take words out, or type others and press 
 PARTNER = "Partner clip: the same scene, with another thing true"
 PARTNER_NAME = "partner clip"
 PARTNER_GONE = "the server no longer has the partner clip", "Upload it again"
-TRACKS = "Objects from a file (COCO, YouTube-VIS, CVAT, Label Studio, MOT, YOLO, PNG masks)"
+TRACKS = f"Objects from a file ({', '.join(one.title for one in FORMATS.values())})"
 TRACKS_WRONG = (
     "Boxes in the wrong place? Change its frames per second, the time of its frame 0 or the number"
     " of its first frame."

@@ -76,7 +76,7 @@ class Session:
     """Whether the page shows a run of a former session of this tab, which the server has
     forgotten."""
     fetched: int = 0
-    """The trace that was last downloaded, by its number."""
+    """The newest trace that the page has heard of and downloaded, by its number."""
     pending: RunRequest | None = None
     """The run whose first results are on the page."""
     form: Form = field(default_factory=Form)

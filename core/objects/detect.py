@@ -14,8 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import cv2
@@ -352,16 +354,38 @@ def _threads_kept() -> Iterator[None]:
             cv2.setNumThreads(of_opencv)
 
 
+@contextmanager
+def _temporary_settings() -> Iterator[None]:
+    """While inside, ultralytics writes its settings into a folder that goes with this process.
+
+    It does so when it is first imported. A folder that YOLO_CONFIG_DIR names is kept.
+    """
+    if "YOLO_CONFIG_DIR" in os.environ or "ultralytics" in sys.modules:
+        yield
+        return
+    os.environ["YOLO_CONFIG_DIR"] = _settings_folder().name
+    try:
+        yield
+    finally:
+        del os.environ["YOLO_CONFIG_DIR"]
+
+
+@cache
+def _settings_folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="macd-ultralytics-")
+
+
 def _import_yolo() -> Any:
     """ultralytics.YOLO, which loads known classes only: a .pt file is a pickle.
 
     ultralytics takes the restriction from the environment when it is imported, so a value that
     was there before is overwritten, and one that came too late is set in its module. Its warnings
-    are for who collects them, not for the terminal.
+    are for who collects them, not for the terminal; its settings, of which none is read here, are
+    written into a temporary folder instead of the user's.
     """
     os.environ |= {"ULTRALYTICS_SAFE_LOAD": "1", "YOLO_AUTOINSTALL": "false", "YOLO_OFFLINE": "1"}
     os.environ.setdefault("YOLO_VERBOSE", "false")
-    with _threads_kept():
+    with _threads_kept(), _temporary_settings():
         from ultralytics import YOLO
         from ultralytics.nn import tasks
     logger = logging.getLogger("ultralytics")

@@ -122,13 +122,18 @@ def test_changes_go_on_though_an_earlier_state_is_told_again(bare, mapped):
         return page.evaluate("window.sent.map(({edit}) => edit.track)")
 
     assert ask() == [made[0].track]
-    after = replace(mapped, edits=(made[0],))
+    after = replace(mapped, edits=(made[0],), choice_map=None)  # a change takes it away
     page.evaluate(tell, payload(mapped))  # the state before, told once more: the change goes on
     assert panel.get_by_role("button", name="Mask these objects").is_disabled()
     page.evaluate(tell, payload(mapped, status(running=True)))
     page.evaluate(tell, payload(mapped))  # and once more after it began
     page.evaluate(tell, payload(after))
     assert page.evaluate("window.sent.map(({edit}) => edit.track)") == [e.track for e in made]
+    page.evaluate(tell, payload(after, status(running=True)))
+    assert panel.get_by_text("Change 2 of 2 by hand").is_visible()
+    assert not panel.locator(".mv-choice").first.is_visible()
+    page.evaluate(tell, payload(replace(after, edits=tuple(made))))
+    assert not panel.get_by_text("by hand").is_visible()
     # one that was refused is the last
     page.evaluate("window.sent = []")
     page.evaluate(tell, payload(mapped))

@@ -5,8 +5,10 @@ import pytest
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.runs import SPOILED
 from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
+from macd_studio.viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
+SCRIPT = JS.parents[1] / "macd_ui" / "js" / "gallery.js"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,18 @@ def test_it_opens_from_disk_and_filters(offline, gallery):
     pictures = page.locator("#runs > li:visible img")
     page.wait_for_function("[...document.images].some((i) => i.complete && i.naturalWidth)")
     assert pictures.count() == 1
+
+
+def test_a_filter_takes_a_method_by_its_whole_name(bare):
+    bare.set_content(
+        "<form id=filters><select name=example></select><select name=outcome></select>"
+        "<select name=method><option value=''><option value=macd-object></select></form>"
+        "<p id=count></p><ul id=runs><li data-method='macd\nmacd-object'>1"
+        "<li data-method='macd\nmacd-object-subsampled'>2</ul>"
+    )
+    bare.evaluate(f"({bundle(SCRIPT)}).start()")
+    bare.select_option("select[name=method]", "macd-object")
+    assert bare.locator("#runs > li:visible").all_inner_texts() == ["1"]
 
 
 @pytest.mark.long

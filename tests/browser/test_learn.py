@@ -325,6 +325,8 @@ def test_real_clips_tell_their_truth_and_have_a_score_of_their_own(open_course):
     "kept",
     [
         "nonsense",
+        '{"edition": "another", "at": "", "done": {}, "answers": {"04-lean":'
+        ' {"choice": 0, "right": true, "confidence": 0.5}}}',
         pytest.param('{"edition": 3}', marks=pytest.mark.long),
         pytest.param("null", marks=pytest.mark.long),
     ],

@@ -4,14 +4,32 @@ import pytest
 
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.store import Study
+from macd_studio.viewer import JS, bundle
 from tests.browser.test_rating import begin, rate_item, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
 from tests.ratings.studies import make_study, source
 
 pytestmark = pytest.mark.browser
+QUEUE = JS.parents[1] / "ratings" / "page" / "queue.js"
 TOLD = "words => document.getElementById('banner').textContent.includes(words)"
 OPENED = "task => document.body.dataset.item === task"
+
+
+def test_more_than_ten_events_that_wait_are_sent_in_their_order(bare):
+    sent = bare.evaluate(
+        f"""async () => {{
+          const {{ Queue }} = {bundle(QUEUE)}, sent = [];
+          const queue = new Queue("study", async (events) => {{
+            sent.push(...events.map(({{ count }}) => count));
+            return {{ outcomes: events.map(({{ uuid }}) => ({{ uuid, committed: true }})) }};
+          }}, () => {{}});
+          for (let i = 0; i < 12; i++) queue.add({{ kind: "rate" }});
+          await queue.flush();
+          return sent;
+        }}"""
+    )
+    assert sent == list(range(12))
 
 
 class Place:

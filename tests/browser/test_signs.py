@@ -10,6 +10,7 @@ from tests.browser.states import show, show_data, traced
 
 pytestmark = pytest.mark.browser
 STRIP = JS.parents[1] / "macd_ui" / "js" / "strip.js"
+TALLY = STRIP.with_name("tally.js")
 
 
 def test_values_are_written_as_they_are_and_told_apart(bare):
@@ -25,6 +26,25 @@ def test_values_are_written_as_they_are_and_told_apart(bare):
         f"(told) => ({ranges}).axesOf(told, {{ alpha: 20, beta: 1 }}).alphas", constants.constants()
     )
     assert [a for a in alphas if len(str(a)) > 8] == []
+
+
+def test_a_draw_that_is_shown_again_counts_once(bare):
+    counted = bare.evaluate(
+        f"""() => {{
+          const {{ Tally }} = {bundle(TALLY)}, kept = new Map();
+          // an empty page has no storage of its own
+          Object.defineProperty(window, "sessionStorage", {{ configurable: true, value: {{
+            getItem: (key) => kept.get(key) ?? null, setItem: (key, text) => kept.set(key, text),
+          }} }});
+          const tally = new Tally();
+          for (const seed of [1, 2, 1]) {{
+            tally.load({{ seed, truth: "a dog", right: {{ macd: seed === 1 }}, titles: {{}} }});
+          }}
+          delete window.sessionStorage;
+          return [...tally.rows.querySelectorAll("td")].map((cell) => cell.textContent);
+        }}"""
+    )
+    assert counted == ["1", "1"]  # right and wrong
 
 
 def test_a_short_clip_has_no_more_frames_than_pictures(bare):

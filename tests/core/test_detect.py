@@ -1,4 +1,7 @@
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -11,6 +14,8 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.detect import POINTS, Yolo, load_detector, only, simplified
 from macd_studio.core.options import DetectOptions
 from macd_studio.toyworld.priors import priors
+from tests.conftest import ROOT
+from tests.patience import PATIENCE_S
 
 
 def iou(a, b):
@@ -213,3 +218,18 @@ def test_boxes_come_frame_by_frame_and_batches_grow(toy_detector, monkeypatch):
     assert len(list(found)) == 19
     assert sum(batches) == 20
     assert max(batches) <= 8
+
+
+def test_ultralytics_leaves_nothing_in_the_home_of_a_user(tmp_path):
+    ask = "from macd_studio.core.objects.detect import _import_yolo; print(_import_yolo().__name__)"
+    away = {"YOLO_CONFIG_DIR", "XDG_CONFIG_HOME"}
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    home.mkdir()
+    temporary.mkdir()
+    env = {k: v for k, v in os.environ.items() if k not in away}
+    env |= {"HOME": str(home), "TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, env=env, capture_output=True,
+                          text=True, timeout=PATIENCE_S)  # fmt: skip
+    assert done.stdout.split() == ["YOLO"], done.stderr
+    assert not [p for p in home.rglob("*") if "ltralytics" in p.name]
+    assert not list(temporary.iterdir())

@@ -73,7 +73,7 @@ def test_a_partner_of_another_length_does_not_apply(toyworld, clip, other):
 def test_a_partner_seen_at_other_times_does_not_apply(toyworld, clip, other):
     made = context(toyworld, clip, other)
     own = made.encoded.frames.times
-    for factor, applies in ((1.0, True), (1.05, True), (6.0, False)):
+    for factor, applies in ((1.0, True), (1.05, True), (1.1, False), (6.0, False)):
         made.partner = replace(
             made.partner, frames=replace(made.partner.frames, times=factor * own)
         )

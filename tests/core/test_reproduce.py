@@ -20,6 +20,7 @@ from macd_studio.core.options import (
     MaskOptions,
     RunOptions,
     VcdOptions,
+    VideoOptions,
 )
 from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import load, save
@@ -74,6 +75,14 @@ def test_a_plain_run_is_a_plain_command(trace):
         f"{command(plain)} --out toy.macd && \\",
         "python -m core edit toy.macd --drop 2 --out toy-edited.macd",
     ]
+
+
+def test_a_bound_on_the_file_is_repeated_only_where_it_was_raised(trace):
+    for megabytes, repeated in ((50.0, False), (9000.0, True)):
+        options = replace(trace.options, video=VideoOptions(max_megabytes=megabytes))
+        bounded = replace(trace, options=options)
+        assert ("--max-megabytes" in command(bounded)) == repeated
+        assert ("max_megabytes" in snippet(bounded)) == repeated
 
 
 def every_kind_of_edit(trace):

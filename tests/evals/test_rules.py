@@ -70,6 +70,7 @@ def test_the_strict_rule_reads_letters_that_are_meant(text, read):
         ("Yes and no", "yes", None, "no"),
         ("**No**", None, "no", "yes"),
         ("Yes, a dog", "yes", "yes", "yes"),
+        ("Yes. I see no cat.", "yes", None, "yes"),
         ("It is not there", None, None, "no"),
         ("", None, None, "yes"),
     ],

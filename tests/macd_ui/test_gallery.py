@@ -309,13 +309,25 @@ def test_a_picture_of_the_index_shows_where_faint_objects_are():
         assert np.ptp(np.asarray(picture.convert("RGB")).astype(int), axis=2).max() < 30
 
 
-def test_a_browser_computes_no_change_under_an_option_of_decoding_that_it_does_not_follow(
-    monkeypatch,
+@pytest.mark.parametrize(
+    ("part", "followed", "not_followed"),
+    [
+        ("mask", {"fusion": "or"}, {}),
+        ("ascent", {"steps": 3, "eta": 0.5}, {"strengths": "shared"}),
+        ("decode", {"max_tokens": 9}, {"search": "sample"}),
+    ],
+)
+def test_a_browser_computes_no_change_under_an_option_that_it_does_not_follow(
+    part, followed, not_followed, monkeypatch
 ):
     trace = load(SHIPPED / "repaired.macd")
-    assert engine.why_not(trace) == ""
-    decode = trace.options.decode
-    for others, followed in (({"search": "sample"}, engine.FOLLOWED), ({"max_tokens": 9}, ())):
-        monkeypatch.setattr(engine, "FOLLOWED", followed)
-        options = replace(trace.options, decode=replace(decode, **others))
-        assert "options that need the app" in engine.why_not(replace(trace, options=options))
+
+    def why_not(others):
+        changed = {part: replace(getattr(trace.options, part), **others)}
+        return engine.why_not(replace(trace, options=replace(trace.options, **changed)))
+
+    assert why_not(followed) == ""
+    if not_followed:
+        assert "options that need the app" in why_not(not_followed)
+    monkeypatch.setitem(engine.FOLLOWED, part, ())  # as for one that is added
+    assert "options that need the app" in why_not(followed)

@@ -290,6 +290,25 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
     assert "no such file" in get(store, address.replace(".macd", ".exe")).text
 
 
+def test_a_file_counts_as_fetched_once_the_page_asks_for_the_newest_state(
+    handlers, store, make_video
+):
+    """Else the next of several questions takes away what a busy page has yet to hear of."""
+    session = store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
+    store.sessions.connect("me")
+    *_, last = handlers.runs.run(values(make_video()), "me")
+    before = last["viewer"]["files"]["trace"]
+    session.trace = session.trace  # the same run, with what was measured since
+    assert get(store, before).status_code == 200
+    assert store.is_unfetched(session)
+    now = addresses(session, None)["trace"]
+    for odd in (now.replace("state=", "state=x"), now.replace("state=", f"state={'9' * 99}")):
+        assert get(store, odd).status_code == 200
+    session.fetched = 0
+    assert get(store, now).status_code == 200
+    assert not store.is_unfetched(session)
+
+
 def test_objects_are_downloaded_in_every_format(handlers, store):
     page, found = handlers.view.first_paint()["files"]["page"], handlers.view.examples
     trace = handlers.view.first[1]

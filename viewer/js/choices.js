@@ -27,6 +27,7 @@ export class ChoicesPanel {
     this.chosen = null;
     /** @type {Edit[]} changes by hand that wait for the one before them */
     this.waiting = [];
+    this.going = false;
     this.changes = 0; // of a choice that is made the masks, in all
     this.edited = 0; // how many changes the trace has once the one that goes on is made
     this.run = ""; // whose they are
@@ -64,12 +65,12 @@ export class ChoicesPanel {
     const { choice_map: map, choices, choices_views: views } = trace;
     const able = this.state.can("choices") && views !== null;
     this.root.hidden = !map && !able;
-    this.more.hidden = !map;
+    if (!this.state.running) this.going = false;
     const reply = map ? choicesReply(map) : replyText({ reply: "cannot be said", reason: TEXT.notMeasured, measured: false });
     this.reply.replaceChildren(...replied(reply));
     this.ask.hidden = Boolean(map) || !able;
     this.ask.textContent = tryEveryChoice(trace.tracks.length, this.state.constants.most_mapped, views ?? 0, trace.choices_ms);
-    this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
+    if (!this.going) this.cost.textContent = map ? choicesCost(map, trace.tracks) : "";
     this.pointed = this.chosen = null;
     this.stage.previews = false;
     if (map && choices) {
@@ -77,6 +78,8 @@ export class ChoicesPanel {
       this.build();
     }
     this.goOn(trace);
+    this.more.hidden = !map && !this.going; // how far the changes are is told where they were begun
+    this.found.hidden = this.sentence.hidden = !map;
   }
 
   /** @param {Trace} trace */
@@ -266,6 +269,7 @@ export class ChoicesPanel {
     const edit = this.waiting.shift();
     if (!edit) return;
     this.edited += 1;
+    this.going = true;
     this.cost.textContent = changeOf(this.changes - this.waiting.length, this.changes);
     this.send({ do: "edit", edit });
   }
