@@ -148,7 +148,6 @@ weights: backbone
 	$(BIN)/python -m toyworld.train_detector
 	$(BIN)/python -m toyworld.make_assets all
 	cat $(TRAINED)/first/log.jsonl $(TRAINED)/second/log.jsonl $(TRAINED)/log.jsonl > docs/training/backbone.jsonl
-	$(BIN)/python -m toyworld.training_curve
 
 # writes over assets/everyday; goes on where it was stopped
 everyday: $(VENV)/.ready

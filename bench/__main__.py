@@ -1,4 +1,4 @@
-"""`python -m bench [PART …]`: measures and prints; writes latest.json and history.jsonl."""
+"""`python -m bench [PART …]`: measures and prints; writes latest.json."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import history
 from macd_studio.core.system.process import configure_process
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
@@ -24,7 +24,6 @@ VLLM = RESULTS.with_name("vllm.json")
 GPU = RESULTS.with_name("gpu.json")
 """What `bench.gpu_check` wrote, which runs where there is a GPU."""
 PARTS = (
-    "estimate",
     "trace",
     "scale",
     "approximate",
@@ -58,6 +57,39 @@ def write(path: Path, figures: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(figures, indent=1, default=float) + "\n", encoding="utf-8")
 
 
+Grown = dict[str, dict[str, Any]]
+KIND = ("processor", "cores")
+SLOWER = 1.1
+"""A ratio of times that grew by more is told."""
+_NO_TIME = re.compile(r"flops|memory(?!_time)|_open|_where_|activations")
+"""Ratios of other things than time."""
+
+
+def is_time_ratio(key: str) -> bool:
+    """Whether a figure says how many times as long something takes.
+
+    >>> is_time_ratio("token2_over_1_cpu"), is_time_ratio("flops_macd1_over_base")
+    (True, False)
+    """
+    return "_over_" in key and not _NO_TIME.search(key)
+
+
+def slower(before: Mapping[str, Any], part: str, now: Mapping[str, Any], here: Any) -> Grown:
+    """Ratios of times that grew by more than a tenth since the part was last measured.
+
+    before: latest.json; now: what the part measured; here: the machine. Ratios are measured within
+    one run, so they can be compared between days: what was measured on another processor, or number
+    of cores, is no growth. Growth of what was not measured now stays.
+    """
+    found: Grown = {k: z for k, z in before.get("slower", {}).items() if k not in now}
+    last = before.get("measured", {}).get(part, {})
+    if [last.get(z) for z in KIND] == [here[z] for z in KIND]:
+        for key in filter(is_time_ratio, now):
+            if now[key] > SLOWER * before.get(key, now[key]):
+                found[key] = {"before": before[key], "now": now[key], "date": last["date"]}
+    return found
+
+
 def main() -> None:
     """Keys measured now replace those of earlier runs; the others are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -67,21 +99,21 @@ def main() -> None:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     configure_process()  # as the programs that are measured
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    now: dict[str, Any] = {}
+    before, here = results.get("machine"), machine()
     for part in args.parts or PARTS:
         print(f"{part} …", file=sys.stderr, flush=True)
         measured = import_module(f"bench.{part}").measure()
         for key, value in measured.items():
             print(f"{key:<28}{value:>12}")
-        now |= measured
-    results |= now
-    before = results.get("machine")
-    results["machine"] = machine()
-    last = results.get("last", []) if results["machine"] == before else []
+        grown = slower(results, part, measured, here)
+        parts = results.get("measured", {}) | {part: here}
+        results |= measured | {"slower": grown, "measured": parts}
+    results["machine"] = here
+    last = results.get("last", []) if here == before else []
     results["last"] = sorted({*last, *(args.parts or PARTS)})
     write(RESULTS, results)
-    history.append(now, results["machine"])
-    print(history.table())
+    for key, one in results["slower"].items():
+        print(f"slower: {key} {one['before']:.3f} → {one['now']:.3f}")
 
 
 if __name__ == "__main__":

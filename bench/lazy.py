@@ -37,7 +37,6 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.answer import item_seed, open_tokens
-from macd_studio.evals.statistics.table import right
 from macd_studio.toyworld.clips import write_mp4
 
 EACH = int(os.environ.get("LAZY_QUESTIONS", "50"))
@@ -79,10 +78,6 @@ def rows() -> Iterator[Row]:
 
         for index, item in enumerate(in_turn(benchmark.items("test", EACH))):
             row = answer(lm, item, *seen(item.clip), index)
-            row["sweep"] = {
-                beta: [*shares, right(item, text, benchmark)]
-                for beta, (*shares, text) in row["sweep"].items()
-            }
             if index % 25 == 24:
                 print(f"{index + 1} questions", file=sys.stderr, flush=True)
             yield row
@@ -131,8 +126,7 @@ def answer(
             lazy = find_answer(lm, name, views.base, partial(getattr, views, "others"), rule, how)
             pairs.append((eager, lazy))
             if name == "macd" and contrast.alpha == 1.0 and decode.search == "greedy":
-                shares = (open_tokens(eager, rule), len(eager.tokens), eager.text)
-                sweep[str(contrast.beta)] = shares
+                sweep[str(contrast.beta)] = open_tokens(eager, rule)
     row: Row = {"item": item.id, "regime": item.regime, "times": times, "sweep": sweep}
     row["open"] = sum(bool(step.others) for step in given["lazy"].tokens)
     row["answers"] = len(pairs)
@@ -203,18 +197,13 @@ def figures(rows: Sequence[Row]) -> dict[str, float]:
             out[f"full_macd1_{key}over_base_{name}"] = full / plain
             out[f"lazy_macd1_{key}over_base_{name}"] = lazy / plain
             out[f"lazy_macd1_{key}bound_{name}"] = 1 + share(some) * (full / plain - 1) + 0.05
-    opened = [row["times"]["lazy"] / row["times"]["full"] for row in rows if row["open"]]
-    if opened:
-        out["lazy_over_full_where_open"] = float(np.median(opened))
+    both = [row["times"]["lazy"] / row["times"]["full"] for row in rows if row["open"]]
+    if both:
+        out["lazy_over_full_where_open"] = float(np.median(both))
     for beta in BETAS:
-        cells = [row["sweep"][str(beta)] for row in rows]
-        part = {
-            "open": np.mean([opened > 0 for opened, _, _ in cells]),
-            "tokens": sum(opened for opened, _, _ in cells) / sum(n for _, n, _ in cells),
-            "reads": np.mean([FULL_READS if opened else 1.0 for opened, _, _ in cells]),
-            "right": np.mean([hit for _, _, hit in cells]),
-        }
-        out |= {f"lazy_beta_{beta}_{key}": float(value) for key, value in part.items()}
+        opened = [row["sweep"][str(beta)] > 0 for row in rows]
+        out[f"lazy_beta_{beta}_open"] = float(np.mean(opened))
+        out[f"lazy_beta_{beta}_reads"] = float(np.mean(np.where(opened, FULL_READS, 1.0)))
     return {key: round(value, 4) for key, value in out.items()}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import history
 from bench.__main__ import GPU, RESULTS, VLLM, WORKERS
 from bench.lazy import BETAS
 from bench.markdown import table
@@ -28,8 +27,8 @@ DEEP = (
     " paper: trained weights on an A100, other frames and answers."
 )
 SLOWER = (
-    "Ratios of times that grew by more than a tenth, on the same processor and number of cores"
-    " ([bench/results/history.jsonl](../bench/results/history.jsonl) has all)."
+    "Ratios of times that grew by more than a tenth when they were measured again, on the same"
+    " processor and number of cores."
 )
 CHEAPER = (
     "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance about 50 %"
@@ -135,9 +134,6 @@ TABLES: dict[str, Rows] = {
         "click to the whole trace, s": "page_full_trace_s",
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
         "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
-        "a run's time as the page estimates it once the clip is read, off by, median, %":
-            "estimate_off_median_percent",
-        "the same, the most, %": "estimate_off_most_percent",
     },
 }  # fmt: skip
 COLUMNS: dict[str, tuple[Sequence[str], Mapping[str, Sequence[str]]]] = {
@@ -338,7 +334,7 @@ def page(
         " differed by a factor of two. Every figure:"
         " [bench/results/latest.json](../bench/results/latest.json).",
     ]
-    lines += _section("Slower than at the last measurement", SLOWER, history.table())
+    lines += _section("Slower than at the last measurement", SLOWER, _grown(figures))
     for title, rows in TABLES.items():
         shown = table("what | figure", ((n, _shown(figures, key)) for n, key in rows.items()))
         lines += _section(title, shown, *([COUNTED] if title == TRUE_SIZE else []))
@@ -369,6 +365,16 @@ def page(
     lines += _section("Qwen2.5-VL-3B, the whole of it, over plain decoding", DEEP.format(told),
                       table("what | on the CPU | on a GPU | paper", whole))  # fmt: skip
     return "\n".join([*lines, ""])
+
+
+def _grown(figures: Figures) -> str:
+    """See `bench.__main__.slower`."""
+    rows = (
+        (f"`{key}`", f"{one['before']:.3f}", f"{one['now']:.3f}", one["date"])
+        for key, one in figures.get("slower", {}).items()
+    )
+    shown = table("ratio | before | now | measured before", rows)
+    return shown if figures.get("slower") else "None."
 
 
 def _shown(figures: Figures, key: str) -> str:

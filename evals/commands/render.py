@@ -25,13 +25,12 @@ from macd_studio.evals.printing.report import honest_table, load
 from macd_studio.evals.studies import (
     captions,
     choice_readings,
-    choice_test,
-    control_masks,
+    enough,
+    evidence,
     headroom,
     real_methods,
     registered,
     selection,
-    trainings,
 )
 from macd_studio.evals.studies.headroom import gain_text
 
@@ -40,7 +39,7 @@ REPORT = ROOT / "docs" / "toyworld-results"
 PAGES = (
     "README.md",
     "docs/why.md",
-    "docs/rating.md",
+    "docs/evidence.md",
     "docs/results.md",
     "docs/toyworld.md",
     "docs/registration.md",
@@ -52,12 +51,6 @@ MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.
 def _of(report: Report, regime: str, method: str = "baseline") -> Report:
     figures: Report = report["regimes"][regime]["methods"][method]
     return figures
-
-
-def _chosen(regime: Report, choice: str, null: str) -> Report:
-    """A choice over a null, at the registered α and β, as the method is."""
-    wanted = (selection.PLAIN, choice, null)
-    return next(c for c in regime["choices"] if (c["setting"], c["choice"], c["null"]) == wanted)
 
 
 def _fills_table(report: Report) -> str:
@@ -75,21 +68,6 @@ def _fills_table(report: Report) -> str:
              "answers as of the redrawn clip, %", "MACD", "random places", "every object masked",
              "MACD at α 1, β 0.1"]  # fmt: skip
     return table(heads, rows)
-
-
-def _choice(report: Report, who: str, what: str) -> str:
-    """Of the choice of "macd" or of the "oracle" at the registered α, β with MACD's frame mask."""
-    told = report["settings"][0][who]
-    makers: dict[str, Callable[[], str]] = {
-        "over": lambda: change(told["over"]),
-        "place": lambda: percent(told["place"]),
-        "p": lambda: f"{told['p']:.2g}",
-        "size": lambda: f"{100 * told['size']:.1f}",
-        "place-size": lambda: f"{100 * told['place_size']:.1f}",
-        "place-p": lambda: f"{told['place_p']:.2g}",
-        "n": lambda: str(told["n"]),
-    }
-    return makers[what]()
 
 
 def _place(report: Report, training: str, what: str) -> str:
@@ -135,22 +113,8 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "selection-n": _part("selection", lambda r, regime: str(r["regimes"][regime]["n"])),
     "selection": _part(
         "selection",
-        lambda r, regime, what: change(
-            r["regimes"][regime]["settings"][selection.JUDGED][what]["delta"]
-        ),
+        lambda r, regime, what: change(r["regimes"][regime][what]["delta"]),
     ),
-    "selection-over": _part(
-        "selection",
-        lambda r, regime, choice, null: change(
-            _chosen(r["regimes"][regime], choice, null)["delta"]
-        ),
-    ),
-    "one-mask-n": _part("one_mask", lambda r: str(r["n"])),
-    "one-mask": _part("one_mask", lambda r, name: change(r["cross_fitted"]["gain"][name]["delta"])),
-    "one-mask-over": _part(
-        "one_mask", lambda r, name: change(r["cross_fitted"]["macd_over"][name]["delta"])
-    ),
-    "one-placement": _part("one_mask", lambda r, end: points(r["one_placement"][end])),
     "registered-table": _part("registered", registered.markdown),
     "registered-n": _part("registered", lambda r: f"{r['n']:,}"),
     "registered-right": _part("registered", lambda r: percent(r["baseline"])),
@@ -167,20 +131,7 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
         "real", lambda r, setting, name: change(r["settings"][int(setting)]["over"][name]["delta"])
     ),
     "registered-said": _part("registered", lambda r, row: r["rows"][int(row)]["verdict"]),
-    "controls-overlap": _part("controls", control_masks.overlap_table),
-    "controls-by": _part("controls", control_masks.made_by),
-    "controls-n": _part("controls", lambda r: str(len(r["clips"]))),
     "search-table": _part("search", headroom.search_table),
-    "choice-table": _part("choices", choice_test.choice_table),
-    "choice-size": _part("choices", lambda r, objects: change(r["sizes"][int(objects)]["gain"])),
-    "choice-n": _part("choices", lambda r: str(r["n"])),
-    "choice": _part("choices", _choice),
-    "choice-refused": _part(
-        "choices", lambda r, who, clips: percent(choice_test.choice_cell(r, who, clips)["p"])
-    ),
-    "choice-refused-places": _part(
-        "choices", lambda r, who, clips: percent(choice_test.choice_cell(r, who, clips)["place_p"])
-    ),
     "places-table": _part("places", choice_readings.markdown),
     "place": _part("places", _place),
     "captions-table": _part("captions", captions.markdown),
@@ -196,11 +147,20 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
     "former-redrawn-yes": _part(
         "former_redrawn", lambda r, view: percent(r["views"][view]["false_yes"])
     ),
-    "draws": _part("draws", lambda r, what: percent(r["shares"][what])),
+    "evidence-n": _part("evidence", lambda r, what: str(r[what])),
+    "evidence-table": _part("evidence", evidence.map_table),
+    "evidence-token": _part("evidence", evidence.token_table),
+    "enough-n": _part("enough", lambda r, what: str(r[what])),
+    "enough": _part("enough", lambda r, what: percent(r[what])),
+    "enough-size": _part("enough", lambda r, what: enough.size_text(r[what])),
+    "enough-random": _part("enough", lambda r: enough.score_text(r["random"])),
+    "enough-table": _part("enough", enough.curve_table),
     "detectors-table": _part("detectors", detectors_table),
-    "seeds-table": _part("seeds", trainings.spread_table),
-    "seeds-bars": _part("seeds", trainings.bars_table),
     "seed": _part("seeds", lambda r, seed, regime, method: gain_text(_of(r[seed], regime, method))),
+    "seed-right": _part("seeds", lambda r, seed, regime: percent(_of(r[seed], regime)["right"])),
+    "seed-redrawn": _part(
+        "seeds", lambda r, seed, view: logits(r[seed]["redrawn"]["views"][view]["over_redrawn"])
+    ),
     "seed-registered": _part(
         "seeds", lambda r, seed, row: change(r[seed]["registered"]["rows"][int(row)]["delta"])
     ),
@@ -211,8 +171,6 @@ KINDS: dict[str, tuple[str, Callable[..., str]]] = {
 """Kind of figure → the part of a report that it is from, and how it is taken from the report and
 the rest of the marker's name."""
 NOT_MEASURED = "not measured"
-SHIPPED_SEED = "123"
-"""The seed of the training that ships."""
 
 
 def rendered(text: str, report: Report) -> str:
@@ -246,18 +204,16 @@ def rendered(text: str, report: Report) -> str:
 BESIDE = {
     "crossed": "crossed.json",
     "search": "search.json",
-    "one_mask": "one-mask.json",
-    "controls": "controls.json",
     "registered": "registered.json",
     "real": "../everyday-results/methods.json",
     "selection": "selection.json",
-    "choices": "choices.json",
     "places": "places.json",
     "captions": "captions.json",
     "redrawn": "redrawn.json",
     "former_redrawn": "redrawn-former.json",
-    "draws": "draws.json",
     "detectors": "detectors.json",
+    "evidence": "../evidence.json",
+    "enough": "../enough.json",
 }
 """Part of a report → the file beside it that holds it, where there is one."""
 
@@ -265,7 +221,7 @@ BESIDE = {
 def with_files(report: Report, folder: Path) -> Report:
     """The report with what other commands stored in its folder: see BESIDE.
 
-    seeds: of the shipped training, and of those whose figures lie in folders `seed-NUMBER`.
+    seeds: by its number each other training whose figures lie in a folder `seed-NUMBER`.
     """
     parts = {name: folder / file for name, file in BESIDE.items()}
     read = {
@@ -275,14 +231,16 @@ def with_files(report: Report, folder: Path) -> Report:
     }
     fills = {path.stem: json.loads(path.read_text()) for path in folder.glob("fills/*.json")}
     named = {fill: fills[fill] for fill in get_args(Fill) if fill in fills}
-    others = {
-        path.name.removeprefix("seed-"): trainings.of_folder(path) for path in folder.glob("seed-*")
-    }
-    seeds = {}
-    if others and "crossed" in read:
-        shipped = read["crossed"] | {part: read[part] for part in trainings.BESIDE if part in read}
-        seeds = {"seeds": trainings.aligned({SHIPPED_SEED: shipped} | others)}
-    return report | read | ({"fills": named} if named else {}) | seeds
+    seeds = {path.name.removeprefix("seed-"): _training(path) for path in folder.glob("seed-*")}
+    beside = {"fills": named, "seeds": seeds}
+    return report | read | {name: part for name, part in beside.items() if part}
+
+
+def _training(folder: Path) -> Report:
+    """A report of `evals.studies.headroom`, with those of `redrawn` and `registered` beside it."""
+    report: Report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    names = ("redrawn", "registered")
+    return report | {n: json.loads((folder / f"{n}.json").read_text("utf-8")) for n in names}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,17 +1,15 @@
 """Every subset of a clip's objects, read once: what any choice of objects would have answered.
 
 A row holds the logits of a question's options under the video and behind each subset of the true
-boxes at level 1, without a frame mask and with MACD's. `python -m evals.studies.choice_draws` reads
-and stores the rows, `evals.studies.choice_test` judges choices by them. With `--reading` MACD is
-another reading of the paper, and the subsets are read with its frame mask alone, see
-`evals.studies.choice_readings`.
+boxes at level 1, with the frame mask of MACD, under one reading of the paper.
+`python -m evals.studies.choice_draws` reads and stores the rows, `evals.studies.choice_readings`
+judges MACD's choice by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +66,9 @@ class ChoiceDraws:
     """`video` and `own`: (C,) logits under the video and behind MACD's own levels."""
     bare: list[list[float]]
     framed: list[list[float]]
-    """`bare` and `framed`: (2^K, C) logits behind each subset, without a frame mask and with
-    MACD's; row n masks the objects whose bits are set in n. framed is empty where MACD masks no
-    frames; bare where it was not read beside framed."""
+    """`bare` and `framed`: (2^K, C) logits behind each subset with MACD's frame mask; row n masks
+    the objects whose bits are set in n. bare where MACD masks no frames, else framed; the other is
+    empty."""
     seed: int = 0
     """Seed of the drawing of the clips, as `--seed` gives it."""
 
@@ -94,12 +92,8 @@ def read_choices(
     tracks: tuple[Track, ...],
     item: Item,
     options: RunOptions,
-    both: bool = True,
 ) -> ChoiceDraws:
-    """The item's row; all subsets in one batch. Raises OptionError for too many objects.
-
-    both: without the frame mask too where MACD has one.
-    """
+    """The item's row; all subsets in one batch. Raises OptionError for too many objects."""
     if len(tracks) > MAX_MAPPED:
         raise OptionError(
             f"{item.id} has {len(tracks)} objects; subsets of at most {MAX_MAPPED} are read",
@@ -109,46 +103,39 @@ def read_choices(
     mask = context.options.mask
     with torch.enable_grad():
         macd = context.counterfactual(mask)
-    masks, none = context.masks(mask), np.zeros_like(macd.frame_level)
-    framed = bool(macd.frame_level.any())
-    halves = [none] * (both or not framed) + [macd.frame_level] * framed
+    masks, framed = context.masks(mask), bool(macd.frame_level.any())
     videos = [context.composite(masks, macd.level, macd.frame_level)]
-    count = 1 << len(tracks)
-    for frame_level in halves:
-        for subset in range(count):
-            level = np.array([float(subset >> k & 1) for k in range(len(tracks))])
-            videos.append(context.composite(masks, level, frame_level))
+    for subset in range(1 << len(tracks)):
+        level = np.array([float(subset >> k & 1) for k in range(len(tracks))])
+        videos.append(context.composite(masks, level, macd.frame_level))
     state = lm.prefill(context.encoded, torch.stack(videos), reuse=context.base)
     (plain,) = option_logits(lm, context.base, item.options, DIGITS)
-    read = option_logits(lm, state, item.options, DIGITS)
-    bare = count * (len(halves) - framed)
+    own, *subsets = option_logits(lm, state, item.options, DIGITS)
     return ChoiceDraws(
         item.id,
         [t.label for t in tracks],
         macd.level.tolist(),
         plain,
-        read[0],
-        read[1 : 1 + bare],
-        read[1 + bare :],
+        own,
+        [] if framed else subsets,
+        subsets if framed else [],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Reads what is not stored yet, a clip after the other, then packs all rows."""
     parser = command_line("evals.studies.choice_draws", __doc__)
-    parser.add_argument("--regime", default="options", help="of toyworld-crossed")
-    parser.add_argument("--n", type=int, default=576, help="questions of the test split")
-    parser.add_argument("--seed", type=int, default=3, help="of the drawing of the clips")
+    parser.add_argument("--regime", default="faint", help="of toyworld-crossed")
+    parser.add_argument("--n", type=int, default=1152, help="questions of the test split")
+    parser.add_argument("--seed", type=int, default=731, help="of the drawing of the clips")
     parser.add_argument("--backbone", default="toyworld")
-    parser.add_argument("--reading", choices=READINGS, help="of the paper")
+    parser.add_argument("--reading", choices=READINGS, default="default", help="of the paper")
     parser.add_argument("--out", type=Path, default=Path("runs/choice-draws"))
 
     def run(args: Any) -> str:
         check_counts(args, n=100_000)
-        if args.reading is None:
-            return read_missing(args, {"test": args.n}, "choices", read_choices)
-        read, (_, options) = partial(read_choices, both=False), READINGS[args.reading]
-        return read_missing(args, {"test": args.n}, args.reading, read, options)
+        options = READINGS[args.reading][1]
+        return read_missing(args, {"test": args.n}, args.reading, read_choices, options)
 
     return command(parser, run, argv)
 

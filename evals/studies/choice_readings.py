@@ -1,28 +1,38 @@
 """MACD's place among as many objects in *faint*: `python -m evals.studies.choice_readings`.
 
 The second registered comparison of docs/registration.md, of the rows that
-`evals.studies.choice_draws --reading` reads: two trainings, and other readings of the paper.
+`evals.studies.choice_draws` reads: two trainings, and other readings of the paper.
+
+Each clip's choice is held against all subsets of the same number of objects, its *class*, so
+neither how many objects are hidden nor where a mask falls can make the difference. Were a choice
+drawn evenly from its class in every clip, the number of right answers would follow a distribution
+that is computed whole: the test is exact. The same is done with places in the class by the margin
+of the right option, which tell more finely.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from numpy.typing import NDArray
 
 from macd_studio.commands import parser as command_line
+from macd_studio.core.errors import OptionError
 from macd_studio.core.statistics import Interval
 from macd_studio.evals.printing.figures import change, percent, table
-from macd_studio.evals.statistics.stats import LEVEL, holm
+from macd_studio.evals.statistics.intervals import TAIL, difference_interval
+from macd_studio.evals.statistics.stats import EXACT_TO, LEVEL, choice_test, holm
 from macd_studio.evals.studies.choice_draws import READINGS, ChoiceDraws
-from macd_studio.evals.studies.choice_test import Against, Clip, clip_of, judged, known_of, p_text
-from macd_studio.evals.studies.one_mask import FIXED
+from macd_studio.evals.studies.first_token import contrast_scores
+from macd_studio.evals.studies.outcomes import FIXED
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
-from macd_studio.evals.studies.shared import FOLDER, command, stored, told
+from macd_studio.evals.studies.shared import FOLDER, command, items_of, stored, told
 
 PLACES = FOLDER / "places"
 """The committed rows: a folder for each training, a file for each reading."""
@@ -34,16 +44,145 @@ BOTH = "both"
 Pair = tuple[float, float]
 
 
-def clips_needed(sd: float, level: float = LEVEL, power: float = 0.8) -> int:
-    """Clips with a choice in which a mean place MARGIN above CHANCE is found with that power.
+@dataclass(frozen=True)
+class Known:
+    """What is known of a clip. right: index of the right option; asked: index of the object."""
 
-    sd: standard deviation of a clip's place, in [0, 1]. By the normal approximation, two-sided.
+    right: int
+    asked: int
 
-    >>> clips_needed(0.33), clips_needed(0.33, 0.025)
-    (698, 845)
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """One clip at one α, β, its subsets numbered as in `ChoiceDraws`."""
+
+    right: NDArray[np.int64]
+    """(2^K,) whether a subset's answer is right."""
+    height: NDArray[np.float64]
+    """(2^K,) how far the right option's score leads the others'."""
+    base: bool
+    """Whether the video alone is answered right."""
+    chosen: int | None
+    """The subset that MACD masks, or None."""
+    asked: int
+    """The subset of the asked object alone."""
+
+    @property
+    def objects(self) -> int:
+        """How many there are."""
+        return len(self.right).bit_length() - 1
+
+    def alike(self, subset: int) -> tuple[int, ...]:
+        """All subsets of as many objects, itself among them."""
+        return _sized(self.objects, subset.bit_count())
+
+    @cached_property
+    def places(self) -> list[int]:
+        """(2^K,) twice the place of each subset in its class by height, from 0, the highest last.
+
+        Ties share a place. In a class of c it is between 0 and 2 (c − 1), on average c − 1.
+        """
+        found = [0] * len(self.height)
+        for size in range(self.objects + 1):
+            alike = list(_sized(self.objects, size))
+            height = self.height[alike]
+            below = (height[:, None] > height[None]).sum(1)
+            equal = (height[:, None] == height[None]).sum(1)
+            for n, place in zip(alike, 2 * below + equal - 1, strict=True):
+                found[n] = int(place)
+        return found
+
+
+@lru_cache
+def _sized(objects: int, size: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1 << objects) if n.bit_count() == size)
+
+
+def clip_of(row: ChoiceDraws, known: Known, pair: Pair) -> Clip:
+    """The clip's subsets contrasted with α, β."""
+    video = np.array(row.video)
+    scores = contrast_scores(video[None], np.array(row.subsets), *pair)
+    others = np.delete(scores, known.right, axis=1).max(1)
+    with np.errstate(invalid="ignore"):  # the cut may leave one option alone
+        height = scores[:, known.right] - others
+    return Clip(
+        (scores.argmax(1) == known.right).astype(np.int64),
+        height,
+        bool(video.argmax() == known.right),
+        row.chosen,
+        1 << known.asked,
+    )
+
+
+@dataclass(frozen=True)
+class Against:
+    """N choices beside all members of their classes.
+
+    right, among: what each choice answers, and what its class does; place, places: as
+    `Clip.places`, as whole parts of `parts`, which is the highest place of every class.
     """
-    quantiles = float(norm.ppf(1 - level / 2) + norm.ppf(power))
-    return math.ceil((quantiles * sd / MARGIN) ** 2)
+
+    right: list[int]
+    among: list[list[int]]
+    place: list[int]
+    places: list[list[int]]
+    parts: int
+
+    @staticmethod
+    def of(clips: Sequence[Clip], chosen: Sequence[int | None]) -> Against:
+        """A clip without a choice, or with a class of one member, leaves nothing to choose."""
+        pairs = [
+            (clip, n, clip.alike(n))
+            for clip, n in zip(clips, chosen, strict=True)
+            if n is not None and len(clip.alike(n)) > 1
+        ]
+        if not pairs:
+            raise OptionError("no clip leaves anything to choose", "Read more clips")
+        parts = math.lcm(*{2 * (len(alike) - 1) for _, _, alike in pairs})
+        scaled = [
+            [clip.places[m] * (parts // (2 * (len(alike) - 1))) for m in alike]
+            for clip, _, alike in pairs
+        ]
+        return Against(
+            [int(clip.right[n]) for clip, n, _ in pairs],
+            [clip.right[list(alike)].tolist() for clip, _, alike in pairs],
+            [z[alike.index(n)] for z, (_, n, alike) in zip(scaled, pairs, strict=True)],
+            scaled,
+            parts,
+        )
+
+    @property
+    def p(self) -> dict[str, float]:
+        """Exact p of the right answers and of the places, see `choice_test`."""
+        return {
+            "p": choice_test(self.right, self.among),
+            "place_p": choice_test(self.place, self.places),
+        }
+
+    def mean_place(self, tail: float = TAIL) -> Interval:
+        """Of the choices, from 0 to 1, .5 for choices at random. tail: beyond each end."""
+        place = np.array(self.place) / self.parts - 0.5
+        mean, low, high = difference_interval(place, range(len(place)), tail)
+        return 0.5 + mean, 0.5 + low, 0.5 + high
+
+
+def judged(clips: Sequence[Clip], chosen: Sequence[int | None]) -> dict[str, Any]:
+    """The choices against their classes. Raises OptionError where there is none; see `Against`."""
+    against = Against.of(clips, chosen)
+    n = len(against.right)
+    over = [r - float(np.mean(c)) for r, c in zip(against.right, against.among, strict=True)]
+    return against.p | {
+        "n": n,
+        "right": float(np.mean(against.right)),
+        "over": difference_interval(np.array(over), range(n)),
+        "place": list(against.mean_place()),
+    }
+
+
+def known_of(rows: Sequence[ChoiceDraws]) -> list[Known]:
+    """The truth of each row. Raises OptionError for a row of no question."""
+    pairs = zip(rows, items_of(rows), strict=True)
+    return [Known(i.options.index(i.truth), row.labels.index(i.about)) for row, i in pairs]
 
 
 def verdict(place: Interval, ninety: Interval, adjusted: float) -> str:
@@ -62,8 +201,7 @@ def places_of(rows: Sequence[ChoiceDraws], pairs: Sequence[Pair]) -> dict[Pair, 
     """The clips of the rows at each α, β, with MACD's frame mask."""
     known = known_of(rows)
     return {
-        pair: [clip_of(row, k, pair, True) for row, k in zip(rows, known, strict=True)]
-        for pair in pairs
+        pair: [clip_of(row, k, pair) for row, k in zip(rows, known, strict=True)] for pair in pairs
     }
 
 
@@ -118,6 +256,11 @@ def report_of(files: Mapping[tuple[str, str], Sequence[ChoiceDraws]]) -> dict[st
             for t, of in clips.items()
         },
     }
+
+
+def p_text(value: float) -> str:
+    """An exact p as it is told: below EXACT_TO only that it is."""
+    return f"{value:.2g}" if value >= EXACT_TO else "< 1e-12"
 
 
 def markdown(report: dict[str, Any]) -> str:

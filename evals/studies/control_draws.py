@@ -2,9 +2,9 @@
 
 A row holds the logits of a question's options under the video, behind the mask of a choice of
 objects, behind R independent `random-place` masks of it, and behind every order of its object
-levels (`random-objects`, the frame levels in a random order each). The choice is MACD's, the one
-by measured effects (`macd-measured`), or the oracle's: the asked object alone, without a frame
-mask. `python -m evals.studies.control_draws` reads and stores them.
+levels (`random-objects`, the frame levels in a random order each). The choice is MACD's, or the
+oracle's: the asked object alone, without a frame mask. `python -m evals.studies.control_draws`
+reads and stores them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from macd_studio.core.masking.controls import (
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Counterfactual, Track
 from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.studies.first_token import ORACLE
@@ -53,8 +52,8 @@ ORDERS = 16
 
 DIGITS = 4
 """Decimals of what is stored."""
-MACD, MEASURED = "macd", "macd-measured"
-CHOICES = (MACD, MEASURED, ORACLE)
+MACD = "macd"
+CHOICES = (MACD, ORACLE)
 """Choices of objects whose rows can be read."""
 
 
@@ -111,8 +110,6 @@ def chosen_by(choice: str, context: MethodContext, about: str) -> Counterfactual
     if choice == ORACLE:
         asked = [float(t.label == about) for t in context.tracks]
         return replace(empty_counterfactual(), level=np.array(asked))
-    if choice == MEASURED:
-        return measured_counterfactual(context)
     with torch.enable_grad():
         return context.counterfactual(context.options.mask)
 

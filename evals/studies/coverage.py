@@ -279,29 +279,34 @@ def measure(cell: Cell, draws: int = DRAWS, former: int = FORMER_DRAWS) -> dict[
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """docs/intervals.md."""
-    sections = []
+    """docs/intervals.md: of each kind the cell in which its interval holds the truth least."""
+    rows = []
     for name, kind in KINDS.items():
-        lines: dict[tuple[str, ...], list[str]] = {}
-        truths: dict[str, None] = {}
-        for cell in (c for c in report["cells"] if c["kind"] == name):
-            design = (str(cell["clips"]), str(cell["questions"] or "1 to 9"))
-            line = lines.setdefault((*design, f"{cell['together']:g}"), [])
-            line.append(_held(cell["now"]))
-            truths[_truth(cell)] = None
-        head = ["clips", "questions a clip", "correlation in a clip", *truths]
-        rows = ([*design, *cells] for design, cells in lines.items())
-        sections.append(f"## {kind.title}\n\n{table(head, rows)}")
+        cells = [c for c in report["cells"] if c["kind"] == name]
+        least = min(cells, key=lambda c: c["now"]["held"])
+        former = [c["former"]["held"] for c in cells]
+        several = str(least["questions"] or "1 to 9")
+        rows.append([
+            kind.title, len(cells), _held(least["now"]), _truth(least), least["clips"], several,
+            f"{least['together']:g}", f"{min(former):.3f}", sum(z < REACHED for z in former),
+        ])  # fmt: skip
+    heads = ["interval of", "cells", "holds the truth, least", "there the truth is", "clips",
+             "questions a clip", "correlation in a clip", "bootstrap, least",
+             f"bootstrap below {REACHED}, cells"]  # fmt: skip
     now, former = ([c[z] for c in report["cells"]] for z in ("now", "former"))
     low = min(now, key=lambda c: c["held"])
-    text = f"""# Do the intervals hold what they say?
+    return f"""# Do the intervals hold what they say?
 
-Written by `python -m evals.studies.coverage`. Each cell: the share of {now[0]["draws"]} draws whose
-95 % interval holds the truth (Monte Carlo error at most {_most(now)}); a column is one truth. Least
-of all {len(now)} cells: {low["held"]:.3f} ± {low["error"]:.3f}; below {REACHED}, in bold:
-{_missed(now)}. The percentile bootstrap over clips ({former[0]["draws"]} draws each, error at most
-{_most(former)}) goes down to {min(c["held"] for c in former):.3f} and is below {REACHED} in
-{_missed(former)} cells. All its shares, and widths, are in [intervals.json](intervals.json).
+Written by `python -m evals.studies.coverage`. A cell is a truth with a number of clips, of
+questions a clip, and a correlation within a clip; of each, {now[0]["draws"]} draws were simulated
+(Monte Carlo error at most {_most(now)}). Least of all {len(now)} shares of draws whose 95 %
+interval holds the truth: {low["held"]:.3f} ± {low["error"]:.3f}; {_missed(now)} are below
+{REACHED}. The percentile bootstrap over clips ({former[0]["draws"]} draws each, error at most
+{_most(former)}), which stood before these intervals, goes down to
+{min(c["held"] for c in former):.3f} and is below {REACHED} in {_missed(former)} cells. All shares,
+and widths, are in [intervals.json](intervals.json).
+
+{table(heads, rows)}
 
 Methods (`evals/statistics/intervals.py`): Clopper and Pearson's interval for shares; Tango's score
 interval with a continuity correction for paired differences; Newcombe's score interval for areas;
@@ -312,7 +317,6 @@ Nothing was simulated for fewer than 30 clips. Rates over mentions (CHAIR), bala
 shares of a map and a constant's part of a gain are ratios: their intervals are percentiles of the
 bootstrap over clips, and too narrow near 0 and 1.
 """
-    return text + "\n" + "\n\n".join(sections) + "\n"
 
 
 def _most(cells: list[dict[str, Any]]) -> str:
@@ -336,8 +340,7 @@ def _truth(cell: dict[str, Any]) -> str:
 
 
 def _held(figures: dict[str, Any]) -> str:
-    text = f"{figures['held']:.3f}"
-    return text if figures["held"] >= REACHED else f"**{text}**"
+    return f"{figures['held']:.3f} ± {figures['error']:.3f}"
 
 
 def main(argv: list[str] | None = None) -> int:

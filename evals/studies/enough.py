@@ -6,14 +6,14 @@ Right answers about an object that is there, one question a clip, regimes in tur
 those that change when everything is hidden, the smallest set of pieces that keeps the answer, and
 the smallest whose removal changes it; whether they hold the asked object. Hallucinated answers, yes
 about what is not there or the name of it: how often nothing of the video is enough. For the right
-ones also insertion and deletion by each kind of map. Writes docs/enough.json and renders it into
-docs/evidence.md; `--render` renders only. Rows are kept in `runs/` and not measured again.
+ones also insertion and deletion by each kind of map. Writes docs/enough.json, of which
+`evals.commands.render` fills docs/evidence.md. Rows are kept in `runs/` and not measured again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,6 @@ from macd_studio.evals.studies.evidence import (
 from macd_studio.evals.studies.shared import Row, kept
 
 FIGURES = evidence.DOCS / "enough.json"
-FEWEST = 30
-"""Answers below which nothing is concluded."""
 
 
 def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
@@ -233,64 +231,35 @@ def _quantiles(values: Sequence[int]) -> list[float] | None:
     return [float(x) for x in np.percentile(values, [50, 5, 95])]
 
 
-def sections(report: dict[str, Any]) -> Iterator[str]:
-    """The figures as blocks of Markdown."""
-    yield "## What is enough"
-    if report["needs_video"] < FEWEST:
-        yield "Too few answers to say anything."
-        return
-    low, high = (f"{x:g}" for x in report["keep_size"][1:])
-    yield (
-        f"`python -m evals.studies.enough`: {report['right']} right answers about an object that is"
-        " there;"
-        f" {percent(report['without_video'])} % stay when everything is hidden. Of the"
-        f" {report['needs_video']} others, in pieces by drawn objects, background and runs of"
-        f" frames: the smallest set that keeps the answer has {report['keep_size'][0]:g} pieces in"
-        f" the median ({low} to {high} in 90 %) and holds the asked object in"
-        f" {percent(report['keep_asked'])} %, the background in"
-        f" {percent(report['keep_background'])} %;"
-        f" {percent(report['keep_certified'])} % are certified. Of the"
-        f" {report['keep_others']} sets without the asked object"
-        f" {report['keep_background_alone']} hold the background: there scene or a hole where the"
-        " object was is enough, the others are of another object. Removing the smallest set"
-        f" that changes the answer ({(report['remove_size'] or [0])[0]:g} pieces in the median)"
-        f" removes a piece of the asked object in {percent(report['remove_asked'])} %. Sets"
-        " are not unique: of several of one size the one with the largest margin, or loss of it,"
-        " is taken."
-    )
-    if report["hallucinated"] >= FEWEST:
-        yield (
-            f"Of {report['hallucinated']} hallucinated answers, which say of something that it is"
-            f" there and it is not, {percent(report['hallucinated_empty'])} % need nothing of"
-            " the video: the empty set is enough."
-        )
-    if report["scored"] >= FEWEST:
-        yield "## Which maps are true of the model"
-        yield (
-            f"Insertion and deletion for the token of {report['scored']} of these answers: area"
-            f" under insertion less that under deletion. Random orders score"
-            f" {with_interval(report['random'], '+.3f', 1)}."
-        )
-        rows = [
-            [
-                TITLES[kind],
-                with_interval(one["score"], "+.3f", 1),
-                with_interval(one["over_random"], "+.3f", 1),
-                percent(one["best"]),
-            ]
+def size_text(ends: Sequence[float]) -> str:
+    """A median with the 5th and 95th percentile.
+
+    >>> size_text([2.0, 1.0, 2.0])
+    '2 pieces in the median (1 to 2 in 90 %)'
+    """
+    middle, low, high = ends
+    return f"{middle:g} pieces in the median ({low:g} to {high:g} in 90 %)"
+
+
+def score_text(ends: Sequence[float]) -> str:
+    """Area under insertion less that under deletion, with its interval."""
+    return with_interval(ends, "+.3f", 1)
+
+
+def curve_table(report: dict[str, Any]) -> str:
+    """The score of each kind of map, over random orders, and how often it is the best."""
+    return table(
+        ["map", "score", "over random orders", "most faithful, %"],
+        [
+            [TITLES[kind], score_text(one["score"]), score_text(one["over_random"]),
+             percent(one["best"])]
             for kind, one in report["curves"].items()
-        ]
-        yield table(["map", "score", "over random orders", "most faithful, %"], rows)
-
-
-def whole_page() -> str:
-    """docs/evidence.md, with these sections where they were measured."""
-    blocks = list(sections(json.loads(FIGURES.read_text()))) if FIGURES.exists() else []
-    return evidence.page(json.loads(evidence.FIGURES.read_text()), blocks)
+        ],
+    )  # fmt: skip
 
 
 def main() -> None:
-    """Measures, writes the figures, renders the page."""
+    """Measures, and writes the figures."""
     need_checkout("evals.studies.enough")
     parser = command_line("evals.studies.enough", __doc__)
     parser.add_argument(
@@ -302,12 +271,9 @@ def main() -> None:
     parser.add_argument(
         "--screen", type=int, default=3000, help="questions to look in (default: 3000)"
     )
-    parser.add_argument("--render", action="store_true", help="only render what is measured")
     args = parser.parse_args()
-    if not args.render:
-        path = run(args.n, args.hallucinated, args.screen)
-        FIGURES.write_text(json.dumps(figures(read_rows(path), path.stem), indent=1) + "\n")
-    evidence.PAGE.write_text(whole_page())
+    path = run(args.n, args.hallucinated, args.screen)
+    FIGURES.write_text(json.dumps(figures(read_rows(path), path.stem), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Questions of the toy world about an object that is there; the map is of the model's own first token
 against the best other one; its share inside the asked object's drawn box is compared with the box's
-share of the frames, which is what a map that knows nothing has. Writes docs/evidence.json and
-renders docs/evidence.md; `--render` renders only. Wrong answers are rare, so further questions are
+share of the frames, which is what a map that knows nothing has. Writes docs/evidence.json, of which
+`evals.commands.render` fills docs/evidence.md. Wrong answers are rare, so further questions are
 answered without measuring, and those answered wrong are measured too, until there are enough.
 Questions that were measured already with the same weights and options are taken from `runs/`.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from itertools import combinations, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from macd_studio.core.evidence.kinds import Measured, find_kind, rank_correlatio
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.measurements import VIEWS, Target
 from macd_studio.core.options import RunOptions
-from macd_studio.core.pages.blocks import as_markdown
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import LOST
 from macd_studio.core.views.context import MethodContext
@@ -41,11 +40,8 @@ from macd_studio.parts import ROOT
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
 DOCS = ROOT / "docs"
 FIGURES = DOCS / "evidence.json"
-PAGE = DOCS / "evidence.md"
 ROWS = Path("runs") / "evidence"
 PATCHES = "3x3"
-ENOUGH = 500
-"""Questions from which on the figures are not called preliminary."""
 
 
 def in_turn(items: Sequence[Item], n: int) -> list[Item]:
@@ -67,7 +63,7 @@ def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
 
 
 def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
-    """Shares, sanity and agreement of every kind under both views."""
+    """Shares, peaks and sanity of every kind under both views."""
     tracks = benchmark.true_tracks(item.clip)
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
     context = MethodContext(lm, encoded, tracks, RunOptions())
@@ -97,10 +93,6 @@ def measure_item(lm: LocalLM, benchmark: ToyWorld, item: Item) -> Row:
                    for (k, v), m in measured.items()},
         "peaks": {f"{k} {v}": _peak(m, inside) for (k, v), m in measured.items()},
         "sanity": {f"{k} {v}": _sanity(m) for (k, v), m in measured.items()},
-        "agreement": {
-            f"{a} {b} {v}": rank_correlation(measured[a, v].values, measured[b, v].values)
-            for a, b in combinations(KINDS, 2) for v in VIEWS
-        },
     }  # fmt: skip
 
 
@@ -172,7 +164,7 @@ def fingerprint(benchmark: ToyWorld) -> str:
     return digest.hexdigest()[:16]
 
 
-def figures(rows: Sequence[Row], key: str, n: int = ENOUGH) -> dict[str, Any]:
+def figures(rows: Sequence[Row], key: str, n: int) -> dict[str, Any]:
     """What the page shows, from the rows: means with 95 % intervals over clips.
 
     n: how many questions were measured whatever the answer; of those after them, only wrong ones.
@@ -196,11 +188,7 @@ def figures(rows: Sequence[Row], key: str, n: int = ENOUGH) -> dict[str, Any]:
                     "share": _mean(judged, in_box), "lead": _mean(judged, lead),
                     "peak": _mean(judged, [float(r["peaks"][name]) for r in judged]),
                 })  # fmt: skip
-    out["sanity"] = {f"{k} {v}": _known(rows, "sanity", f"{k} {v}") for k in KINDS for v in VIEWS}
-    out["agreement"] = {
-        f"{a} {b} {v}": _known(rows, "agreement", f"{a} {b} {v}")
-        for a, b in combinations(KINDS, 2) for v in VIEWS
-    }  # fmt: skip
+    out["sanity"] = {f"{k} {v}": _known(rows, f"{k} {v}") for k in KINDS for v in VIEWS}
     return out
 
 
@@ -213,10 +201,10 @@ def _mean(rows: Sequence[Row], values: Sequence[float]) -> list[float] | None:
     return [round(float(x), 5) for x in ends]
 
 
-def _known(rows: Sequence[Row], part: str, name: str) -> list[float] | None:
-    """The mean of a correlation over the rows that have one."""
-    measured = [r for r in rows if r[part][name] is not None]
-    return _mean(measured, [r[part][name] for r in measured])
+def _known(rows: Sequence[Row], name: str) -> list[float] | None:
+    """The mean correlation over the rows that have one."""
+    measured = [r for r in rows if r["sanity"][name] is not None]
+    return _mean(measured, [r["sanity"][name] for r in measured])
 
 
 TITLES = {
@@ -228,40 +216,8 @@ TITLES = {
 VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
 
 
-METHODS = (
-    "- **gradient**: pixel × gradient of the token's logit, or of its lead over another token, by"
-    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to"
-    " first order, when the cell becomes the mean colour.",
-    "- **attention**: what the row that predicts the token gives to each vision token, mean over"
-    " heads and over the layers asked for. It knows nothing of the token.",
-    "- **occlusion**: what the number loses when one object alone is hidden behind its mask; spread"
-    " over the object. **occlusion-grid**: the same for each patch of each frame group.",
-    "- **knock-out**: the answer, and the token's probability, when the answer's rows cannot attend"
-    " to a region's vision tokens. The question's rows still see them, so that what the question"
-    " took from there stays.",
-    "- **lens**: the token's probability when each layer's hidden state goes through the final norm"
-    " and the head. Early layers were not trained to be read that way.",
-)
-
-
-def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
-    """The figures as Markdown. more: blocks of other studies, before how each is measured."""
-    blocks = [
-        "# Where the evidence lies, against the truth",
-        f"`python -m evals.studies.evidence --n {report['n']}`: {report['asked']} questions of the"
-        " toy"
-        f" world about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
-        f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
-        " ones only those that were answered wrong."
-        " The map is of the embedded model's own first token against the best other one. Share:"
-        " how much of the map's magnitude lies inside the asked object's box, in %. Lead: over the"
-        " box's share of the frames, the first row, which a map that knows nothing has. Peak: how"
-        " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
-        " leaves out zero. Occlusion by object can only point at objects, so"
-        " its share is not a like-for-like comparison: the box is among the few places it has.",
-    ]
-    if report["questions"] < ENOUGH:
-        blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
+def map_table(report: dict[str, Any]) -> str:
+    """Share, lead and peak of each map under each view, of right and of wrong answers."""
     words = {True: "right", False: "wrong"}
     rows = [["the box itself", "–"]]
     rows[0] += [z for w in words.values() for z in (percent(report[f"area_{w}"]), "–", "–")]
@@ -274,44 +230,23 @@ def page(report: dict[str, Any], more: Sequence[str] = ()) -> str:
                                                percent(r["peak"]))]  # fmt: skip
             rows.append([TITLES[kind], VIEW_TITLES[view], *cells])
     heads = [f"{z}, {w}" for w in words.values() for z in ("share", "lead", "peak")]
-    counts = " and ".join(f"{report[w]} {w}" for w in words.values())
-    blocks.append(f"## Where the answer is right, and where it is wrong ({counts} answers)")
-    blocks.append(table(["map", "view", *heads], rows))
-    sanity = [
-        [TITLES[kind], *(_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
+    return table(["map", "view", *heads], rows)
+
+
+def token_table(report: dict[str, Any]) -> str:
+    """Each map's correlation with that for a head of random weights."""
+    return table(["map", "V", "V_d"], [
+        [TITLES[kind], *(area(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
         for kind in KINDS
-    ]
-    agreement = [
-        [f"{TITLES[a]}; {TITLES[b]}",
-         *(_correlation(report["agreement"][f"{a} {b} {view}"]) for view in VIEWS)]
-        for a, b in combinations(KINDS, 2)
-    ]  # fmt: skip
-    blocks += [
-        "## Whether a map depends on the token",
-        "Spearman's correlation of a map's magnitudes with those for a head of random weights:"
-        " near 1, the map says where the model looks and not why it says this word. Attention is 1"
-        " by its definition.",
-        table(["map", "V", "V_d"], sanity),
-        "## Whether the kinds agree",
-        "Spearman's correlation of magnitudes over the cells where neither map is 0.",
-        table(["maps", "V", "V_d"], agreement),
-        *more,
-        "## How each is measured",
-        "\n".join(METHODS),
-    ]
-    return as_markdown(blocks)
+    ])  # fmt: skip
 
 
 def _lead(ends: Sequence[float] | None) -> str:
     return change(ends, ends is not None and (ends[1] > 0 or ends[2] < 0))
 
 
-def _correlation(ends: Sequence[float] | None) -> str:
-    return area(ends)
-
-
 def main() -> None:
-    """Measures, writes the figures, renders the page."""
+    """Measures, and writes the figures."""
     need_checkout("evals.studies.evidence")
     parser = command_line("evals.studies.evidence", __doc__)
     parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
@@ -321,15 +256,10 @@ def main() -> None:
     parser.add_argument(
         "--screen", type=int, default=3000, help="further questions to look in (default: 3000)"
     )
-    parser.add_argument("--render", action="store_true", help="only render what is measured")
     args = parser.parse_args()
-    if not args.render:
-        path = run(args.n, args.wrong, args.screen)
-        report = figures(read_rows(path), path.stem, args.n)
-        FIGURES.write_text(json.dumps(report, indent=1) + "\n")
-    from macd_studio.evals.studies.enough import whole_page  # it stands on this module
-
-    PAGE.write_text(whole_page())
+    path = run(args.n, args.wrong, args.screen)
+    report = figures(read_rows(path), path.stem, args.n)
+    FIGURES.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,7 @@ from macd_studio.commands import need_checkout
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
-from macd_studio.evals.running.answer import item_seed
 from macd_studio.evals.running.output import say, write_json
-from macd_studio.evals.studies.control_draws import ControlDraws, stored
 from macd_studio.evals.studies.first_token import ORACLE, REMOVED, VIDEO, OptionLogits
 from macd_studio.evals.studies.headroom import Answers, adjust, compare, picture
 from macd_studio.evals.studies.shared import FOLDER, unpack_rows
@@ -30,10 +28,8 @@ from macd_studio.evals.studies.shared import FOLDER, unpack_rows
 POOL = "crossed-logits.json.xz"
 BENCHMARK = "toyworld-crossed"
 
-CONTROLS, DRAWS = "crossed-controls.json.xz", "draws.json.xz"
-"""The controls that were named later, of *options*: their logits stand for those of the pool. Clips
-that `evals.studies.control_draws` read are not in CONTROLS but come from its rows; see
-`one_draw`."""
+CONTROLS = "crossed-controls.json.xz"
+"""The controls that were named later, of *options*: their logits stand for those of the pool."""
 
 Counts = tuple[int, int]
 """questions of the test split and of the choose split, before whole cycles are made of them"""
@@ -59,7 +55,7 @@ class Part:
 
 EXPERIMENTS: dict[str, dict[str, Part]] = {
     "crossed": {
-        "options": Part(OPTIONS, PRESENT, (POOL, DRAWS, CONTROLS)),
+        "options": Part(OPTIONS, PRESENT, (POOL, CONTROLS)),
         "presence": Part(SMALL, FORMER),
         "order": Part(SMALL, FORMER),
     },
@@ -73,28 +69,9 @@ EXPERIMENTS: dict[str, dict[str, Part]] = {
 """File → regime → what is compared there. A folder is of another training's backbone."""
 
 
-READS = {"random-place": 4.0, "random-objects": 4.0, "random-average-4": 7.0}
-"""Prompts read for one draw of a control, as `answer.count_reads` counts them."""
-
-
-def one_draw(row: ControlDraws) -> OptionLogits:
-    """One draw of each control out of many: the first place, the average of the first four, and an
-    order of the levels in which each is as likely."""
-    order = np.random.default_rng(item_seed(row.item)).integers(len(row.objects))
-    drawn = [d.logits for d in (*row.places[:4], row.objects[order])]
-    draws = (drawn[0], drawn[4], np.mean(drawn[:4], 0).tolist())
-    views = {VIDEO: row.video} | dict(zip(READS, draws, strict=True))
-    return OptionLogits(row.item, views, READS)
-
-
 @lru_cache(maxsize=4)
 def read_pool(path: Path) -> Mapping[str, OptionLogits]:
-    """Item id → its row, of a packed file of logits or of `evals.studies.control_draws`.
-
-    Raises OptionError where a file cannot be read.
-    """
-    if path.name == DRAWS:
-        return {item: one_draw(row) for item, row in stored(path).items()}
+    """Item id → its row, of a packed file. Raises OptionError where it cannot be read."""
     return {row["item"]: OptionLogits(**row) for row in unpack_rows(path)}
 
 

@@ -24,7 +24,7 @@ from macd_studio.evals.printing.figures import change, percent, table
 from macd_studio.evals.statistics.constant import DELTAS
 from macd_studio.evals.statistics.intervals import clustered_share, difference_interval
 from macd_studio.evals.statistics.stats import LEVEL, choice_test, holm, sign_flip
-from macd_studio.evals.studies.choice_test import Clip
+from macd_studio.evals.studies.choice_readings import Clip
 from macd_studio.evals.studies.first_token import contrasted
 from macd_studio.evals.studies.real_draws import METHODS, RealDraws, stored
 from macd_studio.evals.studies.registered import verdict
@@ -139,7 +139,7 @@ def choice_map(rows: Sequence[RealDraws]) -> dict[str, Any]:
         if not row.subsets or row.chosen is None:
             continue
         height = np.array(row.subsets) * (-1 if yes else 1)
-        clip = Clip((height > 0).astype(int), height, False, False, row.chosen, 0)
+        clip = Clip((height > 0).astype(int), height, False, row.chosen, 0)
         if len(clip.alike(row.chosen)) > 1:
             mapped.setdefault(row.clip, []).append((clip, row.chosen))
     every = [pair for pairs in mapped.values() for pair in pairs]

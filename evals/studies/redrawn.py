@@ -9,23 +9,29 @@ where nothing is.
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from macd_studio.core.backbones.local import LocalLM
+from macd_studio.commands import parser as command_line
+from macd_studio.core.backbones import LocalLM, load_backbone
 from macd_studio.core.masking.composite import one_object_at_a_time
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.text.question import word_tokens
 from macd_studio.core.types import SEEN, Track
+from macd_studio.core.validation import Number
 from macd_studio.core.views.context import MethodContext
+from macd_studio.evals.running.output import check_folder
 from macd_studio.evals.statistics.intervals import clustered_share
 from macd_studio.evals.statistics.stats import bootstrap_ratio
-from macd_studio.evals.studies.shared import measure_drawn_clips
+from macd_studio.evals.studies.shared import command, pack_rows, told
 from macd_studio.toyworld import questions as ask
 from macd_studio.toyworld.clips import FRAMES, drawn_clip
 from macd_studio.toyworld.priors import priors
@@ -105,13 +111,6 @@ def margins(lm: LocalLM, spec: ClipSpec, head: str, absent: str) -> dict[str, fl
     )
 
 
-def measure(lm: LocalLM, n: int, seed: int = SEED) -> dict[str, Any]:
-    """The figures of n clips, see `figures_of`, and their `rows`."""
-    rows = [margins(lm, *clip) for clip in draw_clips(n, seed)]
-    rows = [{name: round(margin, 4) for name, margin in row.items()} for row in rows]
-    return figures_of(rows, seed) | {"rows": rows}
-
-
 def figures_of(rows: Sequence[dict[str, float]], seed: int = SEED) -> dict[str, Any]:
     """Each view's margin less that of the redrawn clip, and its false yeses.
 
@@ -143,10 +142,31 @@ def figures_of(rows: Sequence[dict[str, float]], seed: int = SEED) -> dict[str, 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints and writes."""
-    return measure_drawn_clips(
-        "evals.studies.redrawn", __doc__, measure, n=600, seed=SEED, least=2, argv=argv
-    )
+    """Measures, prints the figures, and writes them with --out and what each clip gave with
+    --rows."""
+    parser = command_line("evals.studies.redrawn", __doc__)
+    parser.add_argument("--n", type=int, default=600, help="clips (default: 600)")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--backbone", default="toyworld")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--rows", type=Path, help="a packed file of what each clip gave")
+
+    def run(args: argparse.Namespace) -> str:
+        Number(2, 10_000, whole=True).read(args.n, "n")
+        Number(0, 2**31, whole=True).read(args.seed, "seed")
+        for path in filter(None, (args.out, args.rows)):
+            check_folder(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        lm = load_backbone(args.backbone)
+        rows = [margins(lm, *clip) for clip in draw_clips(args.n, args.seed)]
+        rows = [{name: round(margin, 4) for name, margin in row.items()} for row in rows]
+        if args.rows:
+            pack_rows(args.rows, rows)
+        return told(
+            figures_of(rows, args.seed), lambda report: json.dumps(report, indent=1), args.out
+        )
+
+    return command(parser, run, argv)
 
 
 if __name__ == "__main__":

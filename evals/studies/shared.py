@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from macd_studio.commands import parser as command_line
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.options import RunOptions
@@ -289,47 +288,3 @@ def items_of(rows: Sequence[R]) -> list[Item]:
 def truths(rows: Sequence[R]) -> list[int]:
     """Index of the right option of each row. Raises OptionError for a row of no question."""
     return [item.options.index(item.truth) for item in items_of(rows)]
-
-
-Measure = Callable[[LocalLM, int, int], dict[str, Any]]
-"""(model, number of clips, seed) → figures, with the rows they are of where there are any."""
-
-
-def measure_drawn_clips(
-    name: str,
-    doc: str | None,
-    measure: Measure,
-    *,
-    n: int,
-    seed: int,
-    least: int = 1,
-    argv: Sequence[str] | None = None,
-) -> int:
-    """Parses, measures, prints the figures and writes them with --out and their rows with --rows.
-
-    name, doc: of the module. n, seed: where the command line says nothing. least: of clips.
-    """
-    parser = command_line(name, doc)
-    parser.add_argument("--n", type=int, default=n, help=f"clips (default: {n})")
-    parser.add_argument("--seed", type=int, default=seed)
-    parser.add_argument("--backbone", default="toyworld")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    parser.add_argument("--rows", type=Path, help="a packed file of what each clip gave")
-
-    def run(args: argparse.Namespace) -> str:
-        from macd_studio.core.backbones import load_backbone
-
-        Number(least, 10_000, whole=True).read(args.n, "n")
-        Number(0, 2**31, whole=True).read(args.seed, "seed")
-        for path in filter(None, (args.out, args.rows)):
-            check_folder(path.parent)
-            path.parent.mkdir(parents=True, exist_ok=True)
-        figures = measure(load_backbone(args.backbone), args.n, args.seed)
-        rows = figures.pop("rows", [])
-        if args.out:
-            write_json(args.out, figures)
-        if args.rows:
-            pack_rows(args.rows, rows)
-        return json.dumps(figures, indent=1)
-
-    return command(parser, run, argv)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from bench import deep, large, lazy, report
+from bench.__main__ import is_time_ratio, slower
 from bench.counted import flops, in_turn, peak_bytes
 from bench.trace import read
 from macd_studio.core.backbones.dimensions import DIMENSIONS
@@ -67,12 +68,11 @@ def test_peak_bytes_are_those_that_live_at_once():
 
 
 def a_row(item, regime, opened, plain=1.0, full=3.0, late=1.0, gaps=()):
-    cell = [opened, 2, True]
     return {
         "item": item, "regime": regime, "open": opened, "answers": 5, "gaps": list(gaps),
         "times": {"read": 1.0, "encode": 0.0, "detect": 2.0, "plain": plain, "full": full,
                   "lazy": late},
-        "sweep": {str(beta): cell for beta in lazy.BETAS},
+        "sweep": {str(beta): opened for beta in lazy.BETAS},
     }  # fmt: skip
 
 
@@ -94,7 +94,6 @@ def test_lazy_figures_hold_the_times_against_their_bound():
     assert "Equal tokens in 23 of 25 answers" in text
     assert "| captions, decoding alone | 100.0 % | 3.00× | 4.50× | 3.05× |" in text
     assert found["lazy_beta_0.1_reads"] == pytest.approx(2.2)
-    assert found["lazy_beta_0.1_tokens"] == pytest.approx(0.3)
     assert "at β 0.5 40.0 % and 2.20" in text
     assert report.lazy_lines({})[-1] == "not measured"
 
@@ -111,3 +110,28 @@ def test_calls_take_turns_and_the_first_round_is_not_counted(monkeypatch):
     calls = {name: partial(spend, name, seconds) for name, seconds in took.items()}
     assert in_turn(calls, 3) == {"a": 2.0, "b": 4.0}
     assert order == ["a", "b"] * 4
+
+
+def test_ratios_of_times_that_grew_on_one_machine_are_told():
+    here = {"processor": "A", "cores": 2, "date": "2026-01-01"}
+    measured = {"measured": {"x": here}}
+    first = measured | {"a_over_b": 1.0, "c_over_d": 2.0, "e_ms": 5.0, "flops_a_over_b": 1.0}
+    now = {"a_over_b": 1.2, "c_over_d": 2.1, "e_ms": 50.0, "flops_a_over_b": 7.0, "new_over_b": 9.0}
+    grown = slower(first, "x", now, here)
+    assert grown == {"a_over_b": {"before": 1.0, "now": 1.2, "date": "2026-01-01"}}
+    after = first | now | {"slower": grown}
+    assert slower(after, "y", {"e_ms": 1.0}, here) == grown  # not measured again
+    assert slower(after, "x", {"a_over_b": 1.2}, here) == {}
+    assert slower(first, "x", now, here | {"cores": 64}) == {}
+    assert slower(first, "y", now, here) == {}
+    text = report.page(after | {"machine": here | {"python": "3"}})
+    assert "| `a_over_b` | 1.000 | 1.200 | 2026-01-01 |" in text
+
+
+def test_times_are_told_from_other_ratios():
+    assert is_time_ratio("ascent_low_over_normal_memory_time_cpu")
+    for key in (
+        "memory_macd1_over_base_cpu", "evidence_occlusion8_over_forwards_flops", "page_ms",
+        "ascent_low_over_normal_memory_activations", "lazy_over_full_where_open",
+    ):  # fmt: skip
+        assert not is_time_ratio(key)

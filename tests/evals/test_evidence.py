@@ -1,4 +1,4 @@
-"""The study of evidence maps: which questions, what a row holds, and what the page says of rows."""
+"""The study of evidence maps: which questions, what a row holds, and what is told of rows."""
 
 import json
 
@@ -7,7 +7,6 @@ import pytest
 
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.studies import evidence
-from macd_studio.evals.studies.enough import whole_page
 
 
 def test_questions_are_about_what_is_there_one_a_clip():
@@ -21,12 +20,10 @@ def test_questions_are_about_what_is_there_one_a_clip():
 
 def made_row(i, right=True, area=0.1, lead=0.2):
     name = [f"{k} {v}" for k in evidence.KINDS for v in evidence.VIEWS]
-    pairs = [f"{a} {b} {v}" for a, b in evidence.combinations(evidence.KINDS, 2)
-             for v in evidence.VIEWS]  # fmt: skip
     return {
         "id": f"q{i}", "clip": f"c{i}", "right": right, "area": area,
         "shares": dict.fromkeys(name, area + lead), "peaks": dict.fromkeys(name, i % 2 == 0),
-        "sanity": dict.fromkeys(name, 0.5), "agreement": dict.fromkeys(pairs),
+        "sanity": dict.fromkeys(name, 0.5),
     }  # fmt: skip
 
 
@@ -41,19 +38,15 @@ def test_figures_keep_right_and_wrong_apart():
     assert first["lead"] == pytest.approx([0.2] * 3)
     assert first["peak"][0] == pytest.approx(0.5)
     assert wrong["lead"][0] == pytest.approx(-0.05)
-    assert found["agreement"]["gradient attention video"] is None
-    page = evidence.page(found)
-    assert "**+20.0** [20.0, 20.0]" in page
-    assert "**−5.0**" in page
-    assert "(6 right and 1 wrong answers)" in page
-    assert "Fewer questions than 500" in page
-    only_right = evidence.page(evidence.figures(rows[:6], "key"))
-    assert "| – |" in only_right
+    shown = evidence.map_table(found)
+    assert "**+20.0** [20.0, 20.0]" in shown
+    assert "**−5.0**" in shown
+    assert "0.50 [0.50, 0.50]" in evidence.token_table(found)
+    assert "| – |" in evidence.map_table(evidence.figures(rows[:6], "key", 6))
 
 
-def test_the_page_is_rendered_from_the_figures():
+def test_the_published_figures_are_of_right_and_wrong_answers():
     found = json.loads(evidence.FIGURES.read_text())
-    assert evidence.PAGE.read_text() == whole_page()
     assert found["questions"] == found["right"] + found["wrong"]
 
 

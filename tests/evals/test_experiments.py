@@ -17,12 +17,7 @@ from macd_studio.evals.studies.experiments import (
     read_pool,
 )
 from macd_studio.evals.studies.first_token import OptionLogits
-from macd_studio.evals.studies.shared import FOLDER
-
-
-def plain(figures):
-    """As JSON holds it."""
-    return json.loads(json.dumps(figures))
+from macd_studio.evals.studies.shared import FOLDER, plain
 
 
 def close(a, b, where=""):

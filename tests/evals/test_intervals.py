@@ -205,6 +205,9 @@ def test_the_simulation_writes_both_files(tmp_path, monkeypatch, capsys):
     assert coverage.main(["--draws", "100", "--out", str(tmp_path)]) == 0
     report = json.loads((tmp_path / "intervals.json").read_text())
     assert [c["kind"] for c in report["cells"]] == list(coverage.KINDS)
-    assert "| 30 | 1 | 0 |" in (tmp_path / "intervals.md").read_text()
+    lines = (tmp_path / "intervals.md").read_text().splitlines()
+    shown = next(line for line in lines if line.startswith("| Shares | 1 | "))
+    assert f"| {report['cells'][0]['now']['held']:.3f} ± " in shown
+    assert "| 0.5 | 30 | 1 | 0 |" in shown
     assert coverage.main(["--draws", "3"]) == 2
     assert "draws" in capsys.readouterr().err

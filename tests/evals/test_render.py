@@ -67,7 +67,7 @@ def test_an_open_marker_is_refused(report):
         rendered("<!-- figures:change/one two/macd --> and no end", report)
 
 
-@pytest.mark.parametrize("name", ["change/one two/vcd", "crossed/options/macd", "choice-table"])
+@pytest.mark.parametrize("name", ["change/one two/vcd", "crossed/options/macd", "places-table"])
 def test_what_a_run_left_out_is_said_to_be_not_measured(report, name):
     text = rendered(f"<!-- figures:{name} --><!-- /figures -->", report)
     assert f"-->{NOT_MEASURED}<!--" in text

@@ -6,20 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.benchmarks.toyworld_crossed import CrossedToyWorld
 from macd_studio.evals.studies import selection
 from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
 from macd_studio.evals.studies.first_token import ORACLE
-from macd_studio.evals.studies.one_mask import OBJECTS
 from macd_studio.evals.studies.selection import (
-    JUDGED,
-    PLAIN,
-    asked_in,
     can_judge_selection,
-    refused,
     regime_report,
-    why_the_oracle_tells,
     with_constants,
 )
 from macd_studio.evals.studies.shared import FOLDER
@@ -28,7 +22,7 @@ WORDS = ("dog", "cat", "bird", "horse")
 LEVEL = [1.0, 0.0, 0.0, 0.0]
 
 
-def planted(n, masked, lean=0.0, seed=0, choice=ORACLE):
+def planted(n, masked, lean=0.0, seed=0):
     """Rows of n clips of each split, and their items; the habit misleads most of the time.
 
     masked: shares of the habit, and of a lean to the first option, that are left in the view of the
@@ -48,14 +42,14 @@ def planted(n, masked, lean=0.0, seed=0, choice=ORACLE):
         items[name] = Item(name, name, "faint", "", "forced", "?", WORDS[truth], options=WORDS)
         rows.append(ControlDraws(
             name, (habit + evidence + leaning).tolist(), view(0).logits, LEVEL,
-            [view(1)] * PLACES, [view(which) for which in range(4)], 3, choice,
+            [view(1)] * PLACES, [view(which) for which in range(4)], 3, ORACLE,
         ))  # fmt: skip
     return rows, items
 
 
 def judged(*args, **kwargs):
     rows, items = planted(*args, **kwargs)
-    return regime_report({ORACLE: rows}, items)
+    return regime_report(rows, items)
 
 
 @pytest.mark.parametrize(
@@ -75,28 +69,27 @@ def test_the_bars(oracle, over, said):
 def test_room_is_seen_where_it_matters_which_object_is_masked():
     found = judged(160, [(1.0, 1.0), (0.0, 1.0)])
     assert found["can_judge_selection"]
-    room = found["settings"][JUDGED]
-    assert room["over"]["delta"][0] > 0.1
-    assert room["null"]["delta"][0] < room["oracle"]["delta"][0]
+    assert found["over"]["delta"][0] > 0.1
+    assert found["null"]["delta"][0] < found["oracle"]["delta"][0]
 
 
 def test_no_room_where_any_object_does_the_same():
     found = judged(160, [(1.0, 1.0), (1.0, 1.0)])
-    assert found["settings"][JUDGED]["oracle"]["delta"][0] > 0.1
+    assert found["oracle"]["delta"][0] > 0.1
     assert not found["can_judge_selection"]
 
 
-def test_what_a_constant_gains_is_no_gain_of_a_choice():
+def test_what_a_constant_gains_is_no_gain_of_a_choice(monkeypatch):
     """The asked object masked leaves only the lean, which a constant takes away as well."""
     rows, items = planted(160, [(0.0, 1.0), (0.0, 0.0)], lean=4.0)
-    found = regime_report({ORACLE: rows}, items)
-    plain = found["settings"][PLAIN]
-    assert can_judge_selection(plain["oracle"]["delta"], plain["over"]["delta"])
+    found = regime_report(rows, items)
     gained = found["constants"]["constant"][0]
     assert gained > 0.05
-    with_them = found["settings"][JUDGED]["baseline"][0]
-    assert with_them == pytest.approx(plain["baseline"][0] + gained)
     assert not found["can_judge_selection"]
+    monkeypatch.setattr(selection, "tune_constants", lambda *_: {})
+    plain = regime_report(rows, items)
+    assert plain["can_judge_selection"]
+    assert found["baseline"][0] == pytest.approx(plain["baseline"][0] + gained)
 
 
 def test_constants_move_every_view_of_a_row_alike():
@@ -112,30 +105,17 @@ def test_constants_move_every_view_of_a_row_alike():
         assert np.array(after) - before == pytest.approx(added)
 
 
-def test_an_oracle_that_knows_the_answer_judges_nothing():
-    told = refused()
-    assert set(told) == {"presence", "order"}
-    benchmark = CrossedToyWorld()
-    item = next(benchmark._of("options", "test", 1))
-    labels = benchmark.spec(item.clip).labels
-    assert why_the_oracle_tells([(item, labels)]) == ""
-    assert "not in every clip" in why_the_oracle_tells([(replace(item, about=""), labels)])
-    assert "several objects" in why_the_oracle_tells([(item, (*labels, "dog", "cat"))])
-    assert asked_in("Is there a hat in the video?", ["car", "ball"]) == set()
-
-
-def test_choices_are_told_on_the_clips_that_all_were_read_for():
-    rows, items = planted(80, [(1.0, 1.0), (0.0, 1.0)])
-    other = [replace(r, choice="macd", macd=r.objects[1].logits) for r in rows[80:120]]
-    told = regime_report({ORACLE: rows, "macd": other}, items)["choices"]
-    assert {(t["setting"], t["choice"]) for t in told} == {
-        (setting, choice) for setting in (JUDGED, PLAIN) for choice in (ORACLE, "macd")
-    }
-    assert all(t["n"] == 40 for t in told)
-    for t in told:
-        assert ("holm" in t) is (t["choice"] == "macd")
-        if t["null"] == OBJECTS:
-            assert (t["delta"][0] > 0) is (t["choice"] == ORACLE)
+def test_rows_that_cannot_judge_are_refused():
+    rows, items = planted(2, [(1.0, 1.0), (0.0, 1.0)])
+    with pytest.raises(OptionError, match="both splits"):
+        regime_report(rows[:2], items)
+    of_order = [replace(r, item="test/order/0/0") for r in rows[:1]]
+    published = [*stored(FOLDER / "choice-faint-oracle.json.xz").values()][:2]
+    by_macd = [replace(published[0], choice="macd")]
+    another = [published[0], replace(published[1], seed=4)]
+    for some in (of_order, by_macd, another):
+        with pytest.raises(OptionError, match="cannot judge"):
+            selection.report_of(some)
 
 
 def test_the_published_verdict_follows_from_the_committed_rows():

@@ -1,12 +1,9 @@
 """What studies share: rows that are read once, packed files, the command line."""
 
-import json
-from functools import partial
-
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.studies.shared import kept, measure_drawn_clips, pack_rows, unpack_rows
+from macd_studio.evals.studies.shared import kept, pack_rows, unpack_rows
 
 ROWS = [
     {"item": "a", "views": {"x": [1.5, 2.0]}, "draws": [{"n": 1}, {"n": 2}], "level": []},
@@ -54,29 +51,3 @@ def test_rows_are_made_once_and_what_was_torn_or_does_not_fit_again(tmp_path):
         4,
         6,
     ]
-
-
-def test_the_command_line_of_drawn_clips_writes_the_figures(tmp_path, monkeypatch, capsys):
-    asked = {}
-
-    def measure(lm, n, seed):
-        asked.update(lm=lm, n=n, seed=seed)
-        return {"clips": n, "rows": [{"mean": 0.5}, {"mean": 1.0}]}
-
-    monkeypatch.setattr("macd_studio.core.backbones.load_backbone", lambda name: f"the {name}")
-    run = partial(measure_drawn_clips, "evals.studies.redrawn", "", measure, n=600, seed=9, least=2)
-    out, rows = tmp_path / "new" / "figures.json", tmp_path / "rows" / "rows.json.xz"
-    assert run(argv=["--n", "3", "--out", str(out), "--rows", str(rows)]) == 0
-    assert [row["mean"] for row in unpack_rows(rows)] == [0.5, 1.0]
-    assert asked == {"lm": "the toyworld", "n": 3, "seed": 9}
-    assert json.loads(out.read_text()) == json.loads(capsys.readouterr().out) == {"clips": 3}
-    asked.clear()
-    for bad in (
-        ["--n", "1"],
-        ["--seed", "-1"],
-        ["--out", str(out / "x")],
-        ["--rows", str(out / "x")],
-    ):
-        assert run(argv=bad) == 2
-        assert "error: " in capsys.readouterr().err
-    assert not asked

@@ -1,6 +1,4 @@
-"""What one random mask gains: outcomes by hand, tuning that sees no clip it scores, coverage."""
-
-import json
+"""What is right behind each mask, by hand."""
 
 import numpy as np
 import pytest
@@ -9,23 +7,10 @@ from macd_studio.core.errors import OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.running.answer import GRID
 from macd_studio.evals.running.rows import seeded
-from macd_studio.evals.statistics.intervals import difference_interval
-from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw, stored
+from macd_studio.evals.studies.control_draws import PLACES, ControlDraws, Draw
 from macd_studio.evals.studies.first_token import contrasted
-from macd_studio.evals.studies.one_mask import (
-    AVERAGE,
-    FOLDS,
-    MACD,
-    OBJECTS,
-    PLACE,
-    Outcomes,
-    best_pair,
-    cross_fitted,
-    folds_of,
-    report_of,
-    tuned_interval,
-)
-from macd_studio.evals.studies.shared import FOLDER, truths
+from macd_studio.evals.studies.outcomes import AVERAGE, MACD, OBJECTS, PLACE, Outcomes, best_pair
+from macd_studio.evals.studies.shared import truths
 
 
 def planted(n, seed=0):
@@ -77,35 +62,13 @@ def test_outcomes_are_those_of_every_mask_by_itself(made):
             assert outcomes.scores[AVERAGE][at] == right(mean)
 
 
-def test_no_clip_is_scored_at_a_pair_that_it_helped_to_choose(made):
-    outcomes = made[2]
-    tuned, keys = outcomes.scores[PLACE], np.arange(60)
-    _, pairs = cross_fitted(tuned, [tuned], keys, np.random.default_rng(3), 1)
-    folds = folds_of(keys, int(np.random.default_rng(3).integers(2**31)))
-    assert sorted(np.bincount(folds).tolist()) == [60 // FOLDS] * FOLDS
-    for fold in range(FOLDS):
-        changed = tuned.copy()
-        changed[:, folds == fold] = np.random.default_rng(fold).random((len(GRID), 60 // FOLDS))
-        again = cross_fitted(changed, [tuned], keys, np.random.default_rng(3), 1)[1]
-        assert again[fold] == pairs[fold] == best_pair(tuned, np.flatnonzero(folds != fold))
-    twice = np.repeat(np.arange(30), 2)
-    divided = folds_of(twice, 1)
-    assert (divided[::2] == divided[1::2]).all()
-
-
-def test_what_tuning_adds_widens_the_interval(made):
-    scores = made[2].scores
-    base = np.tile(made[2].base.astype(float), (len(GRID), 1))
-    (estimate, low, high), pairs = tuned_interval(
-        scores[PLACE], base, scores[PLACE], np.arange(60), np.random.default_rng(0)
-    )
-    (gains,), same = cross_fitted(
-        scores[PLACE], [scores[PLACE] - base], np.arange(60), np.random.default_rng(0)
-    )
-    plain = difference_interval(gains, range(60))
-    assert (estimate, pairs) == (pytest.approx(plain[0]), same)
-    assert low <= plain[1]
-    assert high >= plain[2]
+def test_of_equal_pairs_the_smallest_alpha_and_largest_beta_is_taken(made):
+    share = made[2].scores[PLACE].mean(1)
+    best = best_pair(made[2].scores[PLACE])
+    assert share[best] == pytest.approx(share.max())
+    equal = [pair for pair, z in zip(GRID, share, strict=True) if z == pytest.approx(share.max())]
+    assert GRID[best] == min(equal, key=lambda pair: (pair[0], -pair[1]))
+    assert GRID[best_pair(np.ones((len(GRID), 3)))] == min(GRID, key=lambda z: (z[0], -z[1]))
 
 
 def test_the_right_answers_are_those_of_the_drawing():
@@ -119,20 +82,3 @@ def test_the_right_answers_are_those_of_the_drawing():
         assert own == [i.options.index(i.truth) for i in items]
     with pytest.raises(OptionError, match="no question"):
         truths([ControlDraws("test/nothing/0/0", [], [], [], [], [])])
-
-
-@pytest.mark.long
-def test_the_published_figures_follow_from_the_draws():
-    rows = sorted(stored(FOLDER / "draws.json.xz").values(), key=lambda r: r.item[:4] == "test")
-    told = json.loads((FOLDER / "one-mask.json").read_text())
-    again = json.loads(json.dumps(report_of(rows, truths(rows), told["tuned_on"], simulated=2)))
-    for name in ("n", "chosen", "thirds", "one_placement", "fixed", "cross_fitted"):
-        assert again[name] == told[name], name
-
-
-def test_the_published_intervals_hold():
-    told = json.loads((FOLDER / "one-mask.json").read_text())
-    assert told["n"] == len(stored(FOLDER / "draws.json.xz"))
-    for part in told["coverage"].values():
-        assert part["held"] >= 0.94
-        assert part["draws"] >= 1000
