@@ -1,4 +1,5 @@
-"""From nothing to the page: a clean clone with empty caches, `make run`, the first answer of `/`.
+"""From nothing to the page and to a trace: a clean clone with empty caches, `make run`, the first
+answer of `/`, and README's first command twice.
 
 `make bench ARGS=start` measures it. PyPI must be reachable; nothing is taken from a cache.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from bench.server import ROOT, answers, free_port, running, wait_until
 
+TRACE = ("-m", "core", "trace", "assets/examples/repaired.mp4", "Which vehicle is in the video?")
 CACHES = ("XDG_CACHE_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR", "HF_HOME", "PYTHONPATH", "VIRTUAL_ENV",
           "MAKEFLAGS", "MAKELEVEL", "GRADIO_SERVER_PORT")  # fmt: skip
 """Variables by which something of another environment would be used."""
@@ -44,11 +46,21 @@ def measure(venv: Path | None = None) -> dict[str, float]:
                 process, lambda: (clone / ".venv" / ".ready").exists(), log
             )  # fmt: skip
             shown = wait_until(process, lambda: answers(f"http://127.0.0.1:{port}/"), log)
+        traced = []
+        for _ in range(2):
+            begun = time.monotonic()
+            subprocess.run(
+                [".venv/bin/python", *TRACE], cwd=clone, env=without_caches(home), check=True,
+                stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            traced.append(time.monotonic() - begun)
         figures = {
             "start_clone_s": cloned - began,
             "start_install_s": installed - cloned,
             "start_serve_s": shown - installed,
             "start_whole_s": shown - began,
+            "start_first_trace_s": traced[0],
+            "start_next_trace_s": traced[1],
             "start_clone_mb": megabytes(clone / ".git"),
         }
         if venv is None:

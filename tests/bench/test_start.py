@@ -43,6 +43,7 @@ def test_the_way_without_the_installation():
     venv = Path(sys.prefix)
     figures = start.measure(venv)
     assert set(figures) == {"start_clone_s", "start_install_s", "start_serve_s", "start_whole_s",
-                            "start_clone_mb"}  # fmt: skip
+                            "start_clone_mb", "start_first_trace_s",
+                            "start_next_trace_s"}  # fmt: skip
     assert figures["start_install_s"] == 0
     assert 0 < figures["start_serve_s"] <= figures["start_whole_s"]
