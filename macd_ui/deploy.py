@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from macd_studio.commands import need_checkout
+from macd_studio.commands import need_checkout, pipe_closed
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.text.words import count, visible
@@ -381,6 +381,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MacdError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        return pipe_closed()
     return 0
 
 

@@ -14,18 +14,26 @@ from macd_studio.core.errors import OptionError
 from macd_studio.parts import CODE
 
 ROOT = Path(__file__).parents[1]
-PRINTS_MUCH = """
+MANY = """
 import sys
-from macd_studio.evals import __main__ as evals
 
-def many(args):
+def many(*args, **more):
     for n in range(100_000):
         print("line", n)
     return 0
-
+"""
+PRINTS_MUCH = {
+    "evals": f"""{MANY}
+from macd_studio.evals import __main__ as evals
 evals._report = many
 sys.exit(evals.main(["report", "folder"]))
-"""
+""",
+    "deploy": f"""{MANY}
+from macd_studio.macd_ui import deploy
+deploy.plan = many
+sys.exit(deploy.main(["--space", "owner/name", "--dry-run"]))
+""",
+}
 SAYS = re.compile(r'(?:command_line|need_checkout)\(\s*"([\w.]+)"')
 
 
@@ -94,10 +102,10 @@ def test_every_command_line_names_its_own_module():
     assert len(set(named)) > 20
 
 
-@pytest.mark.parametrize("pipe", ["|", "2>&1 |"])
-def test_a_pipe_that_is_closed_early_ends_a_command_in_silence(tmp_path, pipe):
+@pytest.mark.parametrize(("of", "pipe"), [("evals", "|"), ("evals", "2>&1 |"), ("deploy", "|")])
+def test_a_pipe_that_is_closed_early_ends_a_command_in_silence(tmp_path, of, pipe):
     """As in `python -m evals diff … | head -1`, with more to print than a pipe holds."""
-    program, status = shlex.join([sys.executable, "-c", PRINTS_MUCH]), tmp_path / "status"
+    program, status = shlex.join([sys.executable, "-c", PRINTS_MUCH[of]]), tmp_path / "status"
     line = f"({program}; echo $? > {shlex.quote(str(status))}) {pipe} head -1"
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("line 0\n", "")
