@@ -448,7 +448,7 @@ MEANINGS = {
     r"Nothing was masked, so both answers are the same\.": ("same", None),
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
     r"The answer does not depend on (?P<things>.+): hidden or not, the model says the same\.": ("same", True),
-    r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer, which the model does not give with (?P<things>.+) hidden\.": ("same", False),
+    r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer; with these parts hidden, the model gives another one\.": ("same", False),
     r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),

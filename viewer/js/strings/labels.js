@@ -115,7 +115,7 @@ export const TEXT = {
   drawHint: "Draw on the picture: the stroke is added to the object's mask and moves with it.",
   eraseHint: "Draw on the picture: the stroke is removed from the object's mask.",
   boxHint: "Drag a box around the new object.", brush: "Brush", brushSize: "Brush size", undo: "Undo", redo: "Redo",
-  size: "size", whatIf: "What if …", changes: "Changes", nameOfTheNewObject: "Name of the new object",
+  size: "size", whatIf: "Change masks by hand", changes: "Changes", nameOfTheNewObject: "Name of the new object",
   newObject: "New object", add: "Add", cancel: "Cancel", theNewObjectNeedsAName: "The new object needs a name.",
   runAgainHint: "Everything is run again from where your change begins.",
   chooseObjectOrFrames: "Choose an object on the picture, or change the frames.",
@@ -162,7 +162,7 @@ export const TERMS = {
   "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
   "Where the evidence lies": "evidence map", "What is enough?": "enough", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
   "As the model sees it": "sampled frames", "α": "contrast strength", "β": "plausibility cut",
-  "What if …": "counterfactual",
+  "Change masks by hand": "counterfactual",
 };
 
 /** @type {[string, string][]} keys and what they do */

@@ -40,7 +40,7 @@ export const meaningText = (title, same, things, keeps, verdict, right = null, c
   if (!things) return same ? "Nothing was masked, so both answers are the same." : "";
   if (same && keeps === null) return `${title} does not change the answer.`;
   if (same) return keeps ? `The answer does not depend on ${things}: hidden or not, the model says the same.`
-    : `${title} keeps the ${kind}answer, which the model does not give with ${things} hidden.`;
+    : `${title} keeps the ${kind}answer; with these parts hidden, the model gives another one.`;
   const change = !changed ? "changes" : right ? "corrects" : "spoils";
   if (!verdict) return `${title} ${change} the answer.`;
   const { reply, first, measured } = verdict;
