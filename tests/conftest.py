@@ -78,11 +78,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not long"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves out, and puts first what takes longest, for several workers.
+    """Marks browser tests and what `make test` leaves out; puts first what takes longest.
 
-    One keeps the order of the files.
+    One worker keeps the order of the files.
     """
     samples.mark(items)
+    for item in items:
+        if item.nodeid.startswith(FIRST[0]):
+            item.add_marker("browser")
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
 

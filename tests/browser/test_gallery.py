@@ -6,8 +6,6 @@ from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.runs import SPOILED
 from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):

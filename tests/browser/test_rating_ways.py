@@ -9,7 +9,6 @@ from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
 from tests.ratings.studies import make_study, source
 
-pytestmark = pytest.mark.browser
 TOLD = "words => document.getElementById('banner').textContent.includes(words)"
 OPENED = "task => document.body.dataset.item === task"
 
