@@ -13,6 +13,7 @@ from macd_studio.core.run.pipeline import run
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST
 from macd_studio.core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
+from tests.core.test_workbench import moved
 from tests.families import tiny
 
 QUESTION = "What is in the video?"
@@ -109,26 +110,13 @@ def test_changes_that_do_not_fit_are_refused(trace, raw):
         read_edit(raw, trace)
 
 
-def test_another_backbone_is_told(trace, toyworld):
+def test_another_backbone_is_told(trace):
     with pytest.raises(OptionError, match="cannot read frames of 96×96"):
         Workbench(trace, tiny("internvl"))
-    other = replace(trace, backbone=replace(trace.backbone, prompt="Something else"))
-    with pytest.raises(OptionError, match="another prompt"):
-        Workbench(other, toyworld)
-
-
-def moved_logits(trace, by):
-    """The trace as other weights would have made it: its first logits moved up and down."""
-    baseline = trace.answers["baseline"]
-    first = baseline.tokens[0]
-    signs = np.where(np.arange(len(first.base)) % 2, -1, 1).astype(np.float32)
-    first = replace(first, base=first.base + by * signs)
-    baseline = replace(baseline, tokens=(first, *baseline.tokens[1:]))
-    return replace(trace, answers=trace.answers | {"baseline": baseline})
 
 
 def test_other_weights_of_the_same_name_are_refused(trace, toyworld):
-    bench = Workbench(moved_logits(trace, 2.0), toyworld)
+    bench = Workbench(moved(trace, 2.0), toyworld)
     track = trace.tracks[0].id
     for change in (
         lambda: changed(bench, kind="level", track=track, level=0.5),
