@@ -32,13 +32,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("macd")
+settings.register_profile("sampled", settings.get_profile("macd"), max_examples=50)
 
 FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
 """What takes longest, in the order in which the workers of pytest-xdist begin it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says at the end where the time went; prepares what every worker reads."""
+    """Says at the end where the time went; prepares what every worker reads.
+
+    Without the long tests, half as many cases are drawn for a property.
+    """
+    if "not long" in config.option.markexpr:
+        settings.load_profile("sampled")
     config.pluginmanager.register(Spent(), "spent")
     rewritten.ahead(config)
 
