@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
-from macd_studio.core.validation import shown
+from macd_studio.core.validation import check_named, shown
 from macd_studio.core.view_records import NoisedView, View
 from macd_studio.core.views.table import (
     OF_A_PARTNER,
@@ -252,10 +252,7 @@ def find_method(name: str) -> Method:
         ("rule", [rule], sorted(RULES)),
     ):
         for part in parts:
-            if part not in names:
-                raise OptionError(
-                    f"there is no {kind} {shown(part)}", f"Choose one of {', '.join(names)}"
-                )
+            check_named(part, names, kind)
     scored_by = find_rule(rule)
     if scored_by.second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):
         raise OptionError(

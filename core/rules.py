@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.errors import NotApplicable
 from macd_studio.core.macd import (
     Float64Array,
     LinearContrast,
@@ -28,6 +28,7 @@ from macd_studio.core.text.question import require_yes_no, word_tokens
 from macd_studio.core.text.words import count
 from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import StepWeights
+from macd_studio.core.validation import check_named
 
 
 @dataclass(frozen=True)
@@ -557,8 +558,7 @@ CONSTANT_ALPHA = tuple(n for n, rule in RULES.items() if rule.constant_alpha)
 
 def find_rule(name: str) -> type[ScoreRule]:
     """The rule of that name. Raises OptionError where there is none."""
-    if name not in RULES:
-        raise OptionError(f"there is no rule {name!r}", f"Choose one of {', '.join(sorted(RULES))}")
+    check_named(name, sorted(RULES), "rule")
     return RULES[name]
 
 

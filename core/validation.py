@@ -146,6 +146,17 @@ class Many:
         return tuple(self.each.read(v, f"{path}[{i}]") for i, v in enumerate(items))
 
 
+def check_named(name: Any, among: Collection[str], kind: str) -> None:
+    """Raises OptionError where nothing among these has that name. kind: what they are, as "view".
+
+    >>> check_named("b", ("a", "c"), "letter")
+    Traceback (most recent call last):
+    macd_studio.core.errors.OptionError: there is no letter 'b'. Choose one of a, c.
+    """
+    if name not in among:
+        raise OptionError(f"there is no {kind} {shown(name)}", f"Choose one of {', '.join(among)}")
+
+
 def listed(value: Any, path: str, least: int, most: int) -> Sequence[Any]:
     """The value, which must be a list of so many values."""
     if not isinstance(value, list | tuple):

@@ -43,10 +43,10 @@ class ReaderPool:
     has limits, nobody has all readers. people: how many a visitor stands for; a group has them all.
     """
 
-    def __init__(self, quota: Quota, count: int = READERS, people: int = 1) -> None:
-        self.quota, self.count, self._most = quota, count, people * MAX_WAITING
+    def __init__(self, quota: Quota, people: int = 1) -> None:
+        self.quota, self._most = quota, people * MAX_WAITING
         alone = quota.limits is None or people > 1
-        self._own = count if alone else max(1, count - 1)
+        self._own = READERS if alone else max(1, READERS - 1)
         self._busy: Counter[str] = Counter()
         self._waiting: list[tuple[str, object]] = []
         self._changed = threading.Condition()
@@ -85,7 +85,7 @@ class ReaderPool:
 
     def _next(self) -> tuple[str, object] | None:
         """Who may read now; None: nobody."""
-        if self._busy.total() >= self.count:
+        if self._busy.total() >= READERS:
             return None
         able = [one for one in self._waiting if self._busy[one[0]] < self._own]
         return min(able, key=lambda one: self._busy[one[0]], default=None)

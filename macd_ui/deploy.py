@@ -144,9 +144,7 @@ def plan(
     return Deployment(space, files, hardware, private, variables, notes)
 
 
-def static_plan(
-    space: str, private: bool = False, traces: Sequence[Path] = (), root: Path = ROOT
-) -> Deployment:
+def static_plan(space: str, private: bool = False, traces: Sequence[Path] = ()) -> Deployment:
     """A gallery with the course and, where it is built, the embedded model for browsers.
 
     traces: .macd files or folders of them; the shipped examples by default. Everything is made
@@ -166,7 +164,7 @@ def static_plan(
     made = {path: gallery.file(path) for path in gallery.paths()}
     made |= {f"{COURSE}/{path}": course.file(path) for path in course.paths()}
     files: dict[str, bytes | Path] = {path: z.content for path, z in made.items() if z is not None}
-    files["README.md"] = static_card((root / "README.md").read_text(encoding="utf-8"))
+    files["README.md"] = static_card((ROOT / "README.md").read_text(encoding="utf-8"))
     notes = [f"{visible(path.name)} is left out: {why}" for path, why in gallery.problems.items()]
     if engine is None:
         notes.append("no masks can be changed there: run `make browser-model` first")

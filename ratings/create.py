@@ -21,6 +21,7 @@ import macd_studio as macd
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.controls import PLACE, compare_masks
 from macd_studio.core.text.words import writable
+from macd_studio.core.validation import check_named
 from macd_studio.ratings import arms as arm_module
 from macd_studio.ratings.arms import (
     ARMS,
@@ -203,10 +204,7 @@ def preregistration_path(path: Path) -> Path:
 def check_plan(plan: StudyPlan) -> None:
     """Raises OptionError for arms that are not known, or too few of them."""
     for arm in plan.arms:
-        if arm not in ARMS and arm != BY_HAND:
-            raise OptionError(
-                f"there is no arm {arm[:40]!r}", f"Choose one of {', '.join([*ARMS, BY_HAND])}"
-            )
+        check_named(arm, [*ARMS, BY_HAND], "arm")
     if len(set(plan.arms)) != len(plan.arms) or len(plan.arms) < 2:
         raise OptionError("a study compares at least two different arms", "Name them by --arms")
     if plan.scale == PAIRS and plan.design != "pair":

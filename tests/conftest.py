@@ -32,13 +32,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("macd")
+settings.register_profile("sampled", settings.get_profile("macd"), max_examples=50)
 
 FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
 """What takes longest, in the order in which the workers of pytest-xdist begin it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says at the end where the time went; prepares what every worker reads."""
+    """Says at the end where the time went; prepares what every worker reads.
+
+    Without the long tests, half as many cases are drawn for a property.
+    """
+    if config.option.markexpr == "not long":  # as `make test` does
+        settings.load_profile("sampled")
     config.pluginmanager.register(Spent(), "spent")
     rewritten.ahead(config)
 
@@ -78,11 +84,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not long"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves out, and puts first what takes longest, for several workers.
+    """Marks browser tests and what `make test` leaves out; puts first what takes longest.
 
-    One keeps the order of the files.
+    One worker keeps the order of the files.
     """
     samples.mark(items)
+    for item in items:
+        if item.nodeid.startswith(FIRST[0]):
+            item.add_marker("browser")
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
 

@@ -7,9 +7,12 @@ import json
 import struct
 import zipfile
 import zlib
+from functools import partial
 
 import numpy as np
 from PIL import Image
+
+from tests import zip_lies
 
 W, H = 640, 360
 
@@ -37,12 +40,7 @@ def raw_png(width, height, bits, kind, line):
     )
 
 
-def zipped(members, kind=zipfile.ZIP_DEFLATED):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", kind) as opened:
-        for name, content in members.items():
-            opened.writestr(name, content)
-    return out.getvalue()
+zipped = partial(zip_lies.zipped, method=zipfile.ZIP_DEFLATED)
 
 
 def colours(count, size=(W, H)):

@@ -42,6 +42,7 @@ from macd_studio.core.types import (
 )
 from macd_studio.core.view_records import MaskedView, PrunedTokensView
 from macd_studio.viewer.payload import payload
+from tests.zip_lies import zipped
 
 EDITS = [
     {"kind": "level", "track": 1, "level": 0.5},
@@ -193,20 +194,7 @@ def put_together(manifest, members, sums=True):
         manifest = manifest | {"sha256": told}
     if not isinstance(manifest, bytes):
         manifest = json.dumps(manifest).encode()
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        for name, data in {"manifest.json": manifest, **members}.items():
-            file.writestr(name, data)
-    return out.getvalue()
-
-
-def members_alone(members):
-    """A file without its manifest."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        for name, data in members.items():
-            file.writestr(name, data)
-    return out.getvalue()
+    return zipped({"manifest.json": manifest, **members})
 
 
 def with_manifest(file, manifest):

@@ -1,6 +1,8 @@
 """Where the headers of a zip archive keep their fields, and archives whose headers lie."""
 
+import io
 import struct
+import zipfile
 import zlib
 
 END = (("disk", 4, 2), ("first disk", 6, 2), ("entries here", 8, 2), ("entries", 10, 2),
@@ -13,6 +15,15 @@ ENTRY = (("made by", 4, 2), ("comment", 32, 2), ("disk", 34, 2), ("inner", 36, 2
          ("outer", 38, 4), ("local", 42, 4),
          *((name, 6 + at, n) for name, at, n in COMMON))  # fmt: skip
 LOCAL = tuple((name, 4 + at, n) for name, at, n in COMMON)
+
+
+def zipped(members, method=zipfile.ZIP_STORED):
+    """An archive of these members, by name or as (name, content) pairs."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        for name, content in members.items() if isinstance(members, dict) else members:
+            file.writestr(zipfile.ZipInfo(name), content, method)
+    return out.getvalue()
 
 
 def headers(content):

@@ -271,22 +271,15 @@ def _dtype(name: str, where: torch.device, held: WeightsOptions) -> torch.dtype:
     return torch.bfloat16 if where.type == "cuda" and name not in SHIPPED else torch.float32
 
 
-def fetch_backbone(
-    name: str,
-    device: str = "auto",
-    progress: Progress | None = None,
-    weights: Weights = "as-is",
-    offload: bool = False,
-    dtype: Dtype = "auto",
-) -> str:
+def fetch_backbone(name: str, weights: Weights = "as-is", offload: bool = False) -> str:
     """The folder of a backbone, which is downloaded where it is not on this disk; loads nothing.
 
     Raises as `load_backbone` does.
     """
-    where, source = device_of(device), _Source.of(name)
-    held = WeightsOptions(weights, offload, dtype=dtype)
+    where, source = device_of("auto"), _Source.of(name)
+    held = WeightsOptions(weights, offload)
     with explained(source.name, source.local, source.online):
-        return source.fetch(where, _dtype(name, where, held), held, progress or Progress())[0]
+        return source.fetch(where, _dtype(name, where, held), held, Progress())[0]
 
 
 def load_backbone(

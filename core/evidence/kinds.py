@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.measurements import VIEWS
+from macd_studio.core.validation import check_named
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -203,10 +204,7 @@ KINDS = {
 
 def find_kind(name: str) -> Kind:
     """The kind of that name. Raises OptionError for an unknown name."""
-    if name not in KINDS:
-        raise OptionError(
-            f"there is no kind of evidence {name!r}", f"Choose one of {', '.join(sorted(KINDS))}"
-        )
+    check_named(name, sorted(KINDS), "kind of evidence")
     return KINDS[name]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.style import Backend
+from macd_studio.core.validation import check_named
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace
@@ -27,14 +28,8 @@ def draw(trace: Trace, name: str, backend: Backend = "plotly", **which: Any) -> 
     which: what of the trace, as the figure's `measure` takes it. Raises OptionError for a name, a
     backend or a choice that there is none of, and for a trace that does not hold what is drawn.
     """
-    for kind, value, choices in (
-        ("figure", name, FIGURES),
-        ("backend", backend, get_args(Backend)),
-    ):
-        if value not in choices:
-            raise OptionError(
-                f"there is no {kind} {value!r}", f"Choose one of {', '.join(choices)}"
-            )
+    check_named(name, FIGURES, "figure")
+    check_named(backend, get_args(Backend), "backend")
     module = import_module(f"{__name__}.{name}")
     parameters = tuple(signature(module.measure).parameters)[1:]
     for parameter in which:

@@ -8,7 +8,7 @@ the things that a question names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from macd_studio.core.checkpoint.reading import read_checkpoint
+from macd_studio.core.checkpoint.reading import Checkpoint, read_checkpoint
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.objects.registry import DETECTORS, ZERO_SHOT, hub_source
 from macd_studio.core.options import DetectOptions
@@ -146,8 +146,39 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
         AutoModelForZeroShotObjectDetection,
         AutoProcessor,
     )
-    from transformers import AutoConfig, AutoImageProcessor  # isort: skip
+    from transformers import AutoImageProcessor  # isort: skip
     from transformers.models.auto.modeling_auto import MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES
+
+    def classes(kind: str) -> tuple[Any, Any]:
+        if kind in ZERO_SHOT:
+            return AutoModelForZeroShotObjectDetection, AutoProcessor
+        if kind in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
+            return AutoModelForObjectDetection, AutoImageProcessor
+        raise DetectorError(
+            f"{shown(name, 200)} holds a model of the kind {shown(kind, 60)}, which finds no"
+            " objects",
+            "Give the folder or hub id of an object detector",
+        )
+
+    instead = "toyworld or yolo11n"
+    read, processor, notes = read_auto("detector", name, device, progress, classes, instead)
+    kind_of = OpenSet if read.model.config.model_type in ZERO_SHOT else ClosedSet
+    if kind_of is ClosedSet:
+        _check_classes(read.model, name)
+    return kind_of(name, read.model, processor, read.weights_hash, notes)
+
+
+def read_auto(
+    what: str, name: str, device: str, progress: Progress | None,
+    classes: Callable[[str], tuple[Any, Any]], instead: str,
+) -> tuple[Checkpoint, Any, tuple[str, ...]]:  # fmt: skip
+    """A model on its device, its processor, and what must be known of it.
+
+    what: "detector" or "segmenter". name: short name, folder or hub id. classes: for a model type
+    those of model and processor; raises DetectorError for one of another use. instead: what may be
+    used where this one cannot. Raises DetectorError; Cancelled once `progress` was stopped.
+    """
+    from transformers import AutoConfig
 
     local = name not in DETECTORS and Path(name).is_dir()
     source, revision = (name, None) if local else hub_source(name)
@@ -157,43 +188,28 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
     try:
         if not local:
             source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
-        kind = AutoConfig.from_pretrained(source, **safe).model_type
-        if kind not in ZERO_SHOT and kind not in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
-            raise DetectorError(
-                f"{shown(name, 200)} holds a model of the kind {shown(kind, 60)}, which finds no"
-                " objects",
-                "Give the folder or hub id of an object detector",
-            )
-        words = kind in ZERO_SHOT
-        model_class: Any = (
-            AutoModelForZeroShotObjectDetection if words else AutoModelForObjectDetection
-        )
-        processor_class: Any = AutoProcessor if words else AutoImageProcessor
+        model, processor = classes(AutoConfig.from_pretrained(source, **safe).model_type)
         with collecting(reports):
-            read = read_checkpoint(model_class, source, name, DetectorError)
-            model = read.model.to(device)
-            processor = processor_class.from_pretrained(source, **safe)
-        if not words:
-            _check_classes(model, name)
+            read = read_checkpoint(model, source, name, DetectorError)
+            read.model.to(device)
+            return read, processor.from_pretrained(source, **safe), (*read.notes, *reports)
     except MacdError:
         raise
     except ImportError as error:
         raise DetectorError(
-            f"the detector {name!r} needs what is not installed ({shown(str(error), 120)})",
-            "Install it, or use toyworld or yolo11n",
+            f"the {what} {name!r} needs what is not installed ({shown(str(error), 120)})",
+            f"Install it, or use {instead}",
         ) from error
     except Exception as error:  # whatever the hub, the reader of weights or a config provokes
         if not online:
             raise DetectorError(
-                f"the detector {name!r} is not on this disk, and the hub cannot be reached",
-                "Check the network, or use toyworld or a file",
+                f"the {what} {name!r} is not on this disk, and the hub cannot be reached",
+                f"Check the network, or use {instead}",
             ) from error
         raise DetectorError(
-            f"the detector {name!r} cannot be loaded ({type(error).__name__})",
-            "Check the folder, or use toyworld or yolo11n",
+            f"the {what} {name!r} cannot be loaded ({type(error).__name__})",
+            f"Check the folder, or use {instead}",
         ) from error
-    kind_of = OpenSet if words else ClosedSet
-    return kind_of(name, model, processor, read.weights_hash, (*read.notes, *reports))
 
 
 def _check_classes(model: Any, name: str) -> None:

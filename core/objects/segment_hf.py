@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from macd_studio.core.checkpoint.reading import read_checkpoint
-from macd_studio.core.errors import DetectorError, MacdError
-from macd_studio.core.objects.registry import COLOURS, DETECTORS, hub_source
+from macd_studio.core.errors import DetectorError
+from macd_studio.core.objects.detect_hf import read_auto
+from macd_studio.core.objects.registry import COLOURS, DETECTORS
 from macd_studio.core.objects.segment import Point, Sighting
-from macd_studio.core.system.fetching import fetch
-from macd_studio.core.system.hub import reachable
-from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.system.machine import free_gb
 from macd_studio.core.types import Pixels, Progress
 from macd_studio.core.validation import shown
@@ -84,7 +80,6 @@ def load_tracker(
     follows no points, or does not fit the memory; Cancelled once `progress` was stopped.
     """
     from transformers import (
-        AutoConfig,
         AutoModel,
         AutoProcessor,
         Sam3TrackerVideoModel,
@@ -94,47 +89,21 @@ def load_tracker(
     entry = DETECTORS.get(name)
     if entry is not None and entry.parameters is not None:
         _check_memory(entry.title, planned_mb(entry.parameters, frames), device)
-    local = entry is None and Path(name).is_dir()
-    source, revision = (name, None) if local else hub_source(name)
-    online = local or reachable()
-    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    reports: list[str] = []
-    try:
-        if not local:
-            source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
-        kind = AutoConfig.from_pretrained(source, **safe).model_type
+
+    def classes(kind: str) -> tuple[Any, Any]:
         if kind not in KINDS:
             raise DetectorError(
                 f"{shown(name, 200)} holds a model of the kind {shown(kind, 60)}, which follows no"
                 " points",
                 "Give the folder or hub id of SAM 2, EdgeTAM or SAM 3",
             )
-        makers: tuple[Any, Any] = AutoModel, AutoProcessor
         if kind == "sam3_video":  # the detector of words, whose files hold the tracker too
-            makers = Sam3TrackerVideoModel, Sam3TrackerVideoProcessor
-        model_class, processor_class = makers
-        with collecting(reports):
-            read = read_checkpoint(model_class, source, name, DetectorError)
-            model = read.model.to(device)
-            processor = processor_class.from_pretrained(source, **safe)
-    except MacdError:
-        raise
-    except ImportError as error:
-        raise DetectorError(
-            f"the segmenter {name!r} needs the package {shown(error.name or 'timm', 60)}",
-            f"Install it, or use {COLOURS}",
-        ) from error
-    except Exception as error:  # whatever the hub, the reader of weights or a config provokes
-        if not online:
-            raise DetectorError(
-                f"the segmenter {name!r} is not on this disk, and the hub cannot be reached",
-                f"Check the network, or use {COLOURS}, which needs no weights",
-            ) from error
-        raise DetectorError(
-            f"the segmenter {name!r} cannot be loaded ({type(error).__name__})",
-            f"Check the folder, or use {COLOURS}",
-        ) from error
-    return Tracker(name, model, processor, (*read.notes, *reports))
+            return Sam3TrackerVideoModel, Sam3TrackerVideoProcessor
+        return AutoModel, AutoProcessor
+
+    instead = f"{COLOURS}, which needs no weights"
+    read, processor, notes = read_auto("segmenter", name, device, progress, classes, instead)
+    return Tracker(name, read.model, processor, notes)
 
 
 def _check_memory(title: str, needed_mb: float, device: str) -> None:

@@ -22,6 +22,7 @@ from macd_studio.core.system.beside import BESIDE, ProcessLimits, make_in_proces
 from macd_studio.core.text.words import writable
 from macd_studio.core.traces.bundle import unpack
 from macd_studio.core.types import LOST, SEEN, Trace, Track
+from macd_studio.core.validation import check_named
 
 What = Literal["tracks", "levels"]
 
@@ -52,11 +53,9 @@ def export_tracks(
 
 def exported(trace: Trace, format: str = "json", what: What = "tracks") -> bytes:
     """The content of the file that `export_tracks` writes. Raises OptionError likewise."""
-    write = WRITERS[format].write if format in WRITERS else None
-    if write is None:
-        raise OptionError(
-            f"there is no format {str(format)[:40]!r}", f"Choose one of {', '.join(WRITERS)}"
-        )
+    check_named(format, WRITERS, "format")
+    write = WRITERS[format].write
+    assert write is not None
     return write(sheet_of(trace, what))
 
 

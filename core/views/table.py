@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.errors import NotApplicable
 from macd_studio.core.macd import empty_counterfactual
 from macd_studio.core.masking.controls import (
     OBJECTS,
@@ -26,6 +26,7 @@ from macd_studio.core.masking.controls import (
     random_place,
 )
 from macd_studio.core.types import Counterfactual
+from macd_studio.core.validation import check_named
 from macd_studio.core.view_records import (
     BlankView,
     FramesView,
@@ -431,6 +432,5 @@ def find_view(name: str) -> BuildView:
     """The function that builds the view. Raises OptionError where there is none of that name."""
     if name in OF_A_PARTNER:
         return OF_A_PARTNER[name]
-    if name not in VIEWS:
-        raise OptionError(f"there is no view {name!r}", f"Choose one of {', '.join(sorted(VIEWS))}")
+    check_named(name, sorted(VIEWS), "view")
     return VIEWS[name]

@@ -139,14 +139,9 @@ def languages() -> list[str]:
     return sorted((p.stem for p in STRINGS.glob("*.toml")), key=lambda name: (name != "en", name))
 
 
-def read_chapters(
-    language: str, values: Mapping[str, Value], folder: Path | None = None
-) -> list[Chapter]:
-    """The chapters in the order of their files. Raises OptionError that names file and field.
-
-    folder: of all languages, the shipped ones by default.
-    """
-    files = sorted(((folder or CHAPTERS) / language).glob("[0-9][0-9]-*.toml"))
+def read_chapters(language: str, values: Mapping[str, Value]) -> list[Chapter]:
+    """The chapters in the order of their files. Raises OptionError that names file and field."""
+    files = sorted((CHAPTERS / language).glob("[0-9][0-9]-*.toml"))
     if not files:
         raise OptionError(
             f"there are no chapters in {language!r}", f"Choose one of {', '.join(languages())}"

@@ -14,7 +14,6 @@ from macd_studio.viewer import payload, standalone, status
 from tests.browser.states import show, traced, unfold_all
 from tests.small_trace import small_trace
 
-pytestmark = pytest.mark.browser
 STATES = (
     "plain", "dimmed", "whatif", "compare", "tour", "legend", "errors", "steps", "moved", "wait",
 )  # fmt: skip

@@ -17,7 +17,6 @@ from macd_studio.core.view_records import ShiftView
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced, unfold_all
 
-pytestmark = pytest.mark.browser
 WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
 END, STOP = 4, 5
 

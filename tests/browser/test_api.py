@@ -12,8 +12,6 @@ from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import ROOT
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def client(server, tmp_path_factory):

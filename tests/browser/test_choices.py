@@ -12,7 +12,6 @@ from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import payload, status
 from tests.browser.states import show
 
-pytestmark = pytest.mark.browser
 TRY = re.compile("^Try all [0-9]+ combinations of ")
 
 

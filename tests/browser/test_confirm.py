@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.test_page import upload
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = pytest.mark.long
 SIZE, COUNT = (216, 384), 40
 
 

@@ -38,7 +38,6 @@ from tests.fakes import BoxDetector
 from tests.patience import PATIENCE_MS
 from tests.samples import sampled
 
-pytestmark = pytest.mark.browser
 CLOSE = 1e-4
 ROUNDING = 8
 """How many times the rounding of PyTorch itself two ways to compute in float32 may differ."""

@@ -7,8 +7,6 @@ import pytest
 from macd_studio.core.system.shipped import assets
 from tests.browser.test_page import run, upload
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def portrait(tmp_path_factory):

@@ -27,7 +27,6 @@ from macd_studio.viewer import JS, bundle, payload, standalone
 from tests.browser.states import show, traced
 from tests.patience import PATIENCE_MS
 
-pytestmark = pytest.mark.browser
 ROWS, COLUMNS = 6, 8
 
 

@@ -14,8 +14,6 @@ from macd_studio.viewer import standalone
 from tests.browser.states import unfold_all
 from tests.core.test_bundle import make_trace
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "<img src=x onerror=alert(1)> ${7*7} {{7*7}} `x` \\ </script> DATA SCRIPT STYLE"
 SHORT = "<img src=x onerror=alert(1)>"
 """For the label of a change, which is bounded."""

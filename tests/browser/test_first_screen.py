@@ -12,7 +12,6 @@ from tests.browser.conftest import FOLDS
 from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
 
-pytestmark = pytest.mark.browser
 WIDE = ("picture", "controls", "open-form")
 CONTROLS = {(1440, 900): 20, (1280, 720): 20, (390, 844): 8}
 """Window → how many controls it may show before anything was opened."""

@@ -11,7 +11,6 @@ from tests.browser.conftest import open_files
 from tests.browser.test_page import open_form, run, upload
 from tests.samples import sampled
 
-pytestmark = pytest.mark.browser
 OURS = [["#lead"], ["#bar"], ["#strip"], ["#knows"], ["#tally"], ["#viewer"]]
 """What this project draws; the widgets around it are Gradio's own."""
 

@@ -7,7 +7,6 @@ from macd_studio.macd_ui.gallery.runs import SPOILED
 from macd_studio.macd_ui.gallery.site import MAX_KB, Site, write_site
 from macd_studio.viewer import JS, bundle
 
-pytestmark = pytest.mark.browser
 SCRIPT = JS.parents[1] / "macd_ui" / "js" / "gallery.js"
 
 

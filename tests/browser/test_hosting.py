@@ -14,7 +14,6 @@ from tests.ratings.studies import known, make_study
 from tests.reverse_proxy import HUB, WAYS, Way, proxying
 from tests.security.test_hosting import OPTIONS, SAYS, documented
 
-pytestmark = pytest.mark.browser
 PREFIX = WAYS[0].prefix
 HARDEST = Way(PREFIX, rewrites=True)
 """Prefix kept, another Host, and nothing said of it."""

@@ -7,7 +7,6 @@ import pytest
 from macd_studio.viewer import payload
 from tests.browser.states import HEIGHT, LONG_NAME, WIDTHS, show, traced
 
-pytestmark = pytest.mark.browser
 SAMPLE = (390, 1440)
 EACH_WIDTH = pytest.mark.parametrize(
     "width", [w if w in SAMPLE else pytest.param(w, marks=pytest.mark.long) for w in WIDTHS]

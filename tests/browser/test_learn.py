@@ -14,7 +14,6 @@ from macd_studio.macd_ui.learn.lessons import quiz
 from macd_studio.macd_ui.learn.site import Site
 from macd_studio.viewer.bundle import bundle
 
-pytestmark = pytest.mark.browser
 SIZES = [(390, 844), (1440, 1000)]
 
 

@@ -9,7 +9,6 @@ from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.collect import NAME, read_saved
 from macd_studio.macd_ui.learn.site import Site
 
-pytestmark = pytest.mark.browser
 WIDTH = 390
 FIELD = ".ln-name input"
 KEPT = "JSON.stringify(localStorage)"

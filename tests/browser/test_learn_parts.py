@@ -6,8 +6,6 @@ from macd_studio.macd_ui.learn.chapters import HERE
 from macd_studio.macd_ui.learn.figures import figures
 from macd_studio.viewer.bundle import bundle
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture
 def page(new_tab):

@@ -11,7 +11,6 @@ from macd_studio.core.records import DetectorRecord
 from macd_studio.viewer import payload, status
 from tests.browser.states import show, show_data, traced
 
-pytestmark = pytest.mark.browser
 LABELS = """() => {
   const plot = document.querySelector("[data-plot=objects]"), frame = plot.getBoundingClientRect();
   const shown = [...plot.querySelectorAll(".mv-line-label:not([hidden])")].map((label) => {

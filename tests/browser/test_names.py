@@ -9,7 +9,6 @@ from tests.browser.states import show, traced
 from tests.browser.test_layout import CUT
 from tests.samples import sampled
 
-pytestmark = pytest.mark.browser
 DOG, TROLLEY = "כלב", "عربة تسوق 5"
 NAMES = (
     "refrigerated double-door beverage display cabinet with sliding glass doors",

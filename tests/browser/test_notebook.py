@@ -6,7 +6,6 @@ import pytest
 
 import macd_studio as macd
 
-pytestmark = pytest.mark.browser
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
 
 

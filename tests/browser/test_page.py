@@ -9,9 +9,6 @@ from macd_studio.core.system.shipped import assets
 from macd_studio.viewer import JS, bundle
 from tests.browser.conftest import open_files
 
-pytestmark = pytest.mark.browser
-
-
 ENDED = """(question) => {
   const token = document.querySelector('.mv-strip[data-method=macd] .mv-token:last-child');
   const masks = document.querySelector('.mv-badge').textContent.includes('masks only');

@@ -12,8 +12,6 @@ from macd_studio.core.types import ModelFrames
 from macd_studio.viewer import standalone
 from tests.core.test_recording import FRAMES, WORDS, logits, steps, told
 
-pytestmark = pytest.mark.browser
-
 
 def by_code():
     """Tokens of the rule CODE, which α and β do not score again."""

@@ -6,8 +6,6 @@ from macd_studio.viewer import bundle
 from scripts.js_mutants import MUTANTS
 from tests.browser.parity import CASES, ENTRIES
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_browser_agrees_with_the_core(bare, name):

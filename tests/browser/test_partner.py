@@ -14,7 +14,6 @@ from macd_studio.viewer import standalone
 from tests.browser.test_page import open_form, run, upload
 from tests.core.test_recording import FRAMES, steps, told
 
-pytestmark = pytest.mark.browser
 COLOURED = """(name) => {
   const canvas = document.querySelector(`.mv-stage canvas${name}`);
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);

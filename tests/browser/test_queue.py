@@ -7,8 +7,6 @@ import pytest
 
 from macd_studio.viewer import bundle
 
-pytestmark = pytest.mark.browser
-
 STUDY = "http://study.test/"
 OPEN = """([scope, answers]) => {
   const sent = [], timers = [], changes = [];

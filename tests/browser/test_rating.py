@@ -11,7 +11,6 @@ from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
 from tests.ratings.studies import known, make_study
 
-pytestmark = pytest.mark.browser
 SHOWN = (
     "task => (document.body.dataset.item ?? '') !== task"
     " || !document.getElementById('review').hidden"

@@ -12,8 +12,6 @@ from macd_studio.ratings.store import Study
 from tests.browser.conftest import free_port
 from tests.browser.test_rating import Place, begin, saved, wait_for_item
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.long
 def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_tab, capsys):

@@ -9,7 +9,6 @@ from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.ratings.killable import Server
 from tests.ratings.studies import FRAMES, make_study, source
 
-pytestmark = pytest.mark.browser
 FOCUS = """() => {
   const e = document.activeElement;
   const group = e.closest('[role=radiogroup], .reasons');

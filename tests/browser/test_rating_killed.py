@@ -13,7 +13,6 @@ from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.patience import PATIENCE_MS
 from tests.ratings.killable import served
 
-pytestmark = pytest.mark.browser
 KEPT = "() => document.getElementById('banner').textContent.includes('kept in this browser')"
 UNSAVED = "() => document.getElementById('banner').textContent.includes('Not saved yet')"
 

@@ -8,7 +8,6 @@ from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.browser.test_rating_ways import TOLD, Place, tab_of
 from tests.ratings.studies import make_study
 
-pytestmark = pytest.mark.browser
 ASKED = Screening("Do you see colours?", ("some of them", "all of them"), 2, "SORRY-1",
                   "https://panel.example/out")  # fmt: skip
 PHONE = {"viewport": {"width": 360, "height": 740}}

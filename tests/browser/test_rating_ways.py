@@ -10,7 +10,6 @@ from tests.patience import PATIENCE_MS
 from tests.ratings.killable import Server
 from tests.ratings.studies import make_study, source
 
-pytestmark = pytest.mark.browser
 QUEUE = JS.parents[1] / "ratings" / "page" / "queue.js"
 TOLD = "words => document.getElementById('banner').textContent.includes(words)"
 OPENED = "task => document.body.dataset.item === task"

@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from macd_studio.viewer import JS, bundle, constants
 from tests.browser.states import show, traced
-
-pytestmark = pytest.mark.browser
 
 
 def shown_at(page, alpha, beta):

@@ -13,7 +13,6 @@ from tests.browser.test_visitors import MESSAGE, long_run, notes, says
 from tests.browser.test_whatif import levels, open_what_if, settled
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
-pytestmark = pytest.mark.browser
 QUESTION = "Is there a dog in the video?"
 RESTORED = "Restored after a reload"
 SAVED = """async () => {

@@ -9,8 +9,6 @@ from macd_studio.core.measurements import ControlOutcome, ControlReport
 from tests.browser.states import show
 from tests.browser.test_answers import END, answered, visible_tokens
 
-pytestmark = pytest.mark.browser
-
 
 def move_alpha_to_0(page):
     page.locator(".mv-live input").first.focus()

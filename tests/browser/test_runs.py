@@ -10,7 +10,6 @@ from tests.browser.conftest import open_files
 from tests.browser.states import show, traced
 from tests.browser.test_page import run, upload
 
-pytestmark = pytest.mark.browser
 HISTORY = JS.parents[1] / "macd_ui" / "js" / "history.js"
 
 

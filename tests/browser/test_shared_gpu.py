@@ -10,7 +10,7 @@ from tests.browser import test_page, test_whatif
 from tests.browser.conftest import QUIET, free_port, serve
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

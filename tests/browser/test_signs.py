@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from macd_studio.viewer import JS, bundle, constants, payload
 from tests.browser.states import show, show_data, traced
 
-pytestmark = pytest.mark.browser
 STRIP = JS.parents[1] / "macd_ui" / "js" / "strip.js"
 TALLY = STRIP.with_name("tally.js")
 

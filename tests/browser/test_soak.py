@@ -7,8 +7,6 @@ import pytest
 from bench.soak import Material, visit
 from macd_studio.macd_ui.examples import examples
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.long
 def test_what_visitors_do_is_counted(server, toy_mp4):

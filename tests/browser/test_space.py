@@ -4,7 +4,7 @@ import pytest
 
 from tests.bench.spaces import checked
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 def test_a_cpu_space_serves_its_visitors(browser):

@@ -10,8 +10,6 @@ from macd_studio.viewer import payload
 from tests.browser.states import STEPS, show, show_data, traced
 from tests.samples import sampled
 
-pytestmark = pytest.mark.browser
-
 
 def level_texts(page):
     return [float(t.split()[0]) for t in page.locator(".mv-object .mv-level").all_inner_texts()]

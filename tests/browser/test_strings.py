@@ -7,7 +7,6 @@ import pytest
 
 from macd_studio.viewer import JS, bundle
 
-pytestmark = pytest.mark.browser
 AT = {"alpha": 2, "beta": 0.1}
 GREEDY = {"search": "greedy", "temperature": 1, "top_p": 0.9}
 SAMPLED = {"search": "sample", "temperature": 1.5, "top_p": 0.9}

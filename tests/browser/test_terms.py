@@ -8,8 +8,6 @@ from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.viewer import standalone
 from macd_studio.viewer.glossary import meaning
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):

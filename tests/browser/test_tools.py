@@ -8,7 +8,6 @@ import pytest
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
 
-pytestmark = pytest.mark.browser
 CANVAS = "[data-part=picture]"
 
 

@@ -13,7 +13,6 @@ from tests.browser.conftest import free_port, open_files, serve
 from tests.browser.test_page import open_form, run, upload
 from tests.patience import PATIENCE_MS
 
-pytestmark = pytest.mark.browser
 SOON_MS = PATIENCE_MS
 MESSAGE = """() => [...document.querySelectorAll('.mv-message, .mv-about')]
     .map((e) => e.textContent).join('')

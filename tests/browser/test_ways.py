@@ -8,8 +8,6 @@ from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import identity
 from tests.browser.test_page import open_plot
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.long
 def test_a_link_opens_its_example(page, server):

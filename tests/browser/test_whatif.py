@@ -14,7 +14,6 @@ from tests.browser.conftest import open_files
 from tests.browser.test_page import canvas_pixels, run, upload
 from tests.opening import EXAMPLE
 
-pytestmark = pytest.mark.browser
 SCRIPT = bundle(JS / "rescore.js", JS / "tokens.js")
 
 

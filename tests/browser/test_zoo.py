@@ -11,8 +11,6 @@ from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
 from tests.zoo import ZOO, make_zoo
 
-pytestmark = pytest.mark.browser
-
 NAMES = [
     pytest.param(name, marks=pytest.mark.long)
     for name in (

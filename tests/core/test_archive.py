@@ -11,20 +11,12 @@ import pytest
 from macd_studio.core.errors import TraceError
 from macd_studio.core.traces import archive
 from macd_studio.core.traces.archive import read_directory, read_member
-from tests.zip_lies import by_hand, end_places, headers, lie, places
+from tests.zip_lies import by_hand, end_places, headers, lie, places, zipped
 
 PARTS = {"manifest.json": b"{}" * 300, "arrays/a.npy": b"", "frames/0000.webp": b"picture"}
 
 
-def zipped(parts=PARTS, method=zipfile.ZIP_DEFLATED):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as file:
-        for name, part in parts.items():
-            file.writestr(zipfile.ZipInfo(name), part, method)
-    return out.getvalue()
-
-
-SOUND = zipped()
+SOUND = zipped(PARTS, zipfile.ZIP_DEFLATED)
 DIRECTORY = headers(SOUND)[0][0]
 
 

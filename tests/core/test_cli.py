@@ -1,5 +1,7 @@
 """The command line as a person runs it."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -21,23 +23,19 @@ from tests.summary_keys import documented
 ROOT = Path(__file__).parents[2]
 
 
-def command(*args, **how):
-    return subprocess.run(
-        [sys.executable, "-m", "core", *map(str, args)],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, **how,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def traced(toy_mp4, tmp_path_factory):
+    """A trace of the command line: its file, what it printed, and its progress."""
     out = tmp_path_factory.mktemp("out") / "toy.macd"
-    return out, command("trace", toy_mp4, "Is there a dog in the video?", "--out", out, "--json")
+    said, told = io.StringIO(), io.StringIO()
+    words = ["trace", str(toy_mp4), "Is there a dog in the video?", "--out", str(out), "--json"]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+        assert main(words) == 0
+    return out, json.loads(said.getvalue()), told.getvalue()
 
 
 def test_a_trace_as_json(traced):
-    out, done = traced
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    out, found, progress = traced
     assert {t["label"] for t in found["tracks"]} == {"dog", "cup"}
     dog = next(t["id"] for t in found["tracks"] if t["label"] == "dog")
     strength = next(s for s in found["strengths"] if s["track"] == dog)
@@ -47,30 +45,18 @@ def test_a_trace_as_json(traced):
     assert len(found["times"]) == len(found["frame_levels"]) == found["frames"] == 8
     assert out.stat().st_size < 400_000
     for stage in ("Reading the video", "objects", "ascent", "saved"):
-        assert stage in done.stderr
+        assert stage in progress
 
 
 def test_the_json_is_as_documented(traced, capsys):
     """Every key is in docs/summary-keys.json, and nothing is described that is not there."""
-    found = json.loads(traced[1].stdout)
+    out, found, _ = traced
     label = {"kind": "label", "track": found["tracks"][0]["id"], "label": "wolf"}
-    assert (
-        main(
-            [
-                "edit",
-                str(traced[0]),
-                "--edit",
-                json.dumps(label),
-                "--measure",
-                "--controls",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    words = ["--edit", json.dumps(label), "--measure", "--controls", "--json"]
+    assert main(["edit", str(out), *words]) == 0
     edited = json.loads(capsys.readouterr().out)
     assert edited["options"]["edits"] == [label]
-    assert main(["choices", str(traced[0]), "--json"]) == 0
+    assert main(["choices", str(out), "--json"]) == 0
     subsets = json.loads(capsys.readouterr().out)
     # of a measurement that was not made, and of a model that a server holds
     elsewhere = ("evidence[]", "enough[]", "answers.macd.tokens[].certificate")

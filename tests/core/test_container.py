@@ -12,6 +12,7 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.traces import container
 from macd_studio.core.traces.container import open_bundle
 from macd_studio.core.traces.format import FORMAT, SCHEMA
+from tests.zip_lies import zipped
 
 PLAIN = {"format": FORMAT, "schema": SCHEMA}
 
@@ -24,15 +25,6 @@ def npy(array, **options):
 
 def sums_of(parts):
     return {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
-
-
-def zipped(members):
-    """(name, content) pairs as a zip file."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        for name, content in members:
-            file.writestr(name, content)
-    return out.getvalue()
 
 
 def bundle(parts=None, text=None, **manifest):

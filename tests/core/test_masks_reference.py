@@ -17,7 +17,8 @@ from macd_studio.core.masking.masks import (
     soft_outline,
 )
 from macd_studio.core.options import FUSIONS, AscentOptions, MaskOptions
-from macd_studio.core.types import LOST, SEEN, MaskSet, Stroke, Track
+from macd_studio.core.types import LOST, SEEN, MaskSet, Stroke
+from tests.fakes import tracks
 
 WIDE = (11, 17)
 """Height and width: a frame that is not square shows which of the two was meant."""
@@ -262,14 +263,6 @@ def test_combined_masks_stay_within_bounds_and_sizes_must_fit():
     np.testing.assert_allclose(plain, 0.9, atol=1e-6)
 
 
-def tracks(*boxes, frames=2):
-    state = np.full(frames, SEEN, np.int8)
-    return [
-        Track(i, "dog", 0.9 - 0.3 * i, np.tile(np.array(b, np.float32), (frames, 1)), state, 8)
-        for i, b in enumerate(boxes)
-    ]
-
-
 def test_drawn_masks_are_the_parts_put_together():
     first, second = tracks(BOX, (0.5, 0.2, 0.9, 0.9), frames=3)
     moved = first.boxes + np.array([[0], [0.1], [0.2]], np.float32)
@@ -296,7 +289,7 @@ def test_drawn_masks_are_the_parts_put_together():
         np.testing.assert_array_equal(swept.objects[:, t], raw.max(1))
         np.testing.assert_allclose(swept.outside[t], 1 - raw.max((0, 1)), atol=1e-7)
     shared = draw_masks(found, 3, WIDE, replace(options, overlap="normalise"))
-    confidence = np.array([0.9, 0.6], np.float32)
+    confidence = np.array([t.confidence for t in found], np.float32)
     np.testing.assert_array_equal(shared.objects, share_overlap(raw, confidence))
     np.testing.assert_array_equal(shared.outside, made.outside)
     assert not np.allclose(shared.objects, raw, atol=0.01)
@@ -317,7 +310,7 @@ def test_without_tracks_or_frames_all_is_outside():
 
 
 def test_padding_is_masked_by_nothing():
-    found, content = tracks(BOX, (0.1, 0.1, 0.9, 0.4)), (2, 1, 13, 9)
+    found, content = tracks(BOX, (0.1, 0.1, 0.9, 0.4), frames=2), (2, 1, 13, 9)
     made = draw_masks(found, 2, WIDE, content=content)
     inner = draw_masks(found, 2, (8, 11))
     assert made.objects.shape == (2, 2, *WIDE)

@@ -63,6 +63,11 @@ def common(toyworld):
     return opened(FakeVLLM(toyworld, exact=False))
 
 
+@pytest.fixture(scope="module")
+def whole(exact):
+    return run(exact)
+
+
 def encoded_by(lm, asked):
     return lm.encode_frames(asked.model_frames, asked.question)
 
@@ -274,9 +279,8 @@ def test_the_key_is_sent_and_neither_proxies_nor_redirects_are_followed(toyworld
     assert not client._http._mounts  # no proxy of the environment
 
 
-def test_what_passes_is_asked_again_and_nothing_changes(toyworld, exact):
+def test_what_passes_is_asked_again_and_nothing_changes(toyworld, whole):
     """Errors, broken connections and a restart in the middle of a run."""
-    plain = run(exact)
     server = FakeVLLM(toyworld)
     lm = opened(server, concurrency=1)
 
@@ -289,8 +293,8 @@ def test_what_passes_is_asked_again_and_nothing_changes(toyworld, exact):
     server.before = before
     trace = run(lm)
     assert trace.status == "complete"
-    assert trace.counterfactual.level.tolist() == plain.counterfactual.level.tolist()
-    for name, answer in plain.answers.items():
+    assert trace.counterfactual.level.tolist() == whole.counterfactual.level.tolist()
+    for name, answer in whole.answers.items():
         assert trace.answers[name].text == answer.text
 
 
@@ -364,8 +368,8 @@ def test_how_weights_are_held_is_not_asked_of_a_server():
         open_backbone(NAME, weights="int8")
 
 
-def test_what_is_certified_is_said_in_summary_json_and_file(exact, tmp_path):
-    trace = run(exact)
+def test_what_is_certified_is_said_in_summary_json_and_file(exact, whole, tmp_path):
+    trace = whole
     tokens = as_json(trace)["answers"]["macd"]["tokens"]
     assert {token["certificate"] for token in tokens} == {"certified"}
     assert f"macd {len(tokens)} of {len(tokens)}" in as_text(trace)
@@ -391,7 +395,7 @@ def test_the_command_prints_what_a_server_can_do(exact, monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
+def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, whole):
     """With 20 of 96 tokens a β below the 20th's share would let unknown ones through."""
     lm = opened(FakeVLLM(toyworld, limit=20))
     trace = run(lm)
@@ -401,7 +405,7 @@ def test_a_table_of_what_a_server_tells_ends_at_its_beta(toyworld, exact):
     assert least == pytest.approx(np.exp(max(floors)))
     assert 0 < least < 0.1
     assert payload(trace)["trace"]["answers"]["macd"]["least_beta"] == least
-    assert least_beta(run(exact), answer) == 0.0
+    assert least_beta(whole, answer) == 0.0
 
 
 @pytest.mark.parametrize("beta", [0.1, pytest.param(1e-6, marks=pytest.mark.long)])
@@ -476,9 +480,9 @@ def test_videos_that_are_normalised_otherwise_than_pictures_are_not_left_to_the_
     assert any("--no-mm-device-do-normalize" in note for note in notes)
 
 
-def test_a_trace_of_one_error_is_certified_by_it_in_every_view(exact, tmp_path):
+def test_a_trace_of_one_error_is_certified_by_it_in_every_view(whole, tmp_path):
     """As older versions wrote it; 100 nats certify nothing, in the plain video neither."""
-    trace = run(exact)
+    trace = whole
     apart = replace(trace.backbone, log_p_error=100.0, video_log_p_error=1e-3)
     assert "0.001 nats in the video and 100 nats in other views" in as_text(
         replace(trace, backbone=apart)

@@ -9,7 +9,7 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import DetectorError, OptionError
-from macd_studio.core.objects import segment_hf
+from macd_studio.core.objects import detect_hf, segment_hf
 from macd_studio.core.objects.outlines import filled, placed
 from macd_studio.core.objects.registry import check_segmenter, listed, named
 from macd_studio.core.objects.segment import ColourRegion, load_segmenter
@@ -100,7 +100,7 @@ def test_a_tracker_is_given_the_point_on_its_frame(title):
 
 
 def test_memory_is_planned_before_anything_is_loaded(monkeypatch):
-    monkeypatch.setattr(segment_hf, "fetch", lambda *_, **__: pytest.fail("fetched"))
+    monkeypatch.setattr(detect_hf, "fetch", lambda *_, **__: pytest.fail("fetched"))
     monkeypatch.setattr(segment_hf, "free_gb", lambda device: 2.0)
     with pytest.raises(DetectorError, match=r"tiny takes about 2\.0 GB .* and 2\.0 GB are free"):
         load_segmenter("sam2-tiny", frames=54)
@@ -108,7 +108,7 @@ def test_memory_is_planned_before_anything_is_loaded(monkeypatch):
 
 
 def test_what_cannot_be_had_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(segment_hf, "reachable", lambda: False)
+    monkeypatch.setattr(detect_hf, "reachable", lambda: False)
     with pytest.raises(DetectorError, match="'sam2-tiny' is not on this disk, and the hub cannot"):
         load_segmenter("sam2-tiny")
     with pytest.raises(DetectorError, match=f"'yolo11n' is not a known segmenter.*{listed(True)}"):

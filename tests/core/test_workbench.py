@@ -8,25 +8,46 @@ import numpy as np
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.segment import Sighting
-from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions, RunOptions
+from macd_studio.core.options import (
+    AscentOptions,
+    ContrastOptions,
+    DecodeOptions,
+    MaskOptions,
+    RunOptions,
+)
 from macd_studio.core.records import Thought
+from macd_studio.core.report.summary import as_json, as_text
 from macd_studio.core.run.order import run_method
 from macd_studio.core.run.pipeline import run
+from macd_studio.core.system.shipped import assets
 from macd_studio.core.token_logits import NextTokenLogits
+from macd_studio.core.traces.bundle import load, pack, unpack
 from macd_studio.core.traces.write import stored_frames
-from macd_studio.core.types import Stroke
+from macd_studio.core.types import LOST, Stroke
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_counterfactual
 from macd_studio.core.whatif import workbench
 from macd_studio.core.whatif.occlusion import measure
-from macd_studio.core.whatif.workbench import Edit, TraceContext, Workbench, check_same_weights
+from macd_studio.core.whatif.workbench import (
+    Edit,
+    TraceContext,
+    Workbench,
+    check_same_weights,
+    edited_tracks,
+    read_edit,
+    read_edits,
+)
 from tests.fakes import BoxDetector, ByteLM, clip, segment
+from tests.families import tiny
 
+EXAMPLE = assets() / "examples" / "repaired.macd"
 QUESTION = "is there a dog?"
 OPTIONS = RunOptions(
     mask=MaskOptions(fusion="or"), ascent=AscentOptions(steps=2), decode=DecodeOptions(max_tokens=5)
@@ -561,6 +582,10 @@ def test_a_brushed_mask_is_the_one_that_is_read(bench, trace):
     held = bench.context.masks(OPTIONS.mask).objects
     np.testing.assert_allclose(held.numpy(), own, atol=1e-6)
     assert not np.allclose(own, draw_masks(trace.tracks, 4, (16, 16), OPTIONS.mask).objects)
+    assert not np.array_equal(out.steps[0].gradient, trace.steps[0].gradient)
+    (stroke,) = unpack(pack(out)).tracks[0].brush
+    assert (stroke.radius, stroke.erase) == (pytest.approx(0.1), True)
+    np.testing.assert_allclose(stroke.points, out.tracks[0].brush[0].points, atol=1e-5)
 
 
 def test_where_nothing_is_left_to_mask_there_is_no_step():
@@ -571,3 +596,98 @@ def test_where_nothing_is_left_to_mask_there_is_no_step():
     assert (out.tracks, out.steps, out.status) == ((), (), "complete")
     assert out.counterfactual.level.shape == (0,)
     assert tokens(out) == tokens(out, "baseline")
+    assert as_json(out)["strengths"] == []
+    assert as_text(out)
+    assert unpack(pack(out)).tracks == ()
+
+
+# ---- changes as they come from outside
+
+
+def test_the_head_stays_when_decoding_on(trace):
+    raw = replace(trace.options, contrast=ContrastOptions(1.0, 0.5, "raw"))
+    bench = Workbench(replace(trace, options=raw), ByteLM(5))
+    assert bench.redecode(2.0, 0.5).answers["macd"].head == "raw"
+
+
+def test_edits_that_follow_one_another_are_checked_in_that_order(trace):
+    first, second = (t.id for t in trace.tracks)
+    drop = {"kind": "drop", "track": first}
+    add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
+    level = {"kind": "level", "track": second + 1, "level": 1}
+    assert [e.kind for e in read_edits([drop, add, level], trace)] == ["drop", "add", "level"]
+    with pytest.raises(OptionError, match=f"Choose one of {second} "):
+        read_edits([drop, {"kind": "level", "track": first, "level": 1}], trace)
+    with pytest.raises(OptionError, match=r"no frame group 4.*from 0 to 1"):
+        read_edits([{"kind": "frames", "track": 4, "level": 1}], trace)
+
+
+def test_merged_tracks_cover_both(trace):
+    a, b = trace.tracks
+    (one,) = edited_tracks(trace, Edit("merge", track=a.id, other=b.id))
+    for t in range(len(trace.times)):
+        both = [x.boxes[t] for x in (a, b) if x.state[t] != LOST]
+        np.testing.assert_allclose(one.boxes[t, :2], np.min(both, 0)[:2])
+        np.testing.assert_allclose(one.boxes[t, 2:], np.max(both, 0)[2:])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        {},
+        {"kind": "explode"},
+        {"kind": "level", "track": 1, "level": 2},
+        {"kind": "level", "track": 1, "level": float("nan")},
+        {"kind": "level", "track": 99, "level": 1},
+        {"kind": "level", "track": True, "level": 1},
+        {"kind": "drop", "track": "1"},
+        {"kind": "merge", "track": 1, "other": 1},
+        {"kind": "label", "track": 1, "label": ""},
+        {"kind": "label", "track": 1, "label": "a\nb"},
+        {"kind": "label", "track": 1, "label": "x" * 61},
+        {"kind": "brush", "track": 1, "frame": 99, "points": [[0, 0]], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [["0", 0]], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [[0, 0]] * 500, "radius": 0.1},
+        {"kind": "add", "box": [0.5, 0.5, 0.5, 0.5]},
+        {"kind": "add", "box": [0, 0, 2, 1]},
+        {"kind": "add", "box": "0011"},
+    ],
+)
+def test_changes_that_do_not_fit_are_refused(trace, raw):
+    with pytest.raises(OptionError):
+        read_edit(raw, trace)
+
+
+def test_a_backbone_that_cannot_read_the_frames_is_told(trace):
+    with pytest.raises(OptionError, match="cannot read frames of 16×16"):
+        Workbench(trace, tiny("internvl"))
+
+
+def test_other_weights_of_the_same_name_are_refused(trace, toyworld):
+    bench = Workbench(moved(trace, 2.0), ByteLM(5))
+    other = Workbench(moved(load(EXAMPLE), 2.0), toyworld)  # of which evidence can be measured
+    track = trace.tracks[0].id
+    for change in (
+        lambda: changed(bench, "level", track=track, level=0.5),
+        lambda: changed(bench, "drop", track=track),
+        bench.measure_controls,
+        bench.measure_occlusion,
+        lambda: list(evidence_events(other, EvidenceOptions(kinds=("gradient",)))),
+    ):
+        with pytest.raises(OptionError, match=r"differ by 2\.0 .*"):
+            change()
+    assert bench.trace.edits == ()
+    assert changed(bench, "label", track=track, label="wolf").tracks[0].label == "wolf"
+
+
+def test_an_id_is_never_used_twice(bench, trace):
+    last = trace.tracks[-1].id
+    changed(bench, "level", track=last, level=0.4)
+    changed(bench, "drop", track=last)
+    out = changed(bench, "add", label="drawn", box=(0.1, 0.1, 0.4, 0.4))
+    new = out.tracks[-1]
+    assert new.id > last
+    margin = out.counterfactual.margin[-1]
+    assert out.counterfactual.level[-1] == (1.0 if margin > 0 else 0.0)

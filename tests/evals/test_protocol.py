@@ -17,6 +17,7 @@ from macd_studio.evals.protocol.split import by_influence, split
 from macd_studio.evals.statistics.stats import bootstrap_ratio
 from tests.evals import protocols
 
+AUDITED = Path(__file__).parent / "data" / "answers"
 CAUSES = tuple(protocols.HOW)
 SCORING = ("parser", "denominator", "annotation")
 
@@ -316,12 +317,13 @@ def test_many_clusters_get_about_the_interval_of_few():
     assert linear[1:] == pytest.approx(resampled[1:], abs=0.006)
 
 
-def test_comparing_needs_no_torch(made):
+def test_comparing_and_auditing_need_no_torch(made):
     import sys
 
     code = (
         "import sys; from macd_studio.evals.__main__ import main;"
         f"main(['diff', {str(made()[0])!r}, {str(made('frames')[0])!r}]);"
+        f"main(['audit', {str(AUDITED / 'baseline.xlsx')!r}, {str(AUDITED / 'method.tsv')!r}]);"
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

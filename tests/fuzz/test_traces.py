@@ -15,7 +15,6 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.traces.bundle import pack, unpack
 from tests.fuzz.cases import HOSTILE, MEMORY_MB, cases, change_at, is_clear_error, paths_in
 from tests.small_trace import (
-    members_alone,
     npy,
     put_together,
     read_everywhere,
@@ -23,12 +22,12 @@ from tests.small_trace import (
     taken_apart,
     with_manifest,
 )
-from tests.zip_lies import by_hand, end_places, headers, lie, places, zeros
+from tests.zip_lies import by_hand, end_places, headers, lie, places, zeros, zipped
 
 CONTENT = pack(small_trace())
 MANIFEST, MEMBERS = taken_apart(CONTENT)
 TEXT = json.dumps(MANIFEST)
-REST = members_alone(MEMBERS)
+REST = zipped(MEMBERS)
 PATHS = [p for p in paths_in(MANIFEST) if p[0] != "sha256"]
 ARRAYS = sorted(n for n in MEMBERS if n.endswith(".npy"))
 PICTURES = sorted(n for n in MEMBERS if n.endswith(".webp"))

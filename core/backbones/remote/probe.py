@@ -181,10 +181,9 @@ HEAD = 12.0
 """Nats below the likeliest token within which changes count: no cut reaches further down."""
 
 
-def one_of(way: Way, view: View, wanted: Wanted, tokens: Sequence[int] = ()) -> Said:
-    """What follows one view and `tokens`."""
-    asked = way.row(view, tokens, wanted)
-    return way.read_row(view, tokens, way.client.all([asked])[0])
+def one_of(way: Way, view: View, wanted: Wanted) -> Said:
+    """What follows one view."""
+    return way.read_row(view, (), way.client.all([way.row(view, (), wanted)])[0])
 
 
 def rounding(way: Way, view: View, wanted: Wanted) -> float:
