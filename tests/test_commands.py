@@ -102,7 +102,7 @@ def test_every_command_line_names_its_own_module():
     assert len(set(named)) > 20
 
 
-@pytest.mark.parametrize(("of", "pipe"), [("evals", "|"), ("evals", "2>&1 |"), ("deploy", "|")])
+@pytest.mark.parametrize(("of", "pipe"), [("evals", "|"), ("deploy", "|"), ("evals", "2>&1 |")])
 def test_a_pipe_that_is_closed_early_ends_a_command_in_silence(tmp_path, of, pipe):
     """As in `python -m evals diff … | head -1`, with more to print than a pipe holds."""
     program, status = shlex.join([sys.executable, "-c", PRINTS_MUCH[of]]), tmp_path / "status"
