@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from macd_studio.macd_ui import documents
 from macd_studio.macd_ui.serving.routes import Doors
 from macd_studio.macd_ui.source import source_route
-from macd_studio.parts import LIST, listed
+from macd_studio.parts import CODE, LIST, ROOT, listed
 
 TEXTS = [path for path, file in documents.documents().items() if file.suffix == ".md"]
 
@@ -75,6 +75,14 @@ def test_every_link_of_every_document_leads_somewhere(client, pages):
     for target, where in targets.items():
         assert client.get(target).status_code == 200, where
         assert Doors().find("GET", target), where
+
+
+def test_every_command_of_every_document_is_there():
+    ours = "|".join((*CODE, "bench", "scripts", "tests"))
+    for name in (n for n in listed() if n.endswith(".md") or n == "Makefile"):
+        said = re.findall(rf"python -m ((?:{ours})[\w.]*)", (ROOT / name).read_text("utf-8"))
+        for place in (ROOT / module.rstrip(".").replace(".", "/") for module in said):
+            assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), name
 
 
 def test_documents_are_listed_by_their_titles(client):
