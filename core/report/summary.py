@@ -356,16 +356,16 @@ def _object_lines(trace: Trace) -> list[str]:
     slope = {"exact": "gradient", "difference": "difference"}.get(ascent.gradient, "≈ gradient")
     names = [f"{t.id} {t.label} {t.confidence:.2f}" for t in trace.tracks]
     width = max(18, *(min(len(name), 40) for name in names)) if names else 18
-    lines = [f"{'Object':<{width}}{'seen':>6}{slope:>12}{'margin':>12}  level"]
+    lines = [f"{'Object':<{width}}{'sightings':>10}{slope:>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
     for name, t in zip(names, trace.tracks, strict=True):
         row = rows.get(t.id)
         if row is None:
-            lines.append(f"{name:<{width}}{t.frames_seen:>6}")
+            lines.append(f"{name:<{width}}{t.frames_seen:>10}")
             continue
         meaning = ascent.level_name(row["level"]) + ", set by hand" * row["by_hand"]
         lines.append(
-            f"{name:<{width}}{t.frames_seen:>6}{_gradient(row['gradient'], ascent):>12}"
+            f"{name:<{width}}{t.frames_seen:>10}{_gradient(row['gradient'], ascent):>12}"
             f"{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({meaning})"
         )
