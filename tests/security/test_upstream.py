@@ -198,6 +198,12 @@ def test_streams_that_nobody_serves_leave_no_traceback(store, caplog):
     assert "Traceback" not in caplog.text
 
 
+def test_a_server_at_rest_does_not_look_for_events_all_the_time(public):
+    queue = public.page.app.get_blocks()._queue
+    theirs = upstreams(upstream.BoundedQueue)(False, 1, 1.0, None, None)
+    assert theirs.sleep_when_free < queue.sleep_when_free == upstream.POLL_S
+
+
 def test_messages_that_nobody_reads_are_bounded(public):
     """The page's own event, from a tab that never opens its stream."""
     queue = public.page._queue
