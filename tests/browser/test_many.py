@@ -8,7 +8,7 @@ import pytest
 
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.records import DetectorRecord
-from macd_studio.viewer import payload, status
+from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, show_data, traced
 
 LABELS = """() => {
@@ -56,7 +56,8 @@ def test_labels_of_many_lines_are_joined_to_them_and_the_rest_come_on_demand(bar
         assert all(b["top"] >= a["top"] + 8 for a, b in pairwise(shown))
 
 
-def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
+def overlapping():
+    """Of its three objects the second lies over the first one."""
     trace = traced(objects=3, steps=3)
     boxes = trace.tracks[0].boxes
     tracks = (
@@ -66,7 +67,33 @@ def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
     )
     level = np.array([1.0, 0.0, 1.0])
     final = replace(trace.counterfactual, level=level)
-    trace = replace(trace, tracks=tracks, counterfactual=final)
+    return replace(trace, tracks=tracks, counterfactual=final)
+
+
+def test_masks_that_overlap_are_looked_for_in_the_run_on_show_alone(bare):
+    """Not in the rest of one whose place another took meanwhile."""
+    found = bare.evaluate(
+        f"""(loaded) => {{
+          const {{ Overlaps }} = {bundle(JS / "overlap.js")}, works = [], found = [];
+          window.requestIdleCallback = (work) => works.push(work);
+          const state = {{ loaded, running: false }};
+          const overlaps = new Overlaps(state, (frame) => found.push(frame));
+          overlaps.load();
+          works.pop()();
+          state.loaded = {{ ...loaded, final: null }};
+          overlaps.load();
+          works.pop()();
+          return [found, overlaps.frames, works.length];
+        }}""",
+        payload(overlapping())["trace"],
+    )
+    assert found == [[0], [], 0]
+
+
+def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
+    trace = overlapping()
+    tracks, final = trace.tracks, trace.counterfactual
+    level = final.level
     page = show(bare, trace)
     frames = len(trace.times)
     page.wait_for_function(f"window.viewer.stage.overlaps.frames.length === {frames}")
