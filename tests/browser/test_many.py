@@ -56,8 +56,7 @@ def test_labels_of_many_lines_are_joined_to_them_and_the_rest_come_on_demand(bar
         assert all(b["top"] >= a["top"] + 8 for a, b in pairwise(shown))
 
 
-def overlapping():
-    """Of its three objects the second lies over the first one."""
+def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
     trace = traced(objects=3, steps=3)
     boxes = trace.tracks[0].boxes
     tracks = (
@@ -67,33 +66,7 @@ def overlapping():
     )
     level = np.array([1.0, 0.0, 1.0])
     final = replace(trace.counterfactual, level=level)
-    return replace(trace, tracks=tracks, counterfactual=final)
-
-
-def test_masks_that_overlap_are_looked_for_in_the_run_on_show_alone(bare):
-    """Not in the rest of one whose place another took meanwhile."""
-    found = bare.evaluate(
-        f"""(loaded) => {{
-          const {{ Overlaps }} = {bundle(JS / "overlap.js")}, works = [], found = [];
-          window.requestIdleCallback = (work) => works.push(work);
-          const state = {{ loaded, running: false }};
-          const overlaps = new Overlaps(state, (frame) => found.push(frame));
-          overlaps.load();
-          works.pop()();
-          state.loaded = {{ ...loaded, final: null }};
-          overlaps.load();
-          works.pop()();
-          return [found, overlaps.frames, works.length];
-        }}""",
-        payload(overlapping())["trace"],
-    )
-    assert found == [[0], [], 0]
-
-
-def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
-    trace = overlapping()
-    tracks, final = trace.tracks, trace.counterfactual
-    level = final.level
+    trace = replace(trace, tracks=tracks, counterfactual=final)
     page = show(bare, trace)
     frames = len(trace.times)
     page.wait_for_function(f"window.viewer.stage.overlaps.frames.length === {frames}")
@@ -118,6 +91,30 @@ def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
     plain.wait_for_function(f"window.viewer.stage.overlaps.frames.length === {frames}")
     assert plain.locator(".mv-weak").count() == 0
     assert "masks that overlap" not in plain.locator(".mv-levels-key").inner_text()
+
+
+def test_masks_that_overlap_are_looked_for_in_the_run_on_show_alone(bare):
+    """Not in the rest of one whose place another took meanwhile."""
+    trace = traced(objects=2, steps=3)
+    first, second = trace.tracks
+    tracks = (first, replace(second, boxes=first.boxes + np.float32([0.04, 0, 0.04, 0])))
+    final = replace(trace.counterfactual, level=np.array([1.0, 0.0]))
+    found = bare.evaluate(
+        f"""(loaded) => {{
+          const {{ Overlaps }} = {bundle(JS / "overlap.js")}, works = [], found = [];
+          window.requestIdleCallback = (work) => works.push(work);
+          const state = {{ loaded, running: false }};
+          const overlaps = new Overlaps(state, (frame) => found.push(frame));
+          overlaps.load();
+          works.pop()();
+          state.loaded = {{ ...loaded, final: null }};
+          overlaps.load();
+          works.pop()();
+          return [found, overlaps.frames, works.length];
+        }}""",
+        payload(replace(trace, tracks=tracks, counterfactual=final))["trace"],
+    )
+    assert found == [[0], [], 0]
 
 
 PICTURE = """() => {
