@@ -4,6 +4,7 @@ import pytest
 
 from macd_studio.macd_ui.learn.chapters import HERE
 from macd_studio.macd_ui.learn.figures import figures
+from macd_studio.macd_ui.learn.lessons import quiz
 from macd_studio.viewer.bundle import bundle
 
 
@@ -131,3 +132,44 @@ def test_clips_with_the_same_question_are_numbered(bare):
     for widget in ("contrast", "bias"):
         found = mounted(bare, widget, roles, TOKEN)["options"]
         assert found == ["A hat? (1)", "Which?", "A hat? (2)"]
+
+
+def test_a_clip_of_the_quiz_stops_at_the_frame_that_is_asked_for(bare):
+    """And its timer ends with the chapter."""
+    played = bare.evaluate(
+        f"""(item) => {{
+          const {{ mountQuiz }} = {bundle(HERE / "js" / "quiz.js")}, timers = [];
+          window.setInterval = (work) => timers.push(work);
+          window.clearInterval = (n) => {{ delete timers[n - 1]; }};
+          const run = () => {{ timers.forEach((work) => work()); return timers.flat().length; }};
+          const root = document.body, state = {{ answers: {{}} }}, say = (name) => name;
+          const course = {{ glossary: {{}} }}, quiz = {{ before: [item] }}, changed = () => {{}};
+          mountQuiz({{ root, quiz, set: "before", course, store: {{ state }}, say, changed }});
+          const play = root.querySelector(".ln-player button");
+          const slider = root.querySelector(".ln-player input");
+          play.click();
+          const going = [run(), slider.value];
+          slider.value = "4";
+          slider.dispatchEvent(new Event("input"));
+          const asked = [run(), slider.value];
+          play.click();
+          root.replaceChildren();
+          return [...going, ...asked, run()];
+        }}""",
+        quiz()["before"][0],
+    )
+    assert played == [1, "2", 0, "4", 0]
+
+
+def test_a_file_of_data_that_did_not_come_is_asked_for_again(bare):
+    said = bare.evaluate(
+        f"""async () => {{
+          const {{ load, receive }} = {bundle(HERE / "js" / "load.js")};
+          receive();
+          const failed = await load("a").catch((error) => error.message); // there is no such file
+          const again = load("a");
+          window.macdLearn("a", 3);
+          return [failed, await again];
+        }}"""
+    )
+    assert said == ["data/a.js cannot be loaded", 3]

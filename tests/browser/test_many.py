@@ -8,7 +8,7 @@ import pytest
 
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.records import DetectorRecord
-from macd_studio.viewer import payload, status
+from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, show_data, traced
 
 LABELS = """() => {
@@ -91,6 +91,30 @@ def test_overlapping_masks_say_how_far_they_weaken_each_other(bare):
     plain.wait_for_function(f"window.viewer.stage.overlaps.frames.length === {frames}")
     assert plain.locator(".mv-weak").count() == 0
     assert "masks that overlap" not in plain.locator(".mv-levels-key").inner_text()
+
+
+def test_masks_that_overlap_are_looked_for_in_the_run_on_show_alone(bare):
+    """Not in the rest of one whose place another took meanwhile."""
+    trace = traced(objects=2, steps=3)
+    first, second = trace.tracks
+    tracks = (first, replace(second, boxes=first.boxes + np.float32([0.04, 0, 0.04, 0])))
+    final = replace(trace.counterfactual, level=np.array([1.0, 0.0]))
+    found = bare.evaluate(
+        f"""(loaded) => {{
+          const {{ Overlaps }} = {bundle(JS / "overlap.js")}, works = [], found = [];
+          window.requestIdleCallback = (work) => works.push(work);
+          const state = {{ loaded, running: false }};
+          const overlaps = new Overlaps(state, (frame) => found.push(frame));
+          overlaps.load();
+          works.pop()();
+          state.loaded = {{ ...loaded, final: null }};
+          overlaps.load();
+          works.pop()();
+          return [found, overlaps.frames, works.length];
+        }}""",
+        payload(replace(trace, tracks=tracks, counterfactual=final))["trace"],
+    )
+    assert found == [[0], [], 0]
 
 
 PICTURE = """() => {

@@ -5,10 +5,12 @@ import pytest
 
 from macd_studio.ratings.create import StudyPlan, create_study
 from macd_studio.ratings.store import Study
+from macd_studio.viewer import JS, bundle
 from tests.browser.test_rating import begin, saved, wait_for_item
 from tests.ratings.killable import Server
 from tests.ratings.studies import FRAMES, make_study, source
 
+SESSION = JS.parents[1] / "ratings" / "page" / "session.js"
 FOCUS = """() => {
   const e = document.activeElement;
   const group = e.closest('[role=radiogroup], .reasons');
@@ -44,6 +46,26 @@ def item(place, new_tab):
         return [tuple(row) for row in rows]
 
     return page, task, stored
+
+
+def test_a_held_key_acts_once_and_none_acts_in_a_text_field(bare):
+    bare.set_content('<input><div id="item"></div><div id="resting" hidden></div>')
+    bare.evaluate(
+        f"""() => {{
+          const {{ RatingPage }} = {bundle(SESSION)}, page = Object.create(RatingPage.prototype);
+          window.acted = [];
+          const next = () => window.acted.push("next"), undo = () => window.acted.push("undo");
+          Object.assign(page, {{ views: {{}}, actions: () => ({{ next, undo }}) }});
+          document.addEventListener("keydown", (event) => page.onKey(event));
+        }}"""
+    )
+    bare.keyboard.down("Enter")
+    bare.keyboard.press("Enter")  # as a key that is held
+    bare.keyboard.press("u")
+    bare.focus("input")
+    bare.keyboard.press("Enter")
+    bare.keyboard.type("u")
+    assert bare.evaluate("window.acted") == ["next", "undo"]
 
 
 def test_tab_goes_from_mask_to_mask_whatever_was_rated(item):

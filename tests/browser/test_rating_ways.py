@@ -31,6 +31,20 @@ def test_more_than_ten_events_that_wait_are_sent_in_their_order(bare):
     assert sent == list(range(12))
 
 
+def test_items_are_numbered_after_the_training_and_open_as_far_as_they_were_reached(bare):
+    listed = bare.evaluate(
+        f"""() => {{
+          const {{ listItems }} = {bundle(QUEUE.with_name("tasks.js"))}, list = document.body;
+          const tasks = [[2, 4], [5, null], [null, null], [null, null]].map((ratings, i) => (
+            {{ kind: i ? "item" : "training", ratings, preference: null, done: i < 2 }}));
+          listItems(list, tasks, 1, () => {{}});
+          return [...list.children].map(({{ textContent, disabled, ariaCurrent }}) => (
+            `${{textContent}}${{disabled ? ", closed" : ""}}${{ariaCurrent ? ", now" : ""}}`));
+        }}"""
+    )
+    assert listed == ["Training 1: 2 · 4", "1: 5 · –, now", "2: not yet", "3: not yet, closed"]
+
+
 class Place:
     """A server of one study and nothing else."""
 

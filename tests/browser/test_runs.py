@@ -11,6 +11,7 @@ from tests.browser.states import show, traced
 from tests.browser.test_page import run, upload
 
 HISTORY = JS.parents[1] / "macd_ui" / "js" / "history.js"
+ANSWERS = HISTORY.with_name("answers.js")
 
 
 def test_tokens_are_aligned_by_the_longest_common_part(bare):
@@ -50,6 +51,32 @@ def test_runs_of_another_login_or_tab_are_not_listed(bare):
         return [...run.runs.keys()];
     }""", [bundle(HISTORY), [["ada", "t"], ["bob", "t"], ["", "t"], ["ada", "u"]]])  # fmt: skip
     assert listed == [0]
+
+
+def test_the_oldest_run_makes_room_a_pinned_one_for_a_pinned_one(bare):
+    removed = bare.evaluate("""async (history) => {
+        const { RunHistory } = eval(history), list = Object.create(RunHistory.prototype);
+        const gone = [], records = { put: async () => {}, remove: async (key) => gone.push(key) };
+        Object.assign(list, { runs: new Map(), draw() {}, records });
+        for (let key = 0; key < 26; key++) {
+          const run = { key, pinned: key % 2 === 1 };
+          list.runs.set(key, run);
+          await list.keep(run, "");
+        }
+        return gone;
+    }""", bundle(HISTORY))  # fmt: skip
+    assert removed == [0, 1]  # of 13 with a pin and 13 without, 12 stay of either
+
+
+def test_an_answer_to_one_of_several_questions_is_marked_where_the_truth_is_known(bare):
+    cells = bare.evaluate("""(answers) => {
+        const { AnswerTable } = eval(answers), table = new AnswerTable();
+        const given = [true, false, null].map((right, i) => [i, { title: "", text: "yes", right }]);
+        const row = { question: "", clip: "", run: "", answers: Object.fromEntries(given) };
+        table.load({ rows: [row], of: 1 });
+        return [...table.root.querySelectorAll("td")].map((cell) => cell.textContent);
+    }""", bundle(ANSWERS))  # fmt: skip
+    assert cells[:3] == ["yes ✓", "yes ✗", "yes"]
 
 
 def rows(page):

@@ -67,6 +67,23 @@ def test_a_short_clip_has_no_more_frames_than_pictures(bare):
                     ((1, "frame"), (3, "frames"), (8, "frames"), (3, "frames"))]  # fmt: skip
 
 
+def test_frames_that_are_trimmed_away_are_picked_no_more(bare):
+    chosen, said = bare.evaluate(
+        f"""() => {{
+          const {{ Strip }} = {bundle(STRIP)}, times = [0, 0.5, 1, 1.5, 2];
+          let heard = null;
+          const strip = new Strip((chosen) => {{ heard = chosen; }}, () => {{}});
+          const pictures = times.map(() => "data:,");
+          strip.load({{ name: "a", duration: 2.5, longest: 60, times, pictures, size: [4, 3] }});
+          for (const i of [1, 4]) strip.pick(i);
+          strip.trim(0, 1.2);
+          return [heard, strip.summary.textContent];
+        }}"""
+    )
+    assert chosen == {"end": 1.2, "at": [0.5]}
+    assert said == "1 frame picked by hand of 0.00 s to 1.20 s."
+
+
 def test_both_runs_are_drawn_alike_and_an_answer_reads_in_its_own_direction(bare):
     trace = traced(objects=3, steps=3)
     data = payload(trace)
