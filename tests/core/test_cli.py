@@ -202,7 +202,7 @@ def test_long_names_of_objects_keep_the_columns():
     long = replace(trace, tracks=tuple(replace(t, label="row 1, column 1") for t in trace.tracks))
     lines = as_text(long).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("Object "))
-    end = lines[at].index(" seen") + len(" seen")
+    end = lines[at].index(" sightings") + len(" sightings")
     assert trace.tracks
     for line, track in zip(lines[at + 1 :], trace.tracks, strict=False):
         assert line[:end].endswith(f" {track.frames_seen}")
