@@ -121,7 +121,8 @@ TABLES: dict[str, Rows] = {
         "installing, s": "start_install_s",
         "`make run` after it, until the page answers, s": "start_serve_s",
         "all of it, s": "start_whole_s",
-        "the first command that computes a trace, s": "start_first_trace_s",
+        "the first command that computes a trace, once the page has answered, s":
+            "start_first_trace_s",
         "the same command again, s": "start_next_trace_s",
     },
     "Reading and the page": {

@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.server import ROOT, answers, free_port, running, wait_until
 
 TRACE = ("-m", "core", "trace", "assets/examples/repaired.mp4", "Which vehicle is in the video?")
+"""What README shows first; it runs after the page has answered, so what that loaded is cached."""
 CACHES = ("XDG_CACHE_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR", "HF_HOME", "PYTHONPATH", "VIRTUAL_ENV",
           "MAKEFLAGS", "MAKELEVEL", "GRADIO_SERVER_PORT")  # fmt: skip
 """Variables by which something of another environment would be used."""

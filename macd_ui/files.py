@@ -40,6 +40,7 @@ EXPORTS: dict[str, tuple[str, What]] = {
 }
 """Ending of an address → format, and what is in the file."""
 STATE = re.compile("[0-9]{1,12}")
+"""The number of a trace, see `StoredTrace`."""
 UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
 
 

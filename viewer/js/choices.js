@@ -27,7 +27,7 @@ export class ChoicesPanel {
     this.chosen = null;
     /** @type {Edit[]} changes by hand that wait for the one before them */
     this.waiting = [];
-    this.going = false;
+    this.going = false; // whether one of them is being made
     this.changes = 0; // of a choice that is made the masks, in all
     this.edited = 0; // how many changes the trace has once the one that goes on is made
     this.run = ""; // whose they are
