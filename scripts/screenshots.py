@@ -22,15 +22,23 @@ WIDTH = 1440
 WAIT_MS = 180_000
 
 
-def opening(page: Page, clip: Path) -> None:
-    """An example as one meets it."""
-
-
 def upload(page: Page, clip: Path) -> None:
     """Brings a clip through the form, which opens for it."""
     page.click("#open-form")
     page.set_input_files("#video input[type=file]", clip)
-    page.wait_for_selector(".strip-frame")
+    page.wait_for_selector(".strip-frame", state="attached")
+
+
+def answered(page: Page, clip: Path) -> None:
+    """A shipped clip of a camera with both answers, and every choice of its objects tried."""
+    upload(page, ROOT / "assets" / "everyday-clips" / "parking-c.mp4")
+    page.fill("#question textarea", "Is there a car in the video?")
+    page.click("#run")
+    page.wait_for_selector("#columns:not(.drawer)")
+    page.locator(".mv-choices button:enabled", has_text="Try all").click()
+    page.wait_for_selector(".mv-choices-each:not([hidden])", state="attached")
+    scrub = "(e) => { e.value = 2; e.dispatchEvent(new Event('input', { bubbles: true })); }"
+    page.locator(".mv-scrub").first.evaluate(scrub)
 
 
 def uploading(page: Page, clip: Path) -> None:
@@ -66,7 +74,7 @@ def compare(page: Page, clip: Path) -> None:
 
 
 SHOTS: dict[str, Callable[[Page, Path], None]] = {
-    "page": opening,
+    "page": answered,
     "page-form": uploading,
     "page-what-if": what_if,
     "page-compare": compare,
