@@ -31,7 +31,7 @@ if not Path(__file__).with_name("core").is_dir():
     # a checkout whose links were lost: a zip file, an upload, Windows
     __path__.append(str(Path(__file__).parents[1]))
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MacdError",

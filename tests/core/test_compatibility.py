@@ -1,4 +1,4 @@
-"""Files of the first release are opened by every later version: docs/compatibility.md."""
+"""Files of released versions are opened by every later version: docs/compatibility.md."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from macd_studio.core.report.summary import as_json
 from macd_studio.core.traces.bundle import load, pack, unpack
 
 DATA = Path(__file__).parent / "data"
-RELEASED = ["0.1.0"]
+RELEASED = ["0.1.0", "0.2.0"]
 """Versions whose file, schema (`docs/trace-schema.json` then) and summary are kept."""
 ROOT = Path(__file__).parents[2]
 LEAST, MOST = ("minimum", "minLength", "minItems"), ("maximum", "maxLength", "maxItems",
