@@ -59,6 +59,7 @@ from macd_studio.core.system.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.system.hub import reachable
 from macd_studio.core.system.library_notes import collecting
 from macd_studio.core.system.process import return_freed
+from macd_studio.core.system.requirements import untested_versions
 from macd_studio.core.system.shipped import shipped
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
@@ -309,7 +310,7 @@ def load_backbone(
     held = WeightsOptions(weights, offload, hash_weights, dtype)
     source, numbers = _Source.of(name), _dtype(name, where, held)
     check_installed(held)
-    reports: list[str] = []
+    reports = untested_versions()
     with collecting(reports), explained(source.name, source.local, source.online):
         folder, family, processor = source.fetch(where, numbers, held, progress, question)
         reports += beams_told(folder, name)

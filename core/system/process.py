@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from macd_studio.core.system.requirements import untested_versions
+
 LARGE = 50_000_000
 """Parameters of a model whose tensors are worth returning."""
 OF_MODELS, OF_SERVERS = 64 * 1024, 4 * 2**20
@@ -82,9 +84,12 @@ def configure_process() -> None:
     """Says that this process, and what it starts, runs a program of the project.
 
     To be called before PyTorch is imported. What the environment says of waiting threads stands.
+    Libraries of other versions than were tested are told on stderr, as their import may fail.
     """
     global _ours
     _ours = True
+    for sentence in untested_versions():
+        print(f"note: {sentence}", file=sys.stderr)
     if POLICY not in os.environ:
         os.environ.setdefault(SPINS, MAX_SPINS)
 
