@@ -16,6 +16,7 @@ import numpy as np
 from macd_studio.ratings.answers import (
     Answer,
     Screen,
+    clusters_of,
     main_answers,
     paired_values,
     read_answers,
@@ -195,11 +196,12 @@ def adjudication_figures(
     changed = with_adjudicated(main, answers, judges)
     differences = {}
     places = sorted({a.rater for a in main}), sorted({a.clip for a in main})
+    clips = clusters_of(main, places[1])
     for other in arms[1:] if judges else ():
         values = paired_values(changed, arms[0], other, *places, scale)
         differences[other] = {
             "pairs": int(np.isfinite(values).sum()),
-            "difference": bounded(paired_difference(values).primary, scale),
+            "difference": bounded(paired_difference(values, clips).primary, scale),
         }
     names: Mapping[int, str] = {r.id: r.name for r in raters}
     return {

@@ -25,6 +25,9 @@ class Answer:
     both where there is no difference.
 
     reasons: why it was rated low, words of `events.REASONS`.
+
+    clip: the item's number; video: the hash of its video, which items with other questions may
+    share.
     """
 
     rater: int
@@ -39,6 +42,7 @@ class Answer:
     high: int | None
     repeats: str | None
     reasons: tuple[str, ...] = ()
+    video: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ def read_answers(study: Study) -> list[Answer]:
     chosen = study.preferences() if study.scale == PAIRS else {}
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
     given = study.reasons()
+    videos = {r["id"]: r["sha256"] for r in study.rows("SELECT id, sha256 FROM clips")}
     answers = []
     for t in study.rows("SELECT * FROM tasks ORDER BY rater, position"):
         for place, number in enumerate((t["left_side"], t["right_side"])):
@@ -79,6 +84,7 @@ def read_answers(study: Study) -> list[Answer]:
                         t["rater"], t["id"], t["part"], t["position"], t["clip"], place,
                         side["arm"], rating, low, high, t["repeats"],
                         tuple(given.get((t["id"], place), ())) if is_low else (),
+                        videos[t["clip"]],
                     )
                 )  # fmt: skip
     return answers
@@ -160,6 +166,13 @@ def left_and_decided(main: Sequence[Answer]) -> tuple[int, int]:
     """On how many screens the left mask got the higher rating, and on how many one of both did."""
     ratings = [{a.side: a.rating or 0 for a in pair} for pair in pairs_of(main)]
     return sum(r[0] > r[1] for r in ratings), sum(r[0] != r[1] for r in ratings)
+
+
+def clusters_of(answers: Sequence[Answer], items: Sequence[int]) -> list[int]:
+    """For each item the first one about the same video: such items are no independent draws."""
+    videos = {a.clip: a.video for a in answers}
+    first: dict[str | int, int] = {}
+    return [first.setdefault(videos.get(item) or item, item) for item in items]
 
 
 def matrix(

@@ -211,8 +211,9 @@ def read_json_text(path: Path) -> str:
 
 def read_reveal(path: Path) -> dict[str, Any]:
     """The file that `reveal` wrote; raises OptionError."""
+    text = read_json_text(path)
     try:
-        content = json.loads(read_json_text(path))
+        content = json.loads(text)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

@@ -21,8 +21,8 @@ NO_DIFFERENCE, LEFT, RIGHT = 0, 1, 2
 """What a preference can be."""
 REASONS = {
     "missed": "missed the object",
-    "spilled": "spilled over",
-    "lost": "lost it in time",
+    "spilled": "hides more than the object",
+    "lost": "misses it at times",
     "wrong": "wrong object",
 }
 """Why a mask was rated low, by the word that is stored; a rater may give any of them, or none."""

@@ -1,17 +1,20 @@
 """The mean paired difference of two arms: of the raters who rated, and of others like them.
 
-A rating belongs to a rater and to a clip. Of the raters who rated, only the clips are a sample: the
-interval is over clips. Of other raters both are, and few raters say little of others, however many
-clips they rated: the variance of the mean is that of rater means, plus that over clips, less what
-both count twice (Cameron, Gelbach and Miller, 2011, Journal of Business & Economic Statistics
-29(2), 238-249), and not below either of both, as an estimate of the raters' own variance is 0 in
-half of all small studies. Its quantile is that of t with the fewer of raters and clips, less one.
+A rating belongs to a rater and to a clip; items about one clip count as one draw of it. Of the
+raters who rated, only the clips are a sample: the interval is over clips. Of other raters both are,
+and few raters say little of others, however many clips they rated: the variance of the mean is that
+of rater means, plus that over clips, less what both count twice (Cameron, Gelbach and Miller, 2011,
+Journal of Business & Economic Statistics 29(2), 238-249), and not below either of both, as an
+estimate of the raters' own variance is 0 in half of all small studies. Its quantile is that of t
+with the fewer of raters and clips, less one.
 `ratings.coverage` simulates how often the intervals hold the truth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,16 +52,18 @@ class Difference:
         return self.others if np.isfinite(self.others.low) else self.these
 
 
-def paired_difference(values: Matrix) -> Difference:
-    """From (raters, clips) differences with NaN where a rater did not rate both arms.
+def paired_difference(values: Matrix, clips_of: Sequence[int] | None = None) -> Difference:
+    """From (raters, items) differences with NaN where a rater did not rate both arms.
 
-    The value is the mean over raters of each rater's mean, which is that over pairs where nothing
-    is missing.
+    clips_of: the clip of each item, by any number; each is of its own without. The value is the
+    mean over raters of each rater's mean, which is that over pairs where nothing is missing.
     """
     rows = np.flatnonzero(np.isfinite(values).any(1))
-    values = values[rows][:, np.isfinite(values).any(0)]
+    rated = np.isfinite(values).any(0)
+    of = np.arange(values.shape[1]) if clips_of is None else np.asarray(clips_of, np.int64)
+    values, of = values[rows][:, rated], of[rated]
     there = np.isfinite(values)
-    raters, clips = values.shape
+    raters, clips = len(values), len(np.unique(of))
     if not there.any():
         nothing = Estimate(NAN, NAN, NAN)
         return Difference(nothing, nothing, {}, False)
@@ -68,18 +73,18 @@ def paired_difference(values: Matrix) -> Difference:
     spread = bool(np.ptp(values[there]) > 0)
     if not spread:
         flat = Estimate(value, NAN, NAN)
-        return Difference(flat, flat, _own(values, there, rows), False)
+        return Difference(flat, flat, _own(values, there, rows, of), False)
     # what each pair adds to the mean of rater means, around its rater's mean
     within = np.where(there, values - means[:, None], 0.0) / (raters * count[:, None])
-    over_clips = _scaled(within.sum(0))
+    over_clips = _scaled(_summed(within, of).sum(0))
     these = _interval(value, over_clips, clips - 1)
-    own = _own(values, there, rows)
+    own = _own(values, there, rows, of)
     if raters < 2:
         return Difference(these, Estimate(value, NAN, NAN), own, True)
     # over clips around the mean of all, so that a clip's part is the same under each rater
     around = np.where(there, values - value, 0.0) / (raters * count[:, None])
     by_rater = float(means.var(ddof=1)) / raters
-    both = _scaled(around.ravel()[there.ravel()])
+    both = _scaled(_summed(around, of)[_summed(there, of) > 0])
     variance = max(by_rater + over_clips - both, by_rater, over_clips)
     others = _interval(value, variance, min(raters, clips) - 1)
     return Difference(these, others, own, True)
@@ -94,14 +99,22 @@ def bounded(e: Estimate, scale: str) -> dict[str, float]:
     return {"value": e.value, "low": low, "high": high}
 
 
-def _own(values: Matrix, there: NDArray[np.bool_], rows: NDArray[np.intp]) -> dict[int, Estimate]:
+def _own(
+    values: Matrix, there: NDArray[np.bool_], rows: NDArray[np.intp], of: NDArray[np.int64]
+) -> dict[int, Estimate]:
     found = {}
     for row, one, has in zip(rows.tolist(), values, there, strict=True):
         pairs = one[has]
-        mean, n = float(pairs.mean()), len(pairs)
-        variance = float(pairs.var(ddof=1)) / n if n > 1 else 0.0
-        found[row] = _interval(mean, variance, n - 1)
+        mean = float(pairs.mean())
+        parts = _summed((pairs - mean)[None] / len(pairs), of[has])[0]
+        found[row] = _interval(mean, _scaled(parts), len(parts) - 1)
     return found
+
+
+def _summed(values: NDArray[Any], of: NDArray[np.int64]) -> Matrix:
+    """(rows, clips) sums over the items of each clip."""
+    names, index = np.unique(of, return_inverse=True)
+    return np.asarray(values @ np.eye(len(names))[index])
 
 
 def _scaled(parts: Matrix) -> float:

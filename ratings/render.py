@@ -95,8 +95,8 @@ def _head(report: dict[str, Any]) -> list[str]:
         )
     out.append(
         Paragraph(
-            f"{count(study['items'], 'item')}, {study['design']} design, arms"
-            f" {', '.join(study['arms'])}; {rated_line(study)},"
+            f"{count(study['items'], 'item')} about {count(study['clips'], 'clip')},"
+            f" {study['design']} design, arms {', '.join(study['arms'])}; {rated_line(study)},"
             f" {study['raters_planned']} planned; {count(study['ratings'], unit_of(study))}; the"
             f" study is {study['state']}. Preregistration sha256 {study['sha256']}.",
         )
@@ -425,9 +425,15 @@ def _items(controls: Mapping[str, Any], first: str) -> Table:
     for other, c in controls.items():
         for row in c["items"]:
             found.setdefault(row["item"], dict(row))[other] = row["overlap"]
-    head = ("item", "clip", f"{first} hides", *(f"{other} shares" for other in controls))
+    head = (
+        "item",
+        "clip",
+        "question",
+        f"{first} hides",
+        *(f"{other} shares" for other in controls),
+    )
     body = (
-        (str(item), row["clip"], f"{row['hidden']:.1%}",
+        (str(item), row["clip"], row["question"], f"{row['hidden']:.1%}",
          *(f"{row[other]:.0%}" if other in row else "–" for other in controls))
         for item, row in sorted(found.items())
     )  # fmt: skip

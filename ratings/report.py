@@ -16,6 +16,7 @@ from macd_studio.ratings.adjudication import adjudication_figures
 from macd_studio.ratings.answers import (
     Answer,
     Screen,
+    clusters_of,
     conflicts_of,
     coverage_of,
     details_of,
@@ -101,6 +102,7 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "arms": arms,
             "sha256": study.preregistration_sha256,
             "items": sum(i["part"] == MAIN for i in study.items),
+            "clips": len({i["clip_sha256"] for i in study.items if i["part"] == MAIN}),
             "left_out": study.left_out,
             "raters_planned": plan["raters"],
             "raters_invited": len({r.id for r in raters if not r.erased} - judges),
@@ -209,13 +211,14 @@ def _places(answers: Sequence[Answer]) -> tuple[list[int], list[int]]:
 
 def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
     own = [a for a in main if a.arm == arm]
-    values = matrix(own, arm, *_places(own))
+    places = _places(own)
+    values, clips = matrix(own, arm, *places), clusters_of(own, places[1])
     good = np.where(np.isfinite(values), values >= GOOD, np.nan)
     return {
         "ratings": len(own),
-        "mean": asdict(mean_interval(values, resamples, SEED)),
-        "sd": asdict(spread_interval(values, resamples, SEED)),
-        "at_least_4": asdict(mean_interval(good, resamples, SEED)),
+        "mean": asdict(mean_interval(values, clips, resamples, SEED)),
+        "sd": asdict(spread_interval(values, clips, resamples, SEED)),
+        "at_least_4": asdict(mean_interval(good, clips, resamples, SEED)),
         "counts": [sum(a.rating == v for a in own) for v in range(1, HIGH + 1)],
     }
 
@@ -230,12 +233,13 @@ def _differences(
     """By the other arm. named: raters whom a rule names, who do not count for when to stop."""
     out = {}
     places = _places(main)
+    clips = clusters_of(main, places[1])
     unnamed = [i for i, rater in enumerate(places[0]) if rater not in named]
     for other in arms[1:]:
         values = paired_values(main, arms[0], other, *places, scale)
-        found = paired_difference(values)
+        found = paired_difference(values, clips)
         enough = np.isfinite(values[unnamed]).any(1).sum() >= MIN_TO_STOP
-        meter = power(values[unnamed], TARGETS[scale]) if enough and found.spread else None
+        meter = power(values[unnamed], TARGETS[scale], clips) if enough and found.spread else None
         out[other] = {
             "first": arms[0],
             "pairs": int(np.isfinite(values).sum()),
@@ -272,9 +276,8 @@ def _agreement(main: Sequence[Answer], names: dict[int, str]) -> dict[str, Any]:
         assert a.rating is not None
         units.setdefault((a.clip, a.arm), []).append(a.rating + shift)
         by_rater.setdefault(a.rater, {})[a.clip, a.arm] = a.rating + shift
-    estimate = alpha_interval(
-        list(units.values()), [clip for clip, _ in units], HIGH, ALPHA_DRAWS, SEED
-    )
+    clips = clusters_of(main, [item for item, _ in units])
+    estimate = alpha_interval(list(units.values()), clips, HIGH, ALPHA_DRAWS, SEED)
     kappas = []
     for one, two in combinations(sorted(by_rater), 2):
         both = sorted(by_rater[one].keys() & by_rater[two].keys())
@@ -321,7 +324,7 @@ def _gradient(
         ratings = [a.rating or 0 for a in main if (a.clip, a.arm) == (clip, arm)]
         means[clip, arm] = float(np.mean(ratings))
     shares = coverage_of(study)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for clip, tracks in sorted(objects_of(study).items()):
         there = [arm for arm in arms if (clip, arm) in means]
         for track, (label, gradient) in tracks.items():
@@ -334,18 +337,22 @@ def _gradient(
             rows.append(
                 {"clip": clip, "track": track, "label": label, "gradient": gradient, "slope": slope}
             )
-    return {"objects": rows, "correlation": asdict(_correlation(rows, resamples))}
+    clips = clusters_of(main, [r["clip"] for r in rows])
+    return {"objects": rows, "correlation": asdict(_correlation(rows, clips, resamples))}
 
 
-def _correlation(rows: Sequence[dict[str, Any]], resamples: int) -> Estimate:
-    """Spearman's correlation of gradient and slope, with a bootstrap interval over clips."""
+def _correlation(rows: Sequence[dict[str, Any]], clips: Sequence[int], resamples: int) -> Estimate:
+    """Spearman's correlation of gradient and slope, with a bootstrap interval over clips.
+
+    clips: the clip of each row.
+    """
 
     def of(chosen: Sequence[dict[str, Any]]) -> float:
         return spearman([r["gradient"] for r in chosen], [r["slope"] for r in chosen])
 
     by_clip: dict[int, list[dict[str, Any]]] = {}
-    for r in rows:
-        by_clip.setdefault(r["clip"], []).append(r)
+    for r, clip in zip(rows, clips, strict=True):
+        by_clip.setdefault(clip, []).append(r)
     groups, rng = list(by_clip.values()), np.random.default_rng(SEED)
     draws = [
         of([r for g in rng.integers(len(groups), size=len(groups)) for r in groups[g]])
@@ -435,7 +442,7 @@ def by_thirds(
     for third in np.unique(place):
         clips = [clip for clip, at in zip(rated, place, strict=True) if at == third]
         pairs = paired_values(main, first, other, raters, clips, scale)
-        found = paired_difference(pairs)
+        found = paired_difference(pairs, clusters_of(main, clips))
         inside = values[place == third]
         out.append({
             "low": float(inside.min()),
@@ -501,7 +508,7 @@ def strengths(
         share = (a.rating or 0) / 2
         wins[k, place[a.arm], place[b.arm]] = share
         wins[k, place[b.arm], place[a.arm]] = 1 - share
-    by_rater, by_clip = resample(len(raters), len(clips), draws, seed)
+    by_rater, by_clip = resample(len(raters), clusters_of(main, clips), draws, seed)
     row = np.array([raters.index(a.rater) for a, _ in given])
     column = np.array([clips.index(a.clip) for a, _ in given])
     weights = by_rater[:, row] * by_clip[:, column]

@@ -80,6 +80,8 @@ class Roster(StudyFile):
         """Makes raters with their screens; their codes, which are kept nowhere."""
         if not 1 <= count <= MAX_INVITES:
             raise Refused(f"{count} invitations", f"Choose 1 to {MAX_INVITES}")
+        if self.state == CLOSED:
+            raise Refused("the study is closed", "Open it again before you invite")
         codes = [new_code() for _ in range(count)]
         self._add_raters(codes, simulated)
         return codes

@@ -1,6 +1,7 @@
 """What ratings say, and how surely: intervals, agreement, correlation, and what is still missing.
 
-Intervals are over clips and raters: both are drawn with replacement, each independently.
+Intervals are over clips and raters: both are drawn with replacement, each independently. An item is
+a clip with a question, and items of one clip are drawn together.
 
 A rating belongs to a rater and to a clip, so ratings are not independent draws; drawing both ways
 at once is the pigeonhole bootstrap (Owen, 2007, The Annals of Applied Statistics 1(2), 386-411),
@@ -40,17 +41,20 @@ class Estimate:
         return (self.high - self.low) / 2
 
 
-def resample(raters: int, clips: int, count: int, seed: int) -> tuple[Matrix, Matrix]:
-    """How often each rater (count, raters) and each clip (count, clips) is drawn."""
-    rng = np.random.default_rng(seed)
-    draw = rng.multinomial
+def resample(raters: int, clips: Sequence[int], count: int, seed: int) -> tuple[Matrix, Matrix]:
+    """How often each rater (count, raters) and each item (count, items) is drawn.
+
+    clips: the clip of each item, by any number; items of one clip are drawn together.
+    """
+    names, index = np.unique(np.asarray(clips, np.int64), return_inverse=True)
+    n, draw = len(names), np.random.default_rng(seed).multinomial
     by_rater = draw(raters, np.full(raters, 1 / raters), count) if raters else np.zeros((count, 0))
-    by_clip = draw(clips, np.full(clips, 1 / clips), count) if clips else np.zeros((count, 0))
+    by_clip = draw(n, np.full(n, 1 / n), count)[:, index] if n else np.zeros((count, 0))
     return by_rater.astype(np.float64), by_clip.astype(np.float64)
 
 
 def moments(values: Matrix, by_rater: Matrix, by_clip: Matrix) -> tuple[Matrix, Matrix]:
-    """Mean and standard deviation (count,) under each draw. values: (raters, clips), NaN: none."""
+    """Mean and standard deviation (count,) under each draw. values: (raters, items), NaN: none."""
     there = np.isfinite(values)
     filled = np.where(there, values, 0.0)
 
@@ -71,21 +75,21 @@ def interval(value: float, draws: Matrix) -> Estimate:
     return Estimate(*statistics.percentile_interval(value, draws))
 
 
-def mean_interval(values: Matrix, count: int, seed: int) -> Estimate:
-    """The mean of a (raters, clips) matrix with its interval over both.
+def mean_interval(values: Matrix, clips: Sequence[int], count: int, seed: int) -> Estimate:
+    """The mean of a (raters, items) matrix with its interval over raters and clips.
 
-    With one rater, or one clip, that way of drawing adds nothing: the interval then speaks of the
-    other alone.
+    clips: the clip of each item. With one rater, or one clip, that way of drawing adds nothing: the
+    interval then speaks of the other alone.
     """
     mean, _ = moments(values, *_whole(values))
-    draws, _ = moments(values, *resample(len(values), values.shape[1], count, seed))
+    draws, _ = moments(values, *resample(len(values), clips, count, seed))
     return interval(float(mean[0]), draws)
 
 
-def spread_interval(values: Matrix, count: int, seed: int) -> Estimate:
+def spread_interval(values: Matrix, clips: Sequence[int], count: int, seed: int) -> Estimate:
     """The standard deviation with its interval, by resampling raters and clips."""
     _, spread = moments(values, *_whole(values))
-    _, draws = moments(values, *resample(len(values), values.shape[1], count, seed))
+    _, draws = moments(values, *resample(len(values), clips, count, seed))
     return interval(float(spread[0]), draws)
 
 
@@ -194,8 +198,13 @@ class Power:
     clips: int | None
 
 
-def power(values: Matrix, target: float) -> Power | None:
-    """What is missing until the half width is `target`; None where nothing can be said yet."""
+def power(values: Matrix, target: float, clips_of: Sequence[int] | None = None) -> Power | None:
+    """What is missing until the half width is `target`; None where nothing can be said yet.
+
+    values: (raters, items); clips_of: the clip of each item, of which a rater's mean then counts.
+    """
+    if clips_of is not None:
+        values = _by_clip(values, clips_of)
     parts = components(values)
     if parts is None:
         return None
@@ -210,6 +219,15 @@ def power(values: Matrix, target: float) -> Power | None:
         first([parts.half_width(raters + n, clips) for n in range(MOST)]),
         first([parts.half_width(raters, clips + n) for n in range(MOST)]),
     )
+
+
+def _by_clip(values: Matrix, clips: Sequence[int]) -> Matrix:
+    """(raters, clips) means of a rater's items of a clip, NaN without one."""
+    _, index = np.unique(np.asarray(clips, np.int64), return_inverse=True)
+    there = np.isfinite(values)
+    one = np.eye(index.max(initial=-1) + 1)[index]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(there, values, 0.0) @ one / (there @ one))
 
 
 def coincidences(units: Sequence[Sequence[int]], levels: int) -> Matrix:

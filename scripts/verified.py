@@ -70,7 +70,8 @@ CHECKS: dict[str, tuple[str, ...]] = {
     ),
     "vllm-check": (
         "core",
-        "assets",
+        "assets/toyworld",
+        "assets/examples",
         "evals",
         "requirements-vllm.txt",
         "overrides-vllm.txt",

@@ -30,25 +30,27 @@ MAX_FILES, MAX_BYTES, MAX_ANSWERS = 2000, 200_000, 200
 HANDS = Number(0, 999, whole=True)
 NAME = Text(60)
 """What a pupil may type as a name; the page's field takes as much."""
+QUIZ_TITLES = {"before": "Before the course", "after": "Chapter 8", "real": "Chapter 9"}
+"""The sets of clips with questions, by the beginning of their ids."""
 _ID = re.compile(r"[a-z0-9-]{1,60}(/[0-9]{1,3})?")
 _OBJECTS = Many(Number(0, 2**31 - 1, whole=True), 0, 64)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What can be answered. options: how many there are; right: the index of the right one, None
-    where it is not told, as in a quiz."""
+    """What can be answered. options: how many there are; right: the index of the right one."""
 
     options: int
-    right: int | None = None
+    right: int
 
 
 @dataclass
 class Asked:
-    """The answers to one question: who chose what. options: their counts; people: who answered;
-    sure: the sum of their confidences, of those who gave one.
+    """The answers to one question: who chose what. right: the index of the right option; options:
+    their counts; people: who answered; sure: the sum of their confidences, of those who gave one.
     """
 
+    right: int
     options: Counter[int] = field(default_factory=Counter)
     people: int = 0
     alone: int = 0
@@ -58,12 +60,14 @@ class Asked:
 @dataclass(frozen=True)
 class Pupil:
     """One file. name: what was typed, "" for nothing; predictions of chapters, and how many of them
-    were right; confidence: their mean, [0, 1], NaN without one."""
+    were right; confidence: their mean, [0, 1], NaN without one; clips: by quiz, how many of its
+    answers were right, and how many there are."""
 
     name: str
     predictions: int
     right: int
     confidence: float
+    clips: Mapping[str, tuple[int, int]]
 
 
 @dataclass
@@ -146,7 +150,7 @@ def _add(found: Class, saved: Mapping[str, Any], questions: Mapping[str, Questio
     found.files += 1
     found.pupils.append(_pupil(saved, questions))
     for key, answer in saved["answers"].items():
-        asked = found.asked.setdefault(key, Asked())
+        asked = found.asked.setdefault(key, Asked(questions[key].right))
         if hands := answer.get("counts"):  # a class that answered together
             asked.options.update(dict(enumerate(hands)))
             asked.people += sum(hands)
@@ -160,10 +164,15 @@ def _add(found: Class, saved: Mapping[str, Any], questions: Mapping[str, Questio
 
 
 def _pupil(saved: Mapping[str, Any], questions: Mapping[str, Question]) -> Pupil:
-    told = {key: a for key, a in saved["answers"].items() if questions[key].right is not None}
-    sure = sum(a["confidence"] for a in told.values()) / len(told) if told else float("nan")
-    right = sum(a["choice"] == questions[key].right for key, a in told.items())
-    return Pupil(saved["name"], len(told), right, sure)
+    def score(quiz: str) -> tuple[int, int]:
+        own = [key for key in saved["answers"] if key.rpartition("/")[0] == quiz]
+        right = sum(saved["answers"][key]["choice"] == questions[key].right for key in own)
+        return right, len(own)
+
+    told = [a["confidence"] for key, a in saved["answers"].items() if "/" not in key]
+    right, n = score("")
+    sure = sum(told) / n if n else float("nan")
+    return Pupil(saved["name"], n, right, sure, {quiz: score(quiz) for quiz in QUIZ_TITLES})
 
 
 def names(found: Class) -> str:
@@ -171,13 +180,14 @@ def names(found: Class) -> str:
     lines = [
         "## Names",
         "",
-        "| name | predictions | right | mean confidence |",
-        "|---|---|---|---|",
+        f"| name | predictions | right | mean confidence | {' | '.join(QUIZ_TITLES.values())} |",
+        "|---|---|---|---|" + "---|" * len(QUIZ_TITLES),
     ]
     for p in sorted(found.pupils, key=lambda p: (p.name == "", p.name.casefold())):
         name = in_markdown(p.name) or "no name"
         sure = f"{p.confidence:.0%}" if p.predictions else "–"
-        lines.append(f"| {name} | {p.predictions} | {p.right} | {sure} |")
+        clips = " | ".join(f"{right} of {n}" if n else "–" for right, n in p.clips.values())
+        lines.append(f"| {name} | {p.predictions} | {p.right} | {sure} | {clips} |")
     twice = [n for n, k in Counter(p.name for p in found.pupils if p.name).items() if k > 1]
     if twice:
         lines += ["", f"More than one file: {', '.join(in_markdown(n) for n in sorted(twice))}."]
@@ -198,8 +208,8 @@ def report(found: Class, chapters: Sequence[Chapter], subsets: Mapping[str, Task
             task, chosen = subsets.get(where := f"{chapter.name}/{i}"), found.chosen.get(where)
             if task is not None and chosen:
                 lines += _of_task(chapter, task, chosen)
-    quizzes = [(name, _quiz(found, name)) for name in ("before", "after")]
-    lines += [f"{name.capitalize()} the course: {told}" for name, told in quizzes if told]
+    quizzes = [(title, _quiz(found, name)) for name, title in QUIZ_TITLES.items()]
+    lines += [f"- {title}: {told}" for title, told in quizzes if told]
     if found.refused:
         lines += ["", f"{count(len(found.refused), 'file')} left out:", ""]
         lines += [f"- {in_markdown(why)}" for why in found.refused]
@@ -254,5 +264,7 @@ def _quiz(found: Class, name: str) -> str:
     if not own:
         return ""
     sure = sum(a.sure for a in own) / max(1, sum(a.alone for a in own))
-    said = f"{count(sum(a.people for a in own), 'answer')} to {count(len(own), 'question')}"
+    right = sum(a.options[a.right] for a in own)
+    said = f"{right} of {count(sum(a.people for a in own), 'answer')} to"
+    said += f" {count(len(own), 'question')} right"
     return said + (f", mean confidence {100 * sure:.0f} %" if math.isfinite(sure) else "")

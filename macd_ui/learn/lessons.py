@@ -118,6 +118,8 @@ def fade_values() -> dict[str, Value]:
 
 OPTIONS = 3
 """Of a question of a quiz whose options are words: helped, nothing changed, harmed; or the like."""
+OUTCOMES = ("right", "same", "wrong")
+"""What contrast does to an answer, in the order of the options; as in js/quiz.js."""
 QUIZ = {
     "gradient": ("levels", "frames"),
     "levels": ("frames", "small"),
@@ -148,6 +150,11 @@ def options_of(item: Mapping[str, Any]) -> int:
     """How many options a question of a quiz has; js/quiz.js draws them."""
     listed = {"gradient": "objects", "levels": "options"}.get(item["kind"])
     return len(item[listed]) if listed else OPTIONS
+
+
+def right_of(item: Mapping[str, Any]) -> int:
+    """The index of the right option; js/quiz.js reveals it."""
+    return OUTCOMES.index(item["outcome"]) if item["kind"] == "contrast" else int(item["right"])
 
 
 def _item(kind: str, candidate: tuple[str, Example]) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ from macd_studio.macd_ui.learn.chapters import (
 )
 from macd_studio.macd_ui.learn.collect import Question, Task
 from macd_studio.macd_ui.learn.figures import figures
-from macd_studio.macd_ui.learn.lessons import all_values, lesson, options_of, quiz
+from macd_studio.macd_ui.learn.lessons import all_values, lesson, options_of, quiz, right_of
 from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role, lean_of
 from macd_studio.macd_ui.learn.worksheet import worksheet
 from macd_studio.macd_ui.settings import ServerSettings
@@ -209,11 +209,11 @@ class Site:
         return hashlib.sha256(as_text({"": [chapters, quiz()]}).encode()).hexdigest()[:16]
 
     def questions(self) -> dict[str, Question]:
-        """What is asked, by the id that a saved answer has: chapters by name, then both quizzes."""
+        """What is asked, by the id that a saved answer has: chapters by name, then the quizzes."""
         asked = ((c.name, c.prediction) for c in self.chapters())
         own = {name: Question(len(p.options), p.answer) for name, p in asked if p is not None}
-        clips = {f"{name}/{i}": Question(options_of(item)) for name, items in quiz().items()
-                 for i, item in enumerate(items)}  # fmt: skip
+        clips = {f"{name}/{i}": Question(options_of(item), right_of(item))
+                 for name, items in quiz().items() for i, item in enumerate(items)}  # fmt: skip
         return own | clips
 
     def tasks(self) -> dict[str, Task]:

@@ -14,7 +14,7 @@ from macd_studio.macd_ui.learn.chapters import (
     read_chapters,
     read_strings,
 )
-from macd_studio.macd_ui.learn.lessons import all_values
+from macd_studio.macd_ui.learn.lessons import all_values, quiz
 from macd_studio.macd_ui.learn.markup import plain
 from macd_studio.macd_ui.learn.roles import examples_by_role
 from macd_studio.macd_ui.sites import titled
@@ -34,7 +34,11 @@ _SHEET = template("""\
 <p>What surprised you?</p><p class="ln-lines">&nbsp;</p><p class="ln-lines">&nbsp;</p>
 {% endif %}
 {% if chapter.quiz %}
+<ul class="ln-boxes">
+{%- for _ in clips[chapter.quiz] %}
+<li>Clip {{ loop.index }}: ______________________</li>{% endfor %}</ul>
 <p class="ln-lines">Right: ____ of ____</p>
+<p>What surprised you?</p><p class="ln-lines">&nbsp;</p><p class="ln-lines">&nbsp;</p>
 {% endif %}
 {% for step in chapter.steps if step.task and (model or step.done != needs_model) %}
 {% if loop.first %}<ul class="ln-boxes">{% endif -%}
@@ -47,12 +51,15 @@ _SHEET = template("""\
 
 
 def worksheet(chapters: Sequence[Chapter], language: str, model: bool = False) -> str:
-    """The sheet as a page of its own: every prediction, its options, every task, and lines.
+    """The sheet as a page of its own: predictions with their options, clips, tasks, and lines.
 
     model: whether one runs in the course; without it the tasks that need one are left out.
     """
     title = read_strings(language)["worksheet"]
-    body = _SHEET(title=title, chapters=chapters, plain=plain, model=model, needs_model=NEEDS_MODEL)
+    body = _SHEET(
+        title=title, chapters=chapters, clips=quiz(), plain=plain, model=model,
+        needs_model=NEEDS_MODEL,
+    )  # fmt: skip
     return page(
         titled(title), body, language=language, stylesheet="learn.css", body_class="ln-sheet"
     )

@@ -14,7 +14,8 @@ export function say(owner, words) {
   if (words) messages.set(owner, words);
   else messages.delete(owner);
   const line = part("banner");
-  const all = [...messages.values()].join(" ");
+  const said = [...messages.values()];
+  const all = said.filter((one, i) => !said.some((other, k) => k !== i && other.startsWith(one) && (other !== one || k < i))).join(" ");
   if (line.textContent !== all) line.textContent = all;
   line.hidden = !all;
 }

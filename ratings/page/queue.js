@@ -41,7 +41,7 @@ export async function ask(code, path, body) {
       signal: stop.signal,
     });
   } catch {
-    throw new Failed(0, "The server cannot be reached. Check that it is running and that you are online, then try again.");
+    throw new Failed(0, "The server cannot be reached: you may be offline, or it has stopped.");
   } finally {
     clearTimeout(timer);
   }

@@ -155,6 +155,7 @@ export class RatingPage {
       const note = byId("note", HTMLTextAreaElement);
       if (dialog.returnValue === "send" && this.task) {
         this.queue.add({ kind: "flag", task: this.task.id, note: note.value });
+        say("hint", "Flagged: the organiser will read your note.");
       }
       note.value = "";
     });
@@ -315,7 +316,8 @@ export class RatingPage {
     this.player.show(canvases, item.clips, item.times);
     this.toggle("zoom", part("views").classList.contains("zoomed"));
     this.toggle("skip", task.skipped);
-    this.views.focus(0);
+    this.views.focus(0, { preventScroll: true });
+    window.scrollTo(0, 0); // to the question, of a screen whose former item was scrolled
     this.clock();
     this.activeMs = 0;
     this.ready = true;

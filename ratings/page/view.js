@@ -63,8 +63,8 @@ const HIGH_END = "5: hides just what is needed";
 /** Why a mask is rated low: the word that is stored, the key, and what it says. */
 export const REASONS = [
   ["missed", "m", "missed the object"],
-  ["spilled", "o", "spilled over"],
-  ["lost", "t", "lost it in time"],
+  ["spilled", "o", "hides more than the object"],
+  ["lost", "t", "misses it at times"],
   ["wrong", "w", "wrong object"],
 ];
 /** The highest rating that reasons are asked for. */
@@ -112,6 +112,10 @@ export class Views {
     this.whys = this.sides.map((_, side) => this.reasons(side, sideName(side, count)));
     this.choice = this.prefer && this.pairScale(this.prefer);
     // behind all scales: the Tab key leads from one to the next
+    this.into.style.setProperty("--views", String(1 + count));
+    // on a narrow screen each below its mask
+    [original, ...this.sides].forEach((one, i) => one.style.setProperty("--place", String(2 * i)));
+    this.whys.forEach((one, side) => one.style.setProperty("--place", String(2 * side + 3)));
     this.into.replaceChildren(original, ...this.sides, ...this.whys, ...(this.choice ? [this.choice] : []));
     this.active = 0;
     return [original, ...this.sides].map((f) => /** @type {HTMLCanvasElement} */ (
@@ -226,10 +230,10 @@ export class Views {
     if (side >= 0) this.focus(side);
   }
 
-  /** Puts the keyboard on the scale of a mask. @param {number} side */
-  focus(side) {
+  /** Puts the keyboard on the scale of a mask. @param {number} side @param {FocusOptions} [how] */
+  focus(side, how) {
     const view = this.choice ?? this.sides[side];
-    /** @type {HTMLElement | null} */ (view?.querySelector('[role="radio"][tabindex="0"]'))?.focus();
+    /** @type {HTMLElement | null} */ (view?.querySelector('[role="radio"][tabindex="0"]'))?.focus(how);
   }
 
   /** Arrow keys move along the scale without rating. @param {HTMLElement} group @param {KeyboardEvent} event */

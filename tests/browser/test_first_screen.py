@@ -219,6 +219,8 @@ def test_what_goes_on_can_be_stopped_where_it_is_seen(bare):
     page.evaluate("window.viewer.host.stop = () => { window.stopped = true; }; 0")
     page.evaluate("(data) => window.viewer.update(data)", running)
     assert page.evaluate(PARTS_IN_SIGHT, [".mv-stop", ".mv-question"]) == []
+    page.evaluate("document.body.style.paddingBottom = '2000px'; scrollTo(0, 400)")
+    assert page.evaluate(PARTS_IN_SIGHT, [".mv-stop", ".mv-message"]) == []  # beside what was asked
     stop.click()
     assert page.evaluate("window.stopped")
     page.evaluate("(data) => window.viewer.update(data)", payload(trace))
@@ -234,6 +236,21 @@ def test_what_stands_for_an_answer_says_why_there_is_none(bare):
         page = show_data(bare, data | {"trace": one | ({"final": None} if ended else {})})
         texts.append(page.locator(".mv-no-answer").inner_text().split(".")[0])
     assert texts == ["The run ended before an answer was decoded", "No answer was decoded"]
+
+
+def test_while_a_run_goes_on_nothing_stands_that_is_of_another_or_of_its_end(bare):
+    data = payload(traced(objects=2, steps=3))
+    page = show_data(bare, data)
+    page.evaluate("document.querySelector('.mv-fold-why').open = true")
+    told = page.locator(".mv-mechanism")
+    assert told.is_visible()
+    running = payload(traced(objects=3), status("ascent", 0.5, "Step 1 of 3", running=True))
+    another = running["trace"] | {"answers": {}, "final": None, "run": "another"}
+    page.evaluate("(data) => window.viewer.update(data)", running | {"trace": another})
+    assert not told.is_visible()
+    assert not page.locator(".mv-no-answer").is_visible()
+    page.evaluate("(data) => window.viewer.update(data)", data)
+    assert told.is_visible()
 
 
 def values_of(page, track):

@@ -56,3 +56,30 @@ def test_a_name_stands_in_the_saved_file_and_is_not_kept(new_tab, course):
     page.wait_for_function("() => location.hash && location.hash !== '#results'")
     page.evaluate("() => { location.hash = '#results'; }")
     page.wait_for_function(f"() => document.querySelector({FIELD!r})?.value === ''")
+
+
+@pytest.mark.long
+def test_what_is_kept_back_stands_neither_on_the_page_nor_in_the_file(new_tab, course):
+    """Before the last quiz of the course the outcomes of the first are not told."""
+    page = new_tab(f"{course}#results", offline=True)
+    locked = {"choice": 1, "confidence": 0.9, "at": "2026-01-01T00:00:00Z"}
+    answers = {"before/0": {**locked, "right": False}, "01-sees": {**locked, "right": True}}
+    page.evaluate(
+        """(answers) => {
+          const kept = JSON.parse(localStorage.getItem('macd-learn') || '{}');
+          localStorage.setItem('macd-learn', JSON.stringify({ ...kept, answers }));
+        }""",
+        answers,
+    )
+    page.reload()
+    page.locator(".ln-meter span").nth(1).wait_for(state="attached")
+    tiles = page.locator(".ln-scores > div")
+    assert tiles.nth(0).locator(".ln-guess").count() == 0
+    assert "1 of 1 right" in tiles.nth(1).inner_text()
+    assert "100%" in tiles.nth(1).locator(".ln-meter span").get_attribute("style")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as JSON").click()
+    content = json.loads(saved.value.path().read_text())
+    assert content["brier"] == pytest.approx(0.01)
+    assert content["answers"]["01-sees"]["right"] is True
+    assert "right" not in content["answers"]["before/0"]

@@ -260,10 +260,16 @@ def test_by_touch_on_a_phone(place, new_tab):
     for button in page.locator("button:visible").all():
         box = button.bounding_box()
         assert min(box["width"], box["height"]) >= 44, button.inner_text()
+    page.locator(".scale").nth(0).get_by_text("1").tap()  # its reasons stand above the other mask
+    above = page.locator(".reasons").first.bounding_box()["y"]
+    assert above < page.locator(".view").nth(2).bounding_box()["y"]
+    page.locator(".scale").nth(0).get_by_text("4").tap()
     page.locator("#next").tap()
     wait_for_item(page, task)
+    assert page.evaluate("scrollY") == 0  # the next question is in view
+    saved(page)
     stored = place.rows("SELECT new FROM events WHERE task = ? AND kind = 'rate'", task)
-    assert stored == [(4,), (2,)]
+    assert stored == [(4,), (2,), (1,), (4,)]
 
 
 @pytest.mark.long

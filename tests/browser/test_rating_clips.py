@@ -39,7 +39,7 @@ def test_a_folder_of_clips_is_rated_to_the_end_with_reasons(tmp_path, new_tab, c
             page.keyboard.press("m")
             page.keyboard.press("w")
             page.keyboard.press("w")  # taken back
-            reasons.get_by_role("button", name="lost it in time").click()
+            reasons.get_by_role("button", name="misses it at times").click()
             pressed += ["missed", "lost"]
             page.keyboard.press("Tab")
             page.evaluate("document.querySelectorAll('.scale')[1].querySelector('button').focus()")

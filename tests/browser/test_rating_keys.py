@@ -108,7 +108,7 @@ def test_the_reasons_come_after_both_masks(item):
     assert page.locator(".reasons [aria-pressed=true]").all_inner_texts() == ["wrong object"]
     page.keyboard.press("t")
     pressed = page.locator(".reasons[aria-label^='Mask B'] [aria-pressed=true]")
-    assert pressed.all_inner_texts() == ["lost it in time", "wrong object"]
+    assert pressed.all_inner_texts() == ["misses it at times", "wrong object"]
     assert stored() == [(0, None, 1), (1, None, 2)]
 
 
@@ -163,10 +163,12 @@ def test_the_buttons_are_in_view_whatever_the_shape_of_a_clip(tmp_path, new_tab,
             (code,) = study.invite(1)
         page = new_tab(f"{server.url}/rate#{code}", viewport={"width": 1280, "height": 800})
         begin(page)
+        wide = page.locator("#views canvas").first.bounding_box()["width"]
         for key in ("1", "Tab", "2")[: 1 if design == "single" else 3]:
             page.keyboard.press(key)  # so that the reasons are shown too
         saved(page)
         page.locator(".reasons button").last.wait_for()
+        assert page.locator("#views canvas").first.bounding_box()["width"] == wide
         box = page.locator("#next").bounding_box()
         assert box["y"] + box["height"] <= 800
         for canvas in page.locator("#views canvas").all():

@@ -131,6 +131,31 @@ def test_the_command_tells_and_refuses(site, tmp_path, capsys):
     assert "no folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("quiz", "title"),
+    [("before", "Before the course"), ("after", "Chapter 8"), ("real", "Chapter 9")],
+)
+def test_the_clips_of_each_quiz_are_counted(site, tmp_path, capsys, quiz, title):
+    keys = [key for key in site.questions() if key.startswith(f"{quiz}/")]
+    right = [site.questions()[key].right for key in keys]
+    wrong = [(k + 1) % 3 for k in right]
+    folder = write(
+        tmp_path / "class",
+        saved(site, {key: answer(k, 0.9) for key, k in zip(keys, right, strict=True)}, name="A"),
+        saved(site, {keys[0]: answer(right[0], 0.5), keys[1]: answer(wrong[1], 0.5)}, name="B"),
+        saved(
+            site, {keys[0]: answer(right[0]) | {"counts": [1 + (i == right[0]) for i in range(3)]}}
+        ),
+    )
+    assert main(["collect", str(folder), "--names"]) == 0
+    n, told = len(keys), capsys.readouterr().out
+    sure = round(100 * (0.9 * n + 1.0) / (n + 2))
+    assert f"- {title}: {n + 1 + 2} of {n + 2 + 4} answers to {n} questions right, mean" in told
+    assert f"mean confidence {sure} %" in told
+    assert f"{n} of {n}" in next(line for line in told.splitlines() if line.startswith("| A |"))
+    assert "1 of 2" in next(line for line in told.splitlines() if line.startswith("| B |"))
+
+
 def test_names_are_told_when_asked_for_and_nowhere_else(site, tmp_path, capsys):
     right = site.questions()[LEAN].right
     wrong = (right + 1) % 3
@@ -146,8 +171,9 @@ def test_names_are_told_when_asked_for_and_nowhere_else(site, tmp_path, capsys):
     assert "Zoë" not in capsys.readouterr().out + drawn.read_text(encoding="utf-8")
     assert main(["collect", str(folder), "--names"]) == 0
     told = capsys.readouterr().out
-    assert "| Zoë B | 1 | 1 | 50% |" in told
-    assert "| Zoë B | 1 | 0 | 90% |" in told
+    first = site.questions()["before/0"].right
+    assert f"| Zoë B | 1 | 1 | 50% | {int(first == 1)} of 1 | – | – |" in told
+    assert "| Zoë B | 1 | 0 | 90% | – | – | – |" in told
     assert "| a\\|b\\\\x1b\\[2J | 0 | 0 | – |" in told
     assert told.rstrip().splitlines()[-3].startswith("| no name | 1 ")
     assert "More than one file: Zoë B." in told

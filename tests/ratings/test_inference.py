@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import statsmodels.api as statsmodels
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
@@ -40,6 +41,32 @@ def test_of_these_raters_it_is_the_t_interval_over_the_means_of_clips():
     for row in range(4):
         low, high = ttest_1samp(values[row], 0).confidence_interval()
         assert (found.own[row].low, found.own[row].high) == pytest.approx((low, high))
+
+
+def test_items_about_one_clip_count_as_one_draw_of_it():
+    values = crossed(4, 10)
+    values[1, 3] = NAN
+    one = paired_difference(values)
+    thrice = paired_difference(np.repeat(values, 3, axis=1), np.repeat(range(10), 3))
+    for a, b in ((thrice.these, one.these), (thrice.others, one.others)):
+        assert (a.value, a.low, a.high) == pytest.approx((b.value, b.low, b.high))
+    assert thrice.own[1].half_width == pytest.approx(one.own[1].half_width)
+
+
+def test_of_unequal_clips_it_is_the_interval_that_is_robust_to_clusters():
+    values, clips = crossed(1, 12), np.repeat([5, 7, 2, 1], [4, 1, 5, 2])
+    fit = statsmodels.OLS(values[0], np.ones(12)).fit(
+        cov_type="cluster", cov_kwds={"groups": clips}, use_t=True
+    )
+    found = paired_difference(values, clips)
+    assert (found.these.low, found.these.high) == pytest.approx(tuple(fit.conf_int()[0]))
+    assert found.own[0] == pytest.approx(found.these)
+
+
+def test_of_one_clip_with_several_questions_there_is_no_interval():
+    found = paired_difference(crossed(1, 5), [3] * 5)
+    assert np.isnan(found.these.low)
+    assert np.isnan(found.own[0].low)
 
 
 def test_of_other_raters_the_variance_is_that_of_both_ways_less_what_both_count():

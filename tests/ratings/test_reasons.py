@@ -49,7 +49,9 @@ def test_reasons_of_low_ratings_are_kept_and_counted(study):
     assert sum(sum(r["given"].values()) for r in report.values()) == 3
     text = markdown(figures(study, 50))
     assert "Why masks were rated low" in text
-    assert "missed the object | spilled over | lost it in time | wrong object" in text
+    assert (
+        "missed the object | hides more than the object | misses it at times | wrong object" in text
+    )
     exported = [(r["kind"], r["note"], r["new"]) for r in rows(study) if r["kind"] == "reason"]
     assert exported[-1] == ("reason", "lost", None)
     assert len(exported) == 5

@@ -201,6 +201,13 @@ def test_what_is_no_reveal_is_refused(study, tmp_path, content, capsys):
     assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_a_reveal_that_is_not_there_is_named_so(tmp_path, capsys):
+    (tmp_path / "p.json").write_text("{}")
+    assert main(["verify", str(tmp_path / "p.json"), str(tmp_path / "none.json")]) == 2
+    assert "no reveal" not in (said := capsys.readouterr().err)
+    assert "none.json" in said
+
+
 def test_a_study_without_a_salt_has_nothing_to_reveal(tmp_path):
     with former_study(tmp_path) as old:
         old.control(CLOSED)

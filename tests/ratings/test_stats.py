@@ -106,21 +106,36 @@ def test_moments_are_numpys():
     mean, spread = moments(values, *whole)
     assert mean[0] == pytest.approx(np.nanmean(values))
     assert spread[0] == pytest.approx(np.nanstd(values, ddof=1))
-    assert spread_interval(values, 200, 0).value == pytest.approx(np.nanstd(values, ddof=1))
+    assert spread_interval(values, range(40), 200, 0).value == pytest.approx(
+        np.nanstd(values, ddof=1)
+    )
 
 
 def test_the_interval_knows_that_raters_and_clips_differ():
     """Its width is that of the variance of a crossed design, not of 480 independent ratings."""
     values = crossed(0.5, 0.5, 0.5)
     wanted = 1.96 * math.sqrt(0.25 / 12 + 0.25 / 40 + 0.25 / 480)
-    estimate = mean_interval(values, 4000, 0)
+    estimate = mean_interval(values, range(40), 4000, 0)
     assert 0.7 * wanted < estimate.half_width < 1.5 * wanted
     assert estimate.half_width > 3 * 1.96 * np.std(values) / math.sqrt(values.size)
 
 
+def test_items_of_one_clip_are_drawn_together():
+    values, clips = crossed(0.5, 0.5, 0.5), np.repeat(range(40), 3)
+    thrice = np.repeat(values, 3, axis=1)
+    for of in (mean_interval, spread_interval):
+        one, three = of(values, range(40), 500, 0), of(thrice, clips, 500, 0)
+        assert (three.low, three.high) == pytest.approx((one.low, one.high), rel=0.01)
+    apart = mean_interval(thrice, range(120), 500, 0)
+    assert apart.half_width < 0.95 * mean_interval(thrice, clips, 500, 0).half_width
+    assert power(thrice, 0.1, clips) == power(values, 0.1)
+
+
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     hits = [
-        (lambda e: e.low <= 0.5 <= e.high)(mean_interval(crossed(0.4, 0.4, 0.8, seed=s), 300, s))
+        (lambda e: e.low <= 0.5 <= e.high)(
+            mean_interval(crossed(0.4, 0.4, 0.8, seed=s), range(40), 300, s)
+        )
         for s in range(200)
     ]
     assert 0.88 <= np.mean(hits) <= 1.0

@@ -206,6 +206,8 @@ def test_a_closed_study_takes_nothing_and_a_paused_one_what_was_rated(study, rat
     study.control(CLOSED)
     with pytest.raises(Refused, match="closed"):
         study.append(rater, [event("rate", task, side=0, new=3)])
+    with pytest.raises(Refused, match="closed"):
+        study.invite(1)
     study.control(OPEN)
     assert study.append(rater, [event("rate", task, side=0, new=3)])[0].committed
 

@@ -40,7 +40,7 @@ export class Bars {
   load(trace) {
     const none = !Object.values(trace.answers).some(({ tokens }) => tokens.length);
     this.root.hidden = none && this.state.running;
-    this.empty.hidden = !none;
+    this.empty.hidden = !none || this.state.running; // it stands outside of the root
     this.why.textContent = trace.final ? TEXT.noAnswers : TEXT.endedBefore;
     for (const part of [this.full, this.name, this.before, this.after]) part.hidden = none;
     this.drawn = "";

@@ -39,6 +39,7 @@ export class Headline {
     this.truth.hidden = !outcome || !trace.truth;
     this.truth.textContent = rightAnswer(trace.truth);
     this.root.hidden = !(trace.final || trace.lazy) || (!outcome && !masksOnly);
+    this.mechanism.hidden = this.root.hidden; // it stands outside of the root: of a run before it would be left
     const key = JSON.stringify([without, meaning, mechanism, outcome, measured]);
     if (this.root.hidden || key === this.shown) return;
     this.shown = key;

@@ -164,6 +164,7 @@ function player(item, hides, say) {
   }
   function show() {
     if (clear) clear.root.hidden = false;
+    if (document.activeElement === ask) button.focus(); // a hidden button would lose it
     ask.hidden = true;
   }
   draw();

@@ -20,6 +20,7 @@ export function showResults({ root, course, quiz, store, say, restart }) {
   // what was predicted before the course is kept back until the same was asked after it
   const over = all.filter(([id]) => id.startsWith("after/")).length === quiz.after.length;
   const answers = all.filter(([id]) => over || !id.startsWith("before/"));
+  const told = new Set(answers);
   const of = (/** @type {string} */ set) => answers.filter(([id]) => id.startsWith(`${set}/`));
   const inside = answers.filter(([id]) => !id.includes("/"));
   const options = (/** @type {string} */ id) => {
@@ -27,18 +28,18 @@ export function showResults({ root, course, quiz, store, say, restart }) {
     if (number === undefined) return course.chapters.find((c) => c.name === id)?.prediction?.options.length || 1;
     return optionsOf(quiz[/** @type {keyof Quiz} */ (set)][Number(number)], say);
   };
-  const score = (/** @type {string} */ name, /** @type {[string, Locked][]} */ locked, /** @type {number} */ total) =>
-    tile(name, locked.map(([, a]) => a), locked.map(([id]) => options(id)), total, say);
+  const score = (/** @type {string} */ name, /** @type {[string, Locked][]} */ locked) =>
+    tile(name, locked.map(([, a]) => a), locked.map(([id]) => options(id)), say);
   root.append(el("p", { class: "ln-note" }, say("private")));
   if (!answers.length) root.append(el("p", {}, say(all.length ? "results_kept" : "results_empty")));
   else {
     root.append(
       el("h2", {}, say("before_after")),
       el("dl", { class: "ln-scores" },
-        score(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, of("before"), quiz.before.length),
-        score(say("score_chapters"), inside, course.chapters.filter((c) => c.prediction).length),
-        score(say("score_after"), of("after"), quiz.after.length),
-        score(say("score_real"), of("real"), quiz.real.length)),
+        score(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, of("before")),
+        score(say("score_chapters"), inside),
+        score(say("score_after"), of("after")),
+        score(say("score_real"), of("real"))),
       el("p", { class: "ln-note" }, say("few")),
       el("h2", {}, say("calibration")), ...calibration(answers.map(([, a]) => a), say),
       el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, answers, say)));
@@ -57,7 +58,7 @@ export function showResults({ root, course, quiz, store, say, restart }) {
   root.append(
     el("div", { class: "ln-name ln-no-print" }, el("label", {}, say("name"), name), el("p", { class: "ln-note" }, say("name_note"))),
     el("div", { class: "ln-buttons ln-no-print" },
-    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile(fileName(store.name), blob(store, all)) } }, say("save_json")),
+    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile(fileName(store.name), blob(store, all, told)) } }, say("save_json")),
     el("button", { type: "button", class: "ln-button", on: { click: () => print() } }, say("print")), again));
 }
 
@@ -65,15 +66,14 @@ export function showResults({ root, course, quiz, store, say, restart }) {
  * @param {string} name
  * @param {Locked[]} locked
  * @param {number[]} options how many answers each of these questions offers
- * @param {number} total
  * @param {Say} say
  */
-function tile(name, locked, options, total, say) {
+function tile(name, locked, options, say) {
   const n = locked.filter((l) => l.right).length;
   const guess = guessing(options, n);
   return el("div", {}, el("dt", {}, name), el("dd", {}, locked.length ? say("score_of", { n, of: locked.length }) : "–"),
-    el("span", { class: "ln-meter", "aria-hidden": "true" }, el("span", { style: { width: `${(100 * n) / Math.max(1, total)}%` } })),
-    locked.length ? el("dd", { class: "ln-guess" }, say("guessing", { mean: guess.mean.toFixed(1), share: percent(guess.share), n })) : null);
+    el("span", { class: "ln-meter", "aria-hidden": "true" }, el("span", { style: { width: `${(100 * n) / Math.max(1, locked.length)}%` } })),
+    n ? el("dd", { class: "ln-guess" }, say("guessing", { mean: guess.mean.toFixed(1), share: percent(guess.share), n })) : null);
 }
 
 /**
@@ -127,10 +127,14 @@ function fileName(name) {
 }
 
 /**
+ * Whether an answer was right is left out where the page does not tell it yet.
+ *
  * @param {Store} store
- * @param {[string, Locked][]} answers
+ * @param {[string, Locked][]} all
+ * @param {Set<[string, Locked]>} told those whose outcome the page tells
  */
-function blob(store, answers) {
-  const content = { course: "macd-learn", edition: store.state.edition, name: store.name, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers, chosen: store.state.chosen };
+function blob(store, all, told) {
+  const answers = Object.fromEntries(all.map((one) => [one[0], told.has(one) ? one[1] : { ...one[1], right: undefined }]));
+  const content = { course: "macd-learn", edition: store.state.edition, name: store.name, brier: brier([...told].map(([, a]) => a)), answers, chosen: store.state.chosen };
   return new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" });
 }
