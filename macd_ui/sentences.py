@@ -63,9 +63,11 @@ EMBEDDED_MODELS = {
     "toyworld": "toyworld · embedded",
 }
 KNOWS = {
-    "everyday": "The embedded model knows 80 everyday things, how many there are, their colour and"
-    " where they are; how they move it mostly gets wrong. 6 million weights. It sees through the"
-    " network that finds the objects: what that misses, neither knows.",
+    "everyday": "The embedded model knows 80 everyday things. About 58 clips that it had not seen"
+    " it was right in 89 % of the questions whether one is there, 88 % which, 79 % how many, 100 %"
+    " where, 18 % which colour and 33 % how it moves: do not rely on the last two. 6 million"
+    " weights. It sees through the network that finds the objects: what that misses, neither"
+    " knows.",
 }
 """Embedded backbone → what it knows, beside a clip of the visitor's own."""
 KNOWS_DRAWINGS_ONLY = (

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from macd_studio.macd_ui.sentences import KNOWS
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -164,3 +165,14 @@ def test_the_measured_figures_are_the_bench_s():
     assert len(rows) > 3
     for row in rows:
         assert row.removesuffix(" |") in told, row
+
+
+def test_the_page_says_how_often_the_shipped_model_was_right_as_the_document_does():
+    """In the order of the sentence; of the clips that came last, which no choice depended on."""
+    table = (ROOT / "docs" / "everyday.md").read_text().split("<!-- third -->")[1]
+    row = re.compile(r"^\| (\w+)[^|]*\| \d+ \((\d+)\) \| (\d+) ", re.M)
+    found = {kind: numbers for kind, *numbers in row.findall(table.split("<!-- /third")[0])}
+    kinds = ("exists", "which", "count", "where", "colour", "motion")
+    said = KNOWS["everyday"]
+    assert re.findall(r"(\d+) %", said) == [found[kind][1] for kind in kinds]
+    assert f"About {found['exists'][0]} clips" in said

@@ -223,8 +223,15 @@ def test_what_goes_on_can_be_stopped_where_it_is_seen(bare):
     assert page.evaluate(PARTS_IN_SIGHT, [".mv-stop", ".mv-message"]) == []  # beside what was asked
     stop.click()
     assert page.evaluate("window.stopped")
+    for _ in range(2):  # what is still computed meanwhile tells of no more time
+        assert page.locator(".mv-message").inner_text().startswith("Stopping")
+        assert stop.is_disabled()
+        page.evaluate("(data) => window.viewer.update(data)", running)
     page.evaluate("(data) => window.viewer.update(data)", payload(trace))
     assert not stop.is_visible()
+    page.evaluate("(data) => window.viewer.update(data)", running)
+    assert page.locator(".mv-message").inner_text() == "Step 1 of 3"
+    assert stop.is_enabled()
 
 
 def test_what_stands_for_an_answer_says_why_there_is_none(bare):

@@ -36,7 +36,7 @@ export class Viewer {
     const commit = (action) => this.commit(action);
     this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
-    this.stop = button(TEXT.stop, () => host.stop?.(), { class: "mv-button mv-stop", hidden: true });
+    this.stop = button(TEXT.stop, () => this.askToStop(), { class: "mv-button mv-stop", hidden: true });
     this.notes = el("ul", { class: "mv-notes" });
     this.another = el("p", { class: "mv-another", role: "status", hidden: true });
     this.about = el("p", { class: "mv-about" }); // what is said of a run that is not going on
@@ -288,6 +288,7 @@ export class Viewer {
       }, name);
     }));
     this.stop.hidden = !status.running || !this.host.stop;
+    if (!status.running) this.stop.disabled = false;
     const line = this.errorOf(status.where), told = status.error ? line : null; // where the action was
     this.bar.hidden = !status.running && (!status.error || Boolean(line));
     for (const [, { error }] of this.parts) if (error) error.hidden = true;
@@ -299,9 +300,16 @@ export class Viewer {
     this.panels.whatif.tell(this.host.can && status.running ? status.message : "");
     const going = status.running || Boolean(status.error);
     this.about.textContent = told || going ? "" : status.message;
-    this.message.textContent = told ? "" : status.error || (going ? status.message : "");
+    const now = this.stop.disabled ? TEXT.stopping : status.message;
+    this.message.textContent = told ? "" : status.error || (going ? now : "");
     this.message.classList.toggle("mv-error", Boolean(status.error));
     this.message.hidden = !this.message.textContent;
+  }
+
+  askToStop() {
+    this.stop.disabled = true; // until it has stopped
+    this.message.textContent = TEXT.stopping;
+    this.host.stop?.();
   }
 
   tick() {
