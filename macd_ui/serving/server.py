@@ -170,6 +170,8 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
     settings = with_models(settings)
     site = open_site(settings)
     store = Store(settings=settings)
+    # the settings that ultralytics writes go with the server, also where it is killed
+    os.environ.setdefault("YOLO_CONFIG_DIR", str(store.folder.path / "ultralytics"))
     store.site = site
     page: Any = None
     try:
