@@ -51,7 +51,7 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
         (["--beta", "nan"], "beta is nan"),
         (["--out", "/no/such/folder/x.macd"], "there is no folder"),
         (["--out", "/"], "is a folder"),
-        (["--backbone", "org/other"], "by the embedded backbone, not by 'org/other'"),
+        (["--backbone", "org/other"], "by the embedded backbone toyworld, not by 'org/other'"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_a_model_is_loaded(no_model, flags, said, capsys):
