@@ -187,14 +187,14 @@ def taken_apart(content):
     return json.loads(members.pop("manifest.json")), members
 
 
-def put_together(manifest, members, sums=True):
+def put_together(manifest, members, sums=True, method=zipfile.ZIP_STORED):
     """The file again, with fitting sums unless they are kept. manifest: an object, or its bytes."""
     if sums and isinstance(manifest, dict):
         told = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
         manifest = manifest | {"sha256": told}
     if not isinstance(manifest, bytes):
         manifest = json.dumps(manifest).encode()
-    return zipped({"manifest.json": manifest, **members})
+    return zipped({"manifest.json": manifest, **members}, method)
 
 
 def with_manifest(file, manifest):

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -86,6 +87,7 @@ class Yolo:
             self._model = _load(path)
         self.notes, self.weights_hash = tuple(reports), weights_hash([path])
         self._words: tuple[str, ...] = ()
+        self._lock = threading.Lock()  # a model of ultralytics keeps the state of a call in itself
         self.unnamed = path.suffix == ".onnx" and not _onnx_facts(path).get("names")
         self.open_vocabulary = type(self._model).__name__ == "YOLOE" and not hasattr(
             self._model.model.model[-1],
@@ -123,8 +125,6 @@ class Yolo:
         """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
         if options.names and not self.unnamed:
             raise DetectorError(f"{self.name} names its classes itself", "Leave the names out")
-        if self.open_vocabulary:
-            self._look_for(words_of(options.prompt) or ("object",))
         size, at, batch = self.input_size(frames, options), 0, 1
         while at < len(frames):
             began = time.monotonic()
@@ -158,20 +158,23 @@ class Yolo:
         return given[number]
 
     def _predict(self, frames: Pixels, size: int, at: int, options: DetectOptions) -> list[Any]:
-        try:
-            with _threads_kept():
-                results: list[Any] = self._model.predict(
-                    [np.ascontiguousarray(f[..., ::-1]) for f in frames],
-                    imgsz=size,
-                    conf=options.floor,
-                    max_det=options.max_per_frame,
-                    device=self.device,
-                    verbose=False,
-                )
-        except (RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
-            raise DetectorError(
-                f"{self.name} failed on frame {at}: {error}", "Try another detector"
-            ) from error
+        with self._lock:
+            if self.open_vocabulary:
+                self._look_for(words_of(options.prompt) or ("object",))
+            try:
+                with _threads_kept():
+                    results: list[Any] = self._model.predict(
+                        [np.ascontiguousarray(f[..., ::-1]) for f in frames],
+                        imgsz=size,
+                        conf=options.floor,
+                        max_det=options.max_per_frame,
+                        device=self.device,
+                        verbose=False,
+                    )
+            except (RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
+                raise DetectorError(
+                    f"{self.name} failed on frame {at}: {error}", "Try another detector"
+                ) from error
         return results
 
 

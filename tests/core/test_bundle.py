@@ -62,11 +62,11 @@ def test_a_trace_comes_back_as_it_was(trace, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["t.macd"]
 
 
-def rebuilt(content, change):
+def rebuilt(content, change, **how):
     """The same file after `change` of its members and manifest, with fitting sums."""
     manifest, members = taken_apart(content)
     change(members, manifest)
-    return put_together(manifest, members)
+    return put_together(manifest, members, **how)
 
 
 def test_outlines_come_back_and_must_fit(trace):

@@ -2,6 +2,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
@@ -218,6 +220,27 @@ def test_boxes_come_frame_by_frame_and_batches_grow(toy_detector, monkeypatch):
     assert len(list(found)) == 19
     assert sum(batches) == 20
     assert max(batches) <= 8
+
+
+def test_threads_take_turns_at_a_network(monkeypatch):
+    """One that begins while another prepares the network would find it without weights."""
+    detector, frames = load_detector("toyworld"), np.zeros((3, 96, 96, 3), np.uint8)
+    predict, inside, most = detector._model.predict, [], []
+
+    def watched(*given, **how):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.02)
+        try:
+            return predict(*given, **how)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(detector._model, "predict", watched)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: list(detector.detect(frames, DetectOptions())), range(4)))
+    assert [len(one) for one in found] == [3] * 4
+    assert max(most) == 1
 
 
 def test_ultralytics_leaves_nothing_in_the_home_of_a_user(tmp_path):

@@ -282,7 +282,7 @@ def test_every_format_runs_from_end_to_end(name, tmp_path):
 @pytest.mark.long
 def test_bare_questions_are_answered_by_the_options_words(tmp_path):
     export("mvbench", tmp_path / "data", 3)
-    bare = ("--methods", "vcd", "--prompts", "bare", "--rule", "strict")
+    bare = ("--methods", "vcd", "--prompts", "bare", "--rule", "strict", "--backbone", "toyworld")
     assert run("mvbench", tmp_path / "data", tmp_path, *bare) == 0
     report = json.loads((tmp_path / "report.json").read_text())
     direction = report["scores"]["baseline"]["splits"]["moving_direction"]
@@ -342,7 +342,7 @@ def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
         assert len(lines) == len(set(lines)) == len(wanted)
         for key, row in alone.items():
             assert not row.error
-            assert found[key].text == row.text
+            assert found[key].text == row.text, found[key].error
             assert found[key].margin == pytest.approx(row.margin, abs=1e-4)
             assert found[key].letters == pytest.approx(row.letters, abs=1e-4)
 

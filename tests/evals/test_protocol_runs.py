@@ -133,7 +133,7 @@ def test_two_causes_are_told_apart_by_running_again(run, root, capsys):
 
 def test_a_part_of_a_model_is_exchanged_alone(run, root):
     """The processor of another folder with the weights of the first."""
-    first = run()
+    first = run("--backbone", "toyworld")
     second = run("--backbone", str(other_processor(root)), "--dtype", "bfloat16")
     pair = read_pair(Asked(str(first)), Asked(str(second)))
     found = rerun(*pair, 6, root / "parts", Places(), lambda line: None)
