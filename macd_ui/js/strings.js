@@ -5,7 +5,7 @@
 /** @param {number} n @param {string} noun */
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
-export const DEMO_MODEL = "Model of this run: toyworld, for drawn clips";
+export const DEMO_MODEL = "Model: toyworld, for drawn clips";
 export const RESTORED = "Restored after a reload";
 export const RUNS = "Runs of this tab";
 export const MASKS_ONLY = "masks only, no answer";
