@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.ratings.events import HIGH, LOW
 from macd_studio.ratings.plan import PAIRS, RATINGS
-from macd_studio.ratings.stats import Estimate, Matrix, student
+from macd_studio.ratings.stats import Estimate, Matrix, student, sum_by_clip
 
 NAN = float("nan")
 RANGES: dict[str, tuple[float, float]] = {
@@ -76,7 +75,7 @@ def paired_difference(values: Matrix, clips_of: Sequence[int] | None = None) -> 
         return Difference(flat, flat, _own(values, there, rows, of), False)
     # what each pair adds to the mean of rater means, around its rater's mean
     within = np.where(there, values - means[:, None], 0.0) / (raters * count[:, None])
-    over_clips = _scaled(_summed(within, of).sum(0))
+    over_clips = _scaled(sum_by_clip(within, of).sum(0))
     these = _interval(value, over_clips, clips - 1)
     own = _own(values, there, rows, of)
     if raters < 2:
@@ -84,7 +83,7 @@ def paired_difference(values: Matrix, clips_of: Sequence[int] | None = None) -> 
     # over clips around the mean of all, so that a clip's part is the same under each rater
     around = np.where(there, values - value, 0.0) / (raters * count[:, None])
     by_rater = float(means.var(ddof=1)) / raters
-    both = _scaled(_summed(around, of)[_summed(there, of) > 0])
+    both = _scaled(sum_by_clip(around, of)[sum_by_clip(there, of) > 0])
     variance = max(by_rater + over_clips - both, by_rater, over_clips)
     others = _interval(value, variance, min(raters, clips) - 1)
     return Difference(these, others, own, True)
@@ -106,15 +105,9 @@ def _own(
     for row, one, has in zip(rows.tolist(), values, there, strict=True):
         pairs = one[has]
         mean = float(pairs.mean())
-        parts = _summed((pairs - mean)[None] / len(pairs), of[has])[0]
+        parts = sum_by_clip((pairs - mean)[None] / len(pairs), of[has])[0]
         found[row] = _interval(mean, _scaled(parts), len(parts) - 1)
     return found
-
-
-def _summed(values: NDArray[Any], of: NDArray[np.int64]) -> Matrix:
-    """(rows, clips) sums over the items of each clip."""
-    names, index = np.unique(of, return_inverse=True)
-    return np.asarray(values @ np.eye(len(names))[index])
 
 
 def _scaled(parts: Matrix) -> float:

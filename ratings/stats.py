@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,11 +224,15 @@ def power(values: Matrix, target: float, clips_of: Sequence[int] | None = None) 
 
 def _by_clip(values: Matrix, clips: Sequence[int]) -> Matrix:
     """(raters, clips) means of a rater's items of a clip, NaN without one."""
-    _, index = np.unique(np.asarray(clips, np.int64), return_inverse=True)
     there = np.isfinite(values)
-    one = np.eye(index.max(initial=-1) + 1)[index]
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(there, values, 0.0) @ one / (there @ one))
+        return sum_by_clip(np.where(there, values, 0.0), clips) / sum_by_clip(there, clips)
+
+
+def sum_by_clip(values: NDArray[Any], clips: Sequence[int] | NDArray[np.int64]) -> Matrix:
+    """(rows, clips) sums of (rows, items) over the items of each clip, by rising number of clip."""
+    names, index = np.unique(np.asarray(clips, np.int64), return_inverse=True)
+    return np.asarray(values @ np.eye(len(names))[index])
 
 
 def coincidences(units: Sequence[Sequence[int]], levels: int) -> Matrix:

@@ -28,6 +28,8 @@ ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toywor
 BUILD = ("setup.py", "pyproject.toml", "locks")
 RESULTS = "bench/results"
 """Figures, which a check may write: no check depends on them."""
+SAMPLES = "tests/samples.toml"
+"""What `make test` leaves out, and every check runs."""
 ELSEWHERE = (
     "tests/macd_ui/test_mcp.py", "tests/security/test_mcp.py",  # `make mcp-check` runs them
     "tests/evals/test_harnesses.py::test_the_installed_lmms_eval_says_the_same",  # wants an old av
@@ -167,6 +169,8 @@ def guards(check: str, file: str) -> bool:
     True
     >>> guards("test-all PART=core", "tests/fakes.py")
     True
+    >>> guards("test-all PART=core", "tests/samples.toml")
+    False
     """
     is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
     named = CHECKS[check]
@@ -175,7 +179,7 @@ def guards(check: str, file: str) -> bool:
             return part_of(file) == check.removeprefix(PART)
         named = tuple(one for one in named if one != "tests")
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
-    return guarded and not file.startswith(f"{RESULTS}/")
+    return guarded and file != SAMPLES and not file.startswith(f"{RESULTS}/")
 
 
 @cache

@@ -170,9 +170,16 @@ def test_the_measured_figures_are_the_bench_s():
 def test_the_page_says_how_often_the_shipped_model_was_right_as_the_document_does():
     """In the order of the sentence; of the clips that came last, which no choice depended on."""
     table = (ROOT / "docs" / "everyday.md").read_text().split("<!-- third -->")[1]
-    row = re.compile(r"^\| (\w+)[^|]*\| \d+ \((\d+)\) \| (\d+) ", re.M)
-    found = {kind: numbers for kind, *numbers in row.findall(table.split("<!-- /third")[0])}
-    kinds = ("exists", "which", "count", "where", "colour", "motion")
+    row = re.compile(r"^\| (\w+)[^|]*\| (\d+) \((\d+)\) \| (\d+) ", re.M)
+    found = {
+        kind: tuple(map(int, numbers))
+        for kind, *numbers in row.findall(table.split("<!-- /third")[0])
+    }
     said = KNOWS["everyday"]
-    assert re.findall(r"(\d+) %", said) == [found[kind][1] for kind in kinds]
-    assert f"About {found['exists'][0]} clips" in said
+    shares = {kind: (n, percent) for kind, (n, _, percent) in found.items()}
+    told = [(int(n), int(p)) for p, n in re.findall(r"(\d+) % of (\d+)", said)]
+    assert told == [shares[kind] for kind in ("exists", "which", "count")]
+    right = [(int(k), int(n)) for k, n in re.findall(r"(\d+) of (\d+)", said)]
+    counts = [(n, round(100 * k / n)) for k, n in right]
+    assert counts == [shares[kind] for kind in ("where", "colour", "motion")]
+    assert f"About {found['exists'][1]} clips" in said

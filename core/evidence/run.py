@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.backbones.local import LocalLM
 from macd_studio.core.errors import (
     HALF_OR_DAMAGED,
@@ -127,7 +128,7 @@ def open_case(
     """What is to be measured, checked against the trace and its model."""
     bench.lm.need("maps")
     trace, lm, context = bench.trace, bench.context.local, bench.context
-    options = _possible(options, lm)
+    options = _possible(options, lm, context.encoded)
     if options.answer not in trace.answers:  # without ascent there is no answer of MACD
         options = replace(options, answer="baseline")
     track_ids = [t.id for t in trace.tracks]
@@ -152,13 +153,14 @@ def open_case(
     return EvidenceCase(context, target, prefix, views, options, layers, stopped)
 
 
-def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
-    """The options without what is measured by default and the model cannot give.
+def _possible(options: EvidenceOptions, lm: LocalLM, encoded: Encoded) -> EvidenceOptions:
+    """The options without what is measured by default and the model cannot give of this clip.
 
     Raises NotApplicable for a kind or a knock-out that was asked for and cannot be had.
     """
+    by_default = options.kinds in ((), DEFAULT_KINDS)
     needed = {kind: find_kind(kind).needs for kind in options.chosen_kinds}
-    if options.kinds != DEFAULT_KINDS:
+    if not by_default:
         for kind in set(options.kinds) & set(needed):
             if needed[kind]:
                 lm.need(needed[kind])
@@ -168,12 +170,23 @@ def _possible(options: EvidenceOptions, lm: LocalLM) -> EvidenceOptions:
             "Leave the knock-out away, or choose another backbone",
         )
     kinds = [k for k in options.chosen_kinds if needed[k] in {"", *lm.capabilities}]
+    if by_default and "attention" in kinds and not _has_places(lm, encoded):
+        kinds.remove("attention")
     return replace(
         options,
         kinds=tuple(kinds) if options.maps else options.kinds,
         maps=options.maps and bool(kinds),
         lens=options.lens and "lens" in lm.capabilities,
     )
+
+
+def _has_places(lm: LocalLM, encoded: Encoded) -> bool:
+    """Whether it is known where the vision tokens stand in the frames."""
+    try:
+        lm.placed(encoded)
+    except NotApplicable:
+        return False
+    return True
 
 
 def _readable(layers: tuple[int, ...], lm: LocalLM, named: bool) -> tuple[int, ...]:

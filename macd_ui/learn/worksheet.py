@@ -31,7 +31,9 @@ _SHEET = template("""\
 <ul class="ln-boxes">
 {%- for option in chapter.prediction.options %}<li>☐ {{ plain(option) }}</li>{% endfor %}</ul>
 <p>☐ 35 % ☐ 50 % ☐ 70 % ☐ 90 % ☐ 99 %</p>
+{% if not loop.first %}
 <p>What surprised you?</p><p class="ln-lines">&nbsp;</p><p class="ln-lines">&nbsp;</p>
+{% endif %}
 {% endif %}
 {% if chapter.quiz %}
 <ul class="ln-boxes">

@@ -14,8 +14,9 @@ export function say(owner, words) {
   if (words) messages.set(owner, words);
   else messages.delete(owner);
   const line = part("banner");
-  const said = [...messages.values()];
-  const all = said.filter((one, i) => !said.some((other, k) => k !== i && other.startsWith(one) && (other !== one || k < i))).join(" ");
+  const said = [...new Set(messages.values())];
+  // of a sentence and a longer one that begins with it, the longer one
+  const all = said.filter((one) => !said.some((other) => other !== one && other.startsWith(one))).join(" ");
   if (line.textContent !== all) line.textContent = all;
   line.hidden = !all;
 }

@@ -155,7 +155,7 @@ export class RatingPage {
       const note = byId("note", HTMLTextAreaElement);
       if (dialog.returnValue === "send" && this.task) {
         this.queue.add({ kind: "flag", task: this.task.id, note: note.value });
-        say("hint", "Flagged: the organiser will read your note.");
+        say("hint", "Flagged for the organiser.");
       }
       note.value = "";
     });

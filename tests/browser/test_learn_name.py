@@ -8,6 +8,7 @@ import pytest
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.collect import NAME, read_saved
 from macd_studio.macd_ui.learn.site import Site
+from tests.browser.test_learn import reload
 
 WIDTH = 390
 FIELD = ".ln-name input"
@@ -47,7 +48,7 @@ def test_a_name_stands_in_the_saved_file_and_is_not_kept(new_tab, course):
     field.fill("Zoë B")
     assert "Zoë" not in page.evaluate(KEPT)
     page.evaluate(WITH_A_NAME)  # as a former version kept it
-    page.reload()
+    reload(page)
     assert page.get_by_label("Your name, if you like").input_value() == ""
     assert "Zoë" not in page.evaluate(KEPT)
     field.fill("Zoë B")
@@ -71,7 +72,7 @@ def test_what_is_kept_back_stands_neither_on_the_page_nor_in_the_file(new_tab, c
         }""",
         answers,
     )
-    page.reload()
+    reload(page)
     page.locator(".ln-meter span").nth(1).wait_for(state="attached")
     tiles = page.locator(".ln-scores > div")
     assert tiles.nth(0).locator(".ln-guess").count() == 0

@@ -221,7 +221,7 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     canvas.hover(position={"x": 0.75 * wide, "y": 0.5 * high})
     page.mouse.up()
     drawn = list(map(float, page.get_by_label("Region").input_value().split(",")))
-    assert drawn == pytest.approx([0.25, 0.25, 0.75, 0.5], abs=0.03)
+    assert drawn == pytest.approx([0.25, 0.25, 0.75, 0.5], abs=0.02)
     with page.expect_download() as download:
         open_files(page).click("#save")
     saved = tmp_path / "measured.macd"

@@ -216,5 +216,6 @@ def test_nothing_of_a_visitor_remains(browser, own_server, toy_mp4):
         assert process.wait(60) == 0
         context.close()
         assert not [n for n in os.listdir(folder) if n.startswith("macd-")], number
+        assert not files(folder), number
         if number == signal.SIGTERM:
             process, url = start()

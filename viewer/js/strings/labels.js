@@ -88,7 +88,7 @@ export const TEXT = {
   bothAnswers: "Both answers", givenTheVideo: "Given the video", givenTheMasked: "Given the masked video",
   givenThePicture: "Given the picture", givenTheMaskedPicture: "Given the masked picture",
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
-  stop: "Stop", stopping: "Stopping: what is there by then is shown.",
+  stop: "Stop", stopping: "Stopping …",
   endedBefore: "The run ended before an answer was decoded.",
   noAnswers: "No answer was decoded. What is true of this clip is shown: what is masked, and which way the question's loss pulls each mask.",
   // tokens
