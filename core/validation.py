@@ -12,6 +12,7 @@ import difflib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Protocol, get_args
 
 from macd_studio.core.errors import OptionError
@@ -294,3 +295,15 @@ def help_of(one: Field[Any]) -> str:
 
 def _field(default: Any, rule: Rule, help: str = "", unit: str = "") -> Any:
     return field(default=default, metadata={RULE: rule, HELP: help, UNIT: unit})
+
+
+def mode_of(path: Path) -> int:
+    """The mode of what is there, of `os.stat`; 0 where nothing is.
+
+    Raises OSError where that cannot be told, as for a name that is too long; the questions of
+    pathlib answer False there from Python 3.14 on.
+    """
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0

@@ -235,7 +235,19 @@ def connect(
     remote = on_network(place) if network is None else network
     try:
         db = sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        db.row_factory = sqlite3.Row
+    except sqlite3.DatabaseError as error:
+        raise _opening(place, error) from error
+    try:
+        return _prepared(place, db, write, remote)
+    except BaseException:
+        db.close()
+        raise
+
+
+def _prepared(place: Path, db: sqlite3.Connection, write: bool, remote: bool) -> sqlite3.Connection:
+    """The study of this file in the present version; see `connect`."""
+    db.row_factory = sqlite3.Row
+    try:
         # an application_id that is read first also proves that the file is a database
         application = db.execute("PRAGMA application_id").fetchone()[0]
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -246,10 +258,8 @@ def connect(
     except sqlite3.DatabaseError as error:
         raise _opening(place, error) from error
     if application != APPLICATION:
-        db.close()
         raise StudyError(f"{place.name[:200]!r} is not a study", "Give a file of `ratings create`")
     if version not in (VERSION, *MIGRATIONS):
-        db.close()
         raise StudyError(
             f"the study has version {version}, this program reads up to {VERSION}",
             "Use a newer version of the project",
@@ -258,9 +268,7 @@ def connect(
         for part in ("", "-wal", "-shm"):  # reading the version may have made the others
             hide_from_others(Path(f"{place}{part}"))
         set_durable(db, remote)
-    if version != VERSION:
-        db = _migrated(place, db, write)
-    return db
+    return db if version == VERSION else _migrated(place, db, write)
 
 
 def _migrated(place: Path, db: sqlite3.Connection, write: bool) -> sqlite3.Connection:
@@ -275,9 +283,11 @@ def _migrated(place: Path, db: sqlite3.Connection, write: bool) -> sqlite3.Conne
         migrate(target)
         if not write:
             target.execute("PRAGMA query_only = ON")
-    except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+    except BaseException as error:
         target.close()
-        raise _opening(place, error) from error
+        if isinstance(error, (sqlite3.DatabaseError, TypeError, ValueError)):
+            raise _opening(place, error) from error
+        raise
     return target
 
 

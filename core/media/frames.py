@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from typing import IO
 
 from macd_studio.core import errors
 from macd_studio.core.text import words
-from macd_studio.core.validation import shown
+from macd_studio.core.validation import mode_of, shown
 
 MAX_NAMES = 20_000
 """Files of a folder or archive whose names are looked at."""
@@ -212,7 +213,7 @@ def check_file(path: str | Path, most_mb: float, remedy: str) -> tuple[Path, boo
                 f"{shown(file.name, 100)} is a folder without numbered pictures",
                 "Choose a video in it",
             )
-        if not file.is_file():
+        if not stat.S_ISREG(mode_of(file)):
             raise errors.VideoNotFound(
                 f"there is no file {shown(text, 200)}", "Check the file name"
             )

@@ -15,7 +15,7 @@ from macd_studio.core.traces.format import MAX_BYTES
 from macd_studio.core.traces.read import unpack
 from macd_studio.core.traces.write import pack
 from macd_studio.core.types import Trace
-from macd_studio.core.validation import shown
+from macd_studio.core.validation import mode_of, shown
 
 __all__ = ["check_target", "load", "pack", "save", "unpack"]
 
@@ -50,7 +50,7 @@ def check_target(path: str | Path) -> None:
     name = shown(str(path), 200)
     try:
         place = Path(os.path.realpath(path))
-        kind = place.stat().st_mode if place.exists() else stat.S_IFREG
+        kind = mode_of(place) or stat.S_IFREG  # where nothing is, a file is made
         beside = place.parent
         there, writable = beside.is_dir(), os.access(beside, os.W_OK | os.X_OK)
     except (OSError, ValueError) as error:
@@ -79,7 +79,7 @@ def load(path: str | Path) -> Trace:
     try:
         if path.is_dir():
             raise TraceError(f"{name} is a folder", "Choose a .macd file")
-        if not path.is_file():
+        if not stat.S_ISREG(mode_of(path)):
             raise TraceError(f"there is no trace {shown(str(path), 200)}", "Check the file name")
         if path.stat().st_size > MAX_BYTES:
             raise TraceError(f"{name} is larger than a trace can be", "Choose a .macd file")

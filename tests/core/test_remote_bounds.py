@@ -115,7 +115,8 @@ def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20
-    with pytest.raises(ValueError, match="nested"):
+    # Python to 3.13 counts the depth, later ones ask the stack for room
+    with pytest.raises(ValueError, match=r"nested|Expecting value"):
         client_module.read_json(b"[" * 40_000, float)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
@@ -182,7 +183,7 @@ def test_the_clip_moves_between_its_masked_frames(tmp_path):
 
 def test_a_study_of_the_former_version_has_no_motion_and_stays_readable(tmp_path):
     path = make_study(tmp_path, 2)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("ALTER TABLE clips DROP COLUMN motion")
         db.execute("PRAGMA user_version = 2")
     with Study(path, write=False) as study:  # in a copy: the file is only read

@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def test_a_tombstone_hides_no_other_change(study, change):
 def test_what_was_frozen_is_frozen_again(study):
     fill(study)
     study.erase("R02")
-    with sqlite3.connect(study.path) as db:
+    with closing(sqlite3.connect(study.path)) as db, db:
         for change in ("UPDATE events SET new = 1", "DELETE FROM tasks", "DELETE FROM controls",
                        "UPDATE raters SET name = 'x'"):  # fmt: skip
             with pytest.raises(sqlite3.IntegrityError, match="never changed"):

@@ -32,6 +32,7 @@ class ReadOnly:
     """A study in a folder of somebody else's, as SQLite opens it."""
 
     row_factory = None
+    close = staticmethod(lambda: None)
 
     def execute(self, words):
         error = sqlite3.OperationalError("attempt to write a readonly database")
