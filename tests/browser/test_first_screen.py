@@ -105,6 +105,7 @@ def test_a_typical_clip_is_drawn_and_run(opened):
 @pytest.mark.parametrize("size", CONTROLS)
 def test_the_first_window_holds_few_controls(opened, size):
     page = opened(*size)
+    page.wait_for_function("() => !document.body.innerText.includes('Loading...')")  # Gradio's
     shown = page.evaluate(IN_WINDOW)
     assert 6 <= len(shown) <= CONTROLS[size], shown
     assert len(page.locator("body").inner_text().split()) <= MOST_WORDS
