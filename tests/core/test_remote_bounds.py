@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 import threading
 import time
 import tracemalloc
@@ -116,7 +117,8 @@ def test_json_of_many_small_values_is_refused_before_it_is_read(monkeypatch):
     tracemalloc.stop()
     assert peak < 2**20
     # Python to 3.13 counts the depth, later ones ask the stack for room
-    with pytest.raises(ValueError, match=r"nested|Expecting value"):
+    told = "nested" if sys.version_info < (3, 14) else "Expecting value"
+    with pytest.raises(ValueError, match=told):
         client_module.read_json(b"[" * 40_000, float)
 
 
