@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from bench.__main__ import VLLM as RESULTS
 from bench.__main__ import machine, write
 from bench.recorded import record
@@ -175,7 +177,8 @@ def _write(figures: Figures, args: argparse.Namespace) -> None:
     known: Figures = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     models = known.get("models", {})
     for family, found in figures.items():
-        models[family] = models.get(family, {}) | found | {"machine": machine()}
+        kernels = {"kernels": torch.backends.cpu.get_cpu_capability()}
+        models[family] = models.get(family, {}) | found | {"machine": machine() | kernels}
     write(RESULTS, {"models": models})
     print(
         f"{RESULTS.relative_to(ROOT)} is written; python -m bench.report shows it in docs/bench.md"

@@ -26,6 +26,8 @@ ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toywor
        "assets", "bench", "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
 """What nearly every check depends on; of the tests, what they share."""
 BUILD = ("setup.py", "pyproject.toml", "locks")
+VLLM = ("bench/vllm_check.py", "bench/vllm_compare.py")
+"""What only `make vllm-check` runs, and the tests in tests/bench."""
 RESULTS = "bench/results"
 """Figures, which a check may write: no check depends on them."""
 SAMPLES = "tests/samples.toml"
@@ -171,6 +173,8 @@ def guards(check: str, file: str) -> bool:
     True
     >>> guards("test-all PART=core", "tests/samples.toml")
     False
+    >>> guards("test-all PART=core", "bench/vllm_check.py")
+    False
     """
     is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
     named = CHECKS[check]
@@ -179,6 +183,8 @@ def guards(check: str, file: str) -> bool:
             return part_of(file) == check.removeprefix(PART)
         named = tuple(one for one in named if one != "tests")
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
+    if file in VLLM and check not in ("vllm-check", f"{PART}small"):
+        return False
     return guarded and file != SAMPLES and not file.startswith(f"{RESULTS}/")
 
 

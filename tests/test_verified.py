@@ -138,6 +138,14 @@ def test_a_check_that_is_no_part_guards_the_tests_that_it_runs():
     assert [name for name in CHECKS if guards(name, file)] == ["mcp-check"]
 
 
+@pytest.mark.parametrize("file", verified.VLLM)
+def test_what_compares_a_server_voids_that_check_and_the_tests_of_it_alone(file):
+    assert (ROOT / file).is_file()
+    assert {name for name in CHECKS if guards(name, file)} == {"vllm-check", f"{PART}small"}
+    users = [p for p in (ROOT / "tests").rglob("*.py") if Path(file).stem in p.read_text("utf-8")]
+    assert {user.parent for user in users} <= {ROOT / "tests/bench"}
+
+
 def test_the_checks_are_commands():
     makefile = (ROOT / "Makefile").read_text()
     for name in CHECKS:
