@@ -28,6 +28,10 @@ ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toywor
 BUILD = ("setup.py", "pyproject.toml", "locks")
 VLLM = ("bench/vllm_check.py", "bench/vllm_compare.py")
 """What only `make vllm-check` runs, and the tests in tests/bench."""
+SCRIPTS = "macd_ui/js/"
+"""What runs in a browser that shows the page."""
+WITHOUT_PAGE = ("core-clips", "core", "evals", "ratings")
+"""Parts that never show it."""
 RESULTS = "bench/results"
 """Figures, which a check may write: no check depends on them."""
 SAMPLES = "tests/samples.toml"
@@ -184,6 +188,8 @@ def guards(check: str, file: str) -> bool:
         named = tuple(one for one in named if one != "tests")
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
     if file in VLLM and check not in ("vllm-check", f"{PART}small"):
+        return False
+    if file.startswith(SCRIPTS) and check.removeprefix(PART) in WITHOUT_PAGE:
         return False
     return guarded and file != SAMPLES and not file.startswith(f"{RESULTS}/")
 

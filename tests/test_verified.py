@@ -182,3 +182,16 @@ def test_a_test_that_others_import_from_is_guarded_by_every_part():
     assert "tests/browser/test_page.py" in verified.imported()
     assert all((ROOT / file).is_file() for file in verified.imported())
     assert "tests/test_verified.py" not in verified.imported()
+
+
+def test_scripts_of_the_page_void_every_part_that_shows_it_and_no_other():
+    file = f"{verified.SCRIPTS}restore.js"
+    assert (ROOT / file).is_file()
+    parts = {part for part in PARTS if guards(PART + part, file)}
+    assert parts == PARTS.keys() - set(verified.WITHOUT_PAGE)
+    names = "|".join(p.name for p in (ROOT / verified.SCRIPTS).glob("*.js"))
+    for part in verified.WITHOUT_PAGE:
+        for path in verified.PARTS[part]:
+            for test in ROOT.glob(path if path.endswith(".py") else f"{path}/**/*.py"):
+                named = re.search(rf"macd_ui/js|chromium|\b({names})\b", test.read_text("utf-8"))
+                assert not named, (test, named)

@@ -74,6 +74,8 @@ export class TabRestorer {
     this.restoredAt = undefined; // the run that the address named when what was restored was on show
     /** @type {ReturnType<typeof setTimeout> | null} */
     this.saving = null;
+    this.seen = 0; // traces that could be kept, in the order in which they were shown
+    this.kept = 0; // the last of them that was
     this.typedAt = -Infinity;
     this.finished = this.quietly(() => this.restore());
     const poll = () => this.quietly(() => this.reloadAfterRestart());
@@ -119,19 +121,21 @@ export class TabRestorer {
       this.viewer.showStatus({ ...status, message: RESTORED });
     }
     if (this.saving !== null) clearTimeout(this.saving);
-    const file = traceFile(address).catch(() => null);
+    const file = traceFile(address).catch(() => null), turn = ++this.seen;
     this.saving = setTimeout(async () => {
-      await this.quietly(async () => this.save(trace, await file));
-      this.saving = null;
+      await this.quietly(async () => this.save(trace, await file, turn));
+      if (turn === this.seen) this.saving = null;
     }, RESTORE.saveDelayMs);
   }
 
   /**
    * @param {Trace} trace
    * @param {Awaited<ReturnType<typeof traceFile>>} file
+   * @param {number} turn of the trace among `seen`: its file may come after that of a later one
    */
-  async save(trace, file) {
-    if (!file) return;
+  async save(trace, file, turn) {
+    if (!file || turn < this.kept) return;
+    this.kept = turn;
     if (!file.content) {
       await this.store.remove(this.tab); // an older run must not come back in its place
       return;

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_MS, PATIENCE_S
 
 QUESTION = "Is there a dog in the video?"
 RESTORED = "Restored after a reload"
-SAVED = """async () => {
+RECORDS = """async (read) => {
   if (!(await indexedDB.databases()).some((d) => d.name === "macd-traces")) return [];
   const finished = (request) => new Promise((done) => {
     request.onsuccess = () => done(request.result);
@@ -23,8 +23,10 @@ SAVED = """async () => {
   const database = await finished(indexedDB.open("macd-traces"));
   const records = await finished(database.transaction("tabs").objectStore("tabs").getAll());
   database.close();
-  return records.map((record) => record.savedAt);
+  return records.map(read);
 }"""
+SAVED = f"() => ({RECORDS})((record) => record.savedAt)"
+CONTENTS = f"() => ({RECORDS})((record) => Array.from(new Uint8Array(record.content)))"
 
 
 @pytest.fixture
@@ -73,6 +75,18 @@ def wait_until_saved(page, since=0):
     return max(page.evaluate(SAVED))
 
 
+def wait_until_edit_saved(page, folder):
+    """Waits for the browser to hold a trace that was changed by hand, in the only tab."""
+    file, until = folder / "kept.macd", time.monotonic() + PATIENCE_S
+    while True:
+        (content,) = page.evaluate(CONTENTS)
+        file.write_bytes(bytes(content))
+        if load(file).edits:
+            return
+        assert time.monotonic() < until, "the browser has not saved the change"
+        page.wait_for_timeout(100)
+
+
 def requests_of(page):
     """A list that every address is added to which the page asks for from now on."""
     asked = []
@@ -109,9 +123,9 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     upload(tab, toy_mp4)
     assert tab.evaluate(SAVED) == []  # an example, which the page has itself, is not kept
     run(tab, QUESTION)
-    saved = wait_until_saved(tab)
+    wait_until_saved(tab)
     changed = change_a_level(tab, 1)
-    wait_until_saved(tab, saved)
+    wait_until_edit_saved(tab, tmp_path)
     answer = tokens(tab)
 
     restartable.end(signal.SIGKILL)

@@ -48,9 +48,34 @@ async function kept(size, told) {
   return { asked, cancelled, kept: tabs[restorer.tab] ?? null };
 }
 
+// The file of the first of two traces comes after that of the second.
+async function keptLate() {
+  const files = {}, order = [];
+  globalThis.fetch = (address) => new Promise((done) => {
+    files[String(address)] = () => done(new Response(new Uint8Array(8)));
+  });
+  const restorer = new TabRestorer({});
+  await restorer.finished;
+  restorer.store = {
+    put: async ({ run }) => { order.push(run); }, remove: async () => {}, prune: async () => {},
+  };
+  const works = ["first", "second"].map((run) => {
+    const trace = { run, edits: [], previous: null };
+    restorer.observe({ status: {}, trace, files: { trace: `files/${run}.macd`, of: "run" } });
+    return waiting;
+  });
+  files["http://here/files/second.macd"]();
+  await works[1];
+  const between = [...order];
+  files["http://here/files/first.macd"]();
+  await works[0];
+  return { between, order };
+}
+
 (async () => {
   const found = [];
   for (const [size, told] of %s) found.push(await kept(size, told));
+  found.push(await keptLate());
   process.stdout.write(JSON.stringify(found));
 })();
 """
@@ -66,7 +91,7 @@ def found(tmp_path_factory):
         [str(script)], return_completed_process=True, capture_output=True, text=True
     )
     assert not done.returncode, done.stderr
-    return dict(zip(cases, json.loads(done.stdout), strict=True))
+    return dict(zip([*cases, "late"], json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -81,3 +106,7 @@ def test_a_larger_trace_is_not_kept_and_no_older_one_in_its_place(found, told):
     one = found[MOST + 1, told]
     assert one["kept"] is None
     assert one["cancelled"] is told  # what says its size is not even read
+
+
+def test_a_file_that_comes_late_does_not_replace_a_newer_one(found):
+    assert found["late"] == {"between": ["second"], "order": ["second"]}
