@@ -30,10 +30,10 @@ from macd_studio.evals.statistics.intervals import clustered_share
 
 HEAD = 3.0
 """Nats below the best: what a β of 0.05 lets through."""
-SAME = 1e-4
+SAME = {"log_p": 1e-4, "loss": 1e-5}
 """How far log-probabilities and losses of the same pixels may be off, nats. The server's kernels
-depend on the processor: of the embedded model 6·10⁻⁶ was seen on one, 2.7·10⁻⁵ on one without
-AVX-512, and pixels that are rounded to 8 bits move these by 1·10⁻³."""
+depend on the processor: log-probabilities of the embedded model were off by 6·10⁻⁶ on one and by
+2.7·10⁻⁵ on one without AVX-512. Pixels that are rounded to 8 bits move them by 1·10⁻³."""
 SIGNS = {"exact": 0.99, "common": 0.95}
 """The least share of decided signs that equal the exact gradient's."""
 METHODS_TRIED = ("baseline", "macd", "mask-all", "vcd")
@@ -193,7 +193,7 @@ def check_reads(checks: Checks, name: str, reads: Figures, errors: Errors) -> No
     pixels = "8-bit pixels" if "rounded" in reads else "float pixels"
     for what in ("log_p", "loss"):
         told = f"{name}: {what} {views}, the same {pixels} read here, within {equal[what]:.1e}"
-        checks.tell(equal[what] <= SAME, told)
+        checks.tell(equal[what] <= SAME[what], told)
     if "rounded" in reads:
         told = f"{name}: log_p {views} within {reads['log_p']:.1e} of unrounded ones, under ε"
         checks.tell(reads["log_p"] <= errors.second, f"{told} {errors.second:.1e}")
