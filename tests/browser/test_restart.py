@@ -208,7 +208,10 @@ def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
 
 
 @pytest.mark.long
-def test_a_reload_during_a_run_says_what_became_of_it_and_keeps_the_form(page, make_video):
+def test_a_reload_during_a_run_says_what_became_of_it_and_keeps_the_form(
+    new_tab, server, make_video
+):
+    page = new_tab(server)  # the form opens by itself after the reload; `page` would open it too
     page.wait_for_selector(".mv-token")
     clip = make_video(frames=48, size=(320, 240))
     upload(page, clip)
