@@ -26,8 +26,6 @@ ALL = ("core", "evals", "everyday", "macd_studio", "macd_ui", "ratings", "toywor
        "assets", "bench", "requirements.txt", "constraints.txt", "app.py", "tests")  # fmt: skip
 """What nearly every check depends on; of the tests, what they share."""
 BUILD = ("setup.py", "pyproject.toml", "locks")
-VLLM = ("bench/vllm_check.py", "bench/vllm_compare.py")
-"""What only `make vllm-check` runs, and the tests in tests/bench."""
 SCRIPTS = "macd_ui/js/"
 """What runs in a browser that shows the page."""
 WITHOUT_PAGE = ("core-clips", "core", "evals", "ratings")
@@ -90,6 +88,15 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "test-pythons": (*ALL, *BUILD, "scripts"),
 }
 """Check, as `make` calls it → the files and folders that it guards; see `guards`."""
+NARROW = {
+    **dict.fromkeys(
+        ("bench/vllm_check.py", "bench/vllm_compare.py"), ("vllm-check", f"{PART}small")
+    ),
+    "scripts/verified.py": (f"{PART}small",),
+}
+"""File → the only checks that run it, of those that guard its folder."""
+HELPERS = ("tests", "scripts", "bench")
+"""Where modules lie that tests share."""
 HEAD = """# When each check last passed
 
 Written by the checks themselves, one row each, when a whole run of one passes: nothing failed and
@@ -166,8 +173,8 @@ def problems(root: Path = ROOT) -> list[str]:
 def guards(check: str, file: str) -> bool:
     """Whether a run of the check is old once the file has changed.
 
-    Of the files of tests a part guards those that it runs, and those that others import; another
-    check those that it names.
+    Of the Python files of tests a part guards those that it runs, and those that these use; another
+    check those that it names, without the tests that nobody else uses.
 
     >>> guards("test-all PART=core", "tests/core/test_video.py")
     False
@@ -175,32 +182,71 @@ def guards(check: str, file: str) -> bool:
     True
     >>> guards("test-all PART=core", "tests/fakes.py")
     True
+    >>> guards("test-all PART=core", "tests/browser/parity.py")
+    False
     >>> guards("test-all PART=core", "tests/samples.toml")
     False
     >>> guards("test-all PART=core", "bench/vllm_check.py")
     False
     """
-    is_test = file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
-    named = CHECKS[check]
-    if is_test and file not in imported():
+    named, users = CHECKS[check], users_of(file)
+    if file.startswith("tests/") and users:
         if check.startswith(PART):
-            return part_of(file) == check.removeprefix(PART)
-        named = tuple(one for one in named if one != "tests")
+            return check.removeprefix(PART) in {part_of(user) for user in users}
+        if users == {file}:
+            named = tuple(one for one in named if one != "tests")
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
-    if file in VLLM and check not in ("vllm-check", f"{PART}small"):
+    if check not in NARROW.get(file, (check,)):
         return False
     if file.startswith(SCRIPTS) and check.removeprefix(PART) in WITHOUT_PAGE:
         return False
     return guarded and file != SAMPLES and not file.startswith(f"{RESULTS}/")
 
 
+def users_of(file: str) -> set[str]:
+    """The tests that use a file, directly or through others; a test uses itself.
+
+    >>> sorted(users_of("tests/browser/parity.py"))
+    ['tests/browser/test_parity.py']
+    """
+    found, left = set(), [file]
+    while left:
+        if (one := left.pop()) not in found:
+            found.add(one)
+            left += _importers().get(one, ())
+    return {one for one in found if _is_test(one)}
+
+
+def _is_test(file: str) -> bool:
+    return file.startswith("tests/") and fnmatchcase(Path(file).name, "test_*.py")
+
+
 @cache
-def imported() -> frozenset[str]:
-    """Files of tests that another one imports from."""
-    wanted = re.compile(r"^\s*(?:from|import) (tests\.[\w.]*\btest_\w+)", re.MULTILINE)
-    files = (ROOT / "tests").rglob("*.py")
-    names = {name for file in files for name in wanted.findall(file.read_text(encoding="utf-8"))}
-    return frozenset(f"{name.replace('.', '/')}.py" for name in names)
+def _importers() -> dict[str, set[str]]:
+    """Python file of `HELPERS` → those that import it, or have its name as a string.
+
+    Each test uses the conftest.py of the folders that it lies in.
+    """
+    files = {
+        p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8")
+        for folder in HELPERS
+        for p in (ROOT / folder).rglob("*.py")
+    }
+    folders = "|".join(HELPERS)
+    named = re.compile(rf"^ *import ((?:{folders})[\w.]*)|[\"']((?:{folders})\.[\w.]+)[\"']", re.M)
+    taken = re.compile(rf"^ *from ((?:{folders})[\w.]*) import (\([^)]*\)|[^\n]*)", re.M)
+    found: dict[str, set[str]] = {file: set() for file in files}
+    for file, text in files.items():
+        names = {one or other for one, other in named.findall(text)}
+        for module, members in taken.findall(text):
+            names |= {module} | {f"{module}.{member}" for member in re.findall(r"\w+", members)}
+        parts = {tuple(name.split(".")) for name in names}
+        used = {f"{'/'.join(p[:n])}.py" for p in parts for n in range(2, len(p) + 1)}
+        if _is_test(file):
+            used |= {f"{folder}/conftest.py" for folder in Path(file).parents}
+        for one in used & files.keys() - {file}:
+            found[one].add(file)
+    return found
 
 
 def part_of(file: str) -> str | None:

@@ -128,7 +128,7 @@ def test_every_test_is_in_one_part():
         ]
         assert len(held) == (file not in verified.ELSEWHERE), (file, held)
         guarding = [n for n in CHECKS if n.startswith(PART) and guards(n, file)]
-        if file not in verified.imported():
+        if verified.users_of(file) == {file}:
             assert guarding == ([PART + held[0]] if held else []), file
     assert any("macd_studio" in paths for paths in parts.values()), "doctests"
 
@@ -138,12 +138,12 @@ def test_a_check_that_is_no_part_guards_the_tests_that_it_runs():
     assert [name for name in CHECKS if guards(name, file)] == ["mcp-check"]
 
 
-@pytest.mark.parametrize("file", verified.VLLM)
-def test_what_compares_a_server_voids_that_check_and_the_tests_of_it_alone(file):
-    assert (ROOT / file).is_file()
-    assert {name for name in CHECKS if guards(name, file)} == {"vllm-check", f"{PART}small"}
-    users = [p for p in (ROOT / "tests").rglob("*.py") if Path(file).stem in p.read_text("utf-8")]
-    assert {user.parent for user in users} <= {ROOT / "tests/bench"}
+def test_what_few_checks_run_voids_these_alone():
+    for file, checks in verified.NARROW.items():
+        assert (ROOT / file).is_file()
+        assert {name for name in CHECKS if guards(name, file)} == set(checks), file
+        parts = {verified.part_of(user) for user in verified.users_of(file)}
+        assert {PART + part for part in parts} == {n for n in checks if n.startswith(PART)}, file
 
 
 def test_the_checks_are_commands():
@@ -178,10 +178,24 @@ def test_what_a_part_runs_makes_no_other_part_old(tree):
         git(tree, "reset", "-q", "--hard", "HEAD~1")
 
 
-def test_a_test_that_others_import_from_is_guarded_by_every_part():
-    assert "tests/browser/test_page.py" in verified.imported()
-    assert all((ROOT / file).is_file() for file in verified.imported())
-    assert "tests/test_verified.py" not in verified.imported()
+@pytest.mark.parametrize(("file", "users"), [
+    ("tests/browser/parity.py", {"tests/browser/test_parity.py"}),
+    ("tests/browser/test_visitors.py", {"tests/browser/test_visitors.py",
+                                        "tests/browser/test_restart.py"}),
+    ("tests/test_verified.py", {"tests/test_verified.py"}),
+    ("tests/browser/page.py", set()),
+])  # fmt: skip
+def test_a_file_of_tests_is_used_by_those_that_import_it(file, users):
+    assert users <= verified.users_of(file)
+    assert bool(users) == bool(verified.users_of(file))
+
+
+def test_what_a_conftest_imports_is_used_by_every_test_below():
+    below = {p.relative_to(ROOT).as_posix() for p in (ROOT / "tests/browser").glob("test_*.py")}
+    assert below <= verified.users_of("tests/browser/conftest.py")
+    assert below <= verified.users_of("tests/patience.py"), "tests/browser/conftest.py takes it"
+    everywhere = {verified.part_of(user) for user in verified.users_of("tests/conftest.py")}
+    assert everywhere >= PARTS.keys()
 
 
 def test_scripts_of_the_page_void_every_part_that_shows_it_and_no_other():

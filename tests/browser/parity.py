@@ -22,7 +22,7 @@ from macd_studio.core.options import (
     RuleOptions,
 )
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules import RULES, Setting, find_rule
+from macd_studio.core.rules import RULES, Season, Setting, find_rule
 from macd_studio.core.text.words import signed
 from macd_studio.core.token_logits import log_partition
 from macd_studio.core.types import (
@@ -165,6 +165,8 @@ def scores_by_every_rule() -> Case:
     steps, whole = [], []
     for name in sorted(RULES):
         rule = find_rule(name).create(setting)
+        if isinstance(rule, Season):  # what attention gave for this token
+            rule = replace(rule, shares=(0.25, 0.75))
         for seed, index in ((3, 0), (4, 2)):
             base, counter = logits(seed)
             more = (logits(40 + k)[0] for k in range(rule.second_views - 1))
