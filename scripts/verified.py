@@ -173,8 +173,7 @@ def problems(root: Path = ROOT) -> list[str]:
 def guards(check: str, file: str) -> bool:
     """Whether a run of the check is old once the file has changed.
 
-    Of the Python files of tests a part guards those that it runs, and those that these use; another
-    check those that it names, without the tests that nobody else uses.
+    Of the Python files of tests a check guards those that it runs, and those that these use.
 
     >>> guards("test-all PART=core", "tests/core/test_video.py")
     False
@@ -190,11 +189,13 @@ def guards(check: str, file: str) -> bool:
     False
     """
     named, users = CHECKS[check], users_of(file)
-    if file.startswith("tests/") and users:
+    tests = {user for user in users if _is_test(user)}
+    if file.startswith("tests/") and tests:
         if check.startswith(PART):
-            return check.removeprefix(PART) in {part_of(user) for user in users}
-        if users == {file}:
+            return check.removeprefix(PART) in {part_of(test) for test in tests}
+        if all(user.startswith("tests/") for user in users):
             named = tuple(one for one in named if one != "tests")
+            return any(test == one or test.startswith(f"{one}/") for one in named for test in tests)
     guarded = any(file == one or file.startswith(f"{one}/") for one in named)
     if check not in NARROW.get(file, (check,)):
         return False
@@ -204,17 +205,17 @@ def guards(check: str, file: str) -> bool:
 
 
 def users_of(file: str) -> set[str]:
-    """The tests that use a file, directly or through others; a test uses itself.
+    """The Python files of `HELPERS` that use a file, directly or through others, and itself.
 
-    >>> sorted(users_of("tests/browser/parity.py"))
-    ['tests/browser/test_parity.py']
+    >>> sorted(users_of("tests/browser/test_learn.py"))
+    ['tests/browser/test_learn.py', 'tests/browser/test_learn_name.py']
     """
     found, left = set(), [file]
     while left:
         if (one := left.pop()) not in found:
             found.add(one)
             left += _importers().get(one, ())
-    return {one for one in found if _is_test(one)}
+    return found
 
 
 def _is_test(file: str) -> bool:

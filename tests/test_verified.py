@@ -128,7 +128,7 @@ def test_every_test_is_in_one_part():
         ]
         assert len(held) == (file not in verified.ELSEWHERE), (file, held)
         guarding = [n for n in CHECKS if n.startswith(PART) and guards(n, file)]
-        if verified.users_of(file) == {file}:
+        if verified.users_of(file) == {file}:  # nobody else uses it
             assert guarding == ([PART + held[0]] if held else []), file
     assert any("macd_studio" in paths for paths in parts.values()), "doctests"
 
@@ -142,7 +142,8 @@ def test_what_few_checks_run_voids_these_alone():
     for file, checks in verified.NARROW.items():
         assert (ROOT / file).is_file()
         assert {name for name in CHECKS if guards(name, file)} == set(checks), file
-        parts = {verified.part_of(user) for user in verified.users_of(file)}
+        tests = {user for user in verified.users_of(file) if user.startswith("tests/")}
+        parts = {verified.part_of(test) for test in tests}
         assert {PART + part for part in parts} == {n for n in checks if n.startswith(PART)}, file
 
 
@@ -178,16 +179,17 @@ def test_what_a_part_runs_makes_no_other_part_old(tree):
         git(tree, "reset", "-q", "--hard", "HEAD~1")
 
 
-@pytest.mark.parametrize(("file", "users"), [
-    ("tests/browser/parity.py", {"tests/browser/test_parity.py"}),
-    ("tests/browser/test_visitors.py", {"tests/browser/test_visitors.py",
-                                        "tests/browser/test_restart.py"}),
-    ("tests/test_verified.py", {"tests/test_verified.py"}),
-    ("tests/browser/page.py", set()),
+@pytest.mark.parametrize(("file", "users", "checks"), [
+    ("tests/browser/test_learn.py", {"tests/browser/test_learn_name.py"}, {f"{PART}browser"}),
+    ("tests/browser/parity.py", {"tests/browser/test_parity.py", "scripts/js_mutants.py"},
+     {f"{PART}browser", "space-check", "mcp-check", "test-pythons"}),
+    ("tests/browser/test_visitors.py", {"tests/browser/test_restart.py"}, {f"{PART}browser-page"}),
+    ("tests/test_verified.py", set(), {f"{PART}small"}),
+    ("tests/browser/page.py", set(), CHECKS.keys() - {"vllm-check", "test-matrix"}),
 ])  # fmt: skip
-def test_a_file_of_tests_is_used_by_those_that_import_it(file, users):
+def test_a_file_of_tests_voids_the_checks_that_run_what_uses_it(file, users, checks):
     assert users <= verified.users_of(file)
-    assert bool(users) == bool(verified.users_of(file))
+    assert {name for name in CHECKS if guards(name, file)} == checks
 
 
 def test_what_a_conftest_imports_is_used_by_every_test_below():
@@ -195,6 +197,7 @@ def test_what_a_conftest_imports_is_used_by_every_test_below():
     assert below <= verified.users_of("tests/browser/conftest.py")
     assert below <= verified.users_of("tests/patience.py"), "tests/browser/conftest.py takes it"
     everywhere = {verified.part_of(user) for user in verified.users_of("tests/conftest.py")}
+    assert {name for name in CHECKS if guards(name, "tests/conftest.py")} >= {"mcp-check"}
     assert everywhere >= PARTS.keys()
 
 
