@@ -31,12 +31,16 @@ from macd_studio.core.types import (
     Trace,
     Track,
 )
+from macd_studio.core.whatif.edits import edited_tracks, read_edit
 from macd_studio.viewer import JS, payload
+from macd_studio.viewer.constants import constants
 
-ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "happened.js"))
+ENTRIES = tuple(
+    JS / name for name in ("masks.js", "rescore.js", "text.js", "happened.js", "edits.js")
+)
 SCRIPTS = (
     "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "unionSlopes", "rescore",
-    "flipPoints", "flipRow", "unpackBits", "controlText", "signed", "certify",
+    "flipPoints", "flipRow", "unpackBits", "controlText", "signed", "certify", "editedTracks",
 )  # fmt: skip
 HEIGHT, WIDTH = 18, 24
 
@@ -305,3 +309,50 @@ def _slopes(trace: Trace, level: np.ndarray, slope: np.ndarray) -> np.ndarray:
         view.mask(r, rf).backward(own)
         rows.append([*r.grad.tolist(), 0.0 if off else float(rf.grad[view.group_of[t]])])
     return np.array(rows)
+
+
+# changes by hand
+
+
+@case
+def tracks_after_each_change() -> Case:
+    """One change after the other, of objects that are seen, interpolated and lost on a frame."""
+    raws = [
+        {"kind": "brush", "track": 4, "frame": 0, "points": [[0.3, 0.4], [0.5, 0.6]],
+         "radius": 0.125, "erase": False},
+        {"kind": "brush", "track": 7, "frame": 1, "points": [[0.5, 0.5]], "radius": 0.25,
+         "erase": True},
+        {"kind": "merge", "track": 4, "other": 5},
+        {"kind": "label", "track": 4, "label": "cup with cat"},
+        {"kind": "merge", "track": 6, "other": 4},
+        {"kind": "drop", "track": 7},
+        {"kind": "add", "label": "hat", "box": [0.125, 0.25, 0.5, 0.75]},
+    ]  # fmt: skip
+    traces, expected = [a_trace()], []
+    for raw in raws:
+        edit = read_edit(raw, traces[-1])
+        tracks = edited_tracks(traces[-1], edit)
+        traces.append(replace(traces[-1], tracks=tracks, edits=(*traces[-1].edits, edit)))
+        expected.append(sent(traces[-1])["tracks"])
+
+    def compare(found: Any) -> None:
+        assert len(found) == len(expected)
+        for mine, own in zip(found, expected, strict=True):
+            assert [t["id"] for t in mine] == [t["id"] for t in own]
+            for one, two in zip(mine, own, strict=True):
+                assert one.keys() == two.keys()
+                for part in one:
+                    assert close(one[part], two[part]), part
+
+    code = "([traces, edits, told]) => edits.map((e, i) => editedTracks(traces[i], e, told))"
+    given = [[sent(t) for t in traces[:-1]], raws, constants()]
+    return Case(given, code, compare)
+
+
+def close(one: Any, two: Any) -> bool:
+    """Whether plain values are the same but for float32 and the rounding of the payload."""
+    if isinstance(one, list | tuple):
+        return len(one) == len(two) and all(map(close, one, two))
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(close(one[k], two[k]) for k in one)
+    return abs(one - two) <= 2e-5 if isinstance(one, float) else one == two

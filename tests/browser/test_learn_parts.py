@@ -1,5 +1,7 @@
 """Parts of the course by themselves: what they say and draw, and what the course says."""
 
+import json
+
 import pytest
 
 from macd_studio.macd_ui.learn.chapters import HERE
@@ -20,6 +22,25 @@ def lock(page, course, chapter):
     form.locator(".ln-options input").first.check()
     form.locator(".ln-sure input").first.check()
     form.locator(".ln-main-button").click()
+
+
+def test_what_a_former_version_kept_is_completed_and_what_is_damaged_left_out(bare):
+    script = f"""(kept) => {{
+      const localStorage = {{ getItem: () => kept, setItem: (_, text) => (kept = text) }};
+      const {{ Store }} = {bundle(HERE / "js" / "store.js")};
+      const store = new Store("e");
+      store.choose("task", [2]);
+      return JSON.parse(kept);
+    }}"""
+    answers = {"one": {"choice": 1, "right": True, "confidence": 0.5, "at": "then"}}
+    former = {"edition": "e", "at": "two", "done": {"one": True}, "answers": answers, "name": "N"}
+    whole = {key: former[key] for key in ("edition", "at", "done", "answers")}
+    empty = {"edition": "e", "at": "", "done": {}, "answers": {}}
+    added = {"chosen": {"task": [2]}, "hands": False}
+    for kept, known in (
+        (former, whole), ({**former, "edition": "another"}, empty), ({**former, "done": []}, empty)
+    ):  # fmt: skip
+        assert bare.evaluate(script, json.dumps(kept)) == known | added
 
 
 def test_what_needs_a_model_is_left_out_with_its_text(page, course):

@@ -63,6 +63,20 @@ def test_an_address_may_hold_every_alpha_and_beta_that_an_answer_can_have(bare):
     ]  # fmt: skip
 
 
+def test_an_address_may_name_every_frame_and_token_and_no_other(bare):
+    script = f"""(told) => {{
+      const {{ readHash }} = {bundle(JS / "state.js")};
+      const trace = {{ run: "r", times: [0, 1, 2], tracks: [], answers: {{ macd: {{ tokens: ["a", "b"] }} }} }};
+      return [0, 1, 2, 3, 4, "1.5"].map((n) => {{
+        const {{ changes }} = readHash(`#run=r&of=macd&frame=${{n}}&token=${{n}}`, trace, told);
+        return [changes.frame ?? null, changes.token ?? null];
+      }});
+    }}"""  # noqa: E501
+    assert bare.evaluate(script, constants.constants()) == [
+        [None, None], [0, 0], [1, 1], [2, None], [None, None], [None, None]
+    ]  # fmt: skip
+
+
 def test_an_address_names_answers_alone(bare):
     """What every object has, such as `toString`, is no answer."""
     script = f"""(told) => {{

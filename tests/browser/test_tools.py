@@ -211,6 +211,7 @@ def test_zooming_keeps_what_is_under_the_pointer_and_the_picture_on_the_canvas(b
     # never smaller than the canvas, never larger than eight times, never off its edge
     assert at("zoom.by(0.1)")[0] == 1
     assert at("zoom.by(100)") == [8, 0.5, 0.5]
+    assert at("zoom.by(2, [0.9, 0.5])") == [8, 0.5, 0.5]  # it cannot grow, so nothing moves
     assert at("zoom.set(4, [0, 2])") == [4, 0.125, 0.875]
     assert at("zoom.pan(5, 0)") == [4, 0.125, 0.875]
     assert at("zoom.pan(-1, 0.5)") == [4, 0.375, 0.75]

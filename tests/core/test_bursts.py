@@ -91,6 +91,20 @@ def test_two_at_almost_the_same_place_stay_two():
     np.testing.assert_allclose([t.boxes[:, 0].mean() for t in tracks], [0.1, 0.15], atol=0.01)
 
 
+@pytest.mark.parametrize("alone", ["earlier", "later"])
+def test_one_is_never_two_of_the_same_place_in_another_part(alone):
+    """Both lie on what stands there alone in the other part: only the closer one goes on."""
+    early, late = (lambda t: t < 60), (lambda t: 60 < t < 120)
+    one, two = (early, late) if alone == "earlier" else (late, early)
+    single = ("dog", 0.9, standing(0.1, 0.5, there=one))
+    close = ("dog", 0.9, standing(0.11, 0.5, there=two))
+    far = ("dog", 0.8, standing(0.15, 0.5, there=two))
+    tracks, _ = track(frames(single, close, far), BURSTS, np.array(SAMPLES))
+    assert sorted(t.frames_seen for t in tracks) == [6, 12]
+    joined = max(tracks, key=lambda t: t.frames_seen)
+    np.testing.assert_allclose(sorted(joined.boxes[:2, 0]), [0.1, 0.11], atol=0.005)
+
+
 def test_the_most_tracks_count_what_was_not_joined():
     moving = ("car", 0.8, lambda t: (z := 0.9 * t / 240, 0.05, z + 0.05, 0.2))
     options = TrackOptions(max_tracks=2)

@@ -17,14 +17,18 @@ from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.masking.composite import fill_for
 from macd_studio.core.measurements import Piece, Smallest, Target
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.report.evidence import enough_as_text, pieces_in_words
+from macd_studio.core.report.evidence import (
+    enough_as_json,
+    enough_as_text,
+    pieces_in_words,
+)
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Track
 from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.workbench import Workbench
 from tests.core.test_evidence import BOXES, QUESTION, SAMPLE
 from tests.families import NAMES, make_clip, tiny
-from tests.small_trace import put_together, small_trace, taken_apart
+from tests.small_trace import put_together, small_enough, small_trace, taken_apart
 from tests.summary_keys import documented
 
 ROOT = Path(__file__).parents[2]
@@ -309,6 +313,17 @@ def test_a_hostile_file_is_refused(name):
     HOSTILE[name](manifest["enough"][0])
     with pytest.raises((TraceError, OptionError)):
         unpack(put_together(manifest, members))
+
+
+@pytest.mark.parametrize(
+    ("found", "certified"),
+    [({}, False),  # not every set is as small as its bound
+     ({"remove": None}, True), ({"keep": None}, False), ({"keep": None, "remove": None}, False),
+     ({"remove": Smallest(None, 4, 0, None)}, True)],
+)  # fmt: skip
+def test_certified_is_what_was_searched_for_and_all_of_it(found, certified):
+    said = enough_as_json(replace(small_enough(), **found), small_trace())
+    assert said["certified"] is certified
 
 
 def test_by_command_line(tmp_path, capsys):

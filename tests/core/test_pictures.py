@@ -101,8 +101,9 @@ def test_damaged_exif_is_left_out(tmp_path):
     assert image.size == (64, 48)
 
 
-def test_sixteen_bits_become_eight(tmp_path):
-    values = np.linspace(0, 65535, 64 * 48).reshape(48, 64).astype(np.uint16)
+@pytest.mark.parametrize("brightest", [65535, 6553])
+def test_sixteen_bits_become_eight(brightest, tmp_path):
+    values = np.linspace(0, brightest, 64 * 48).reshape(48, 64).astype(np.uint16)
     image, notes = open_picture(str(saved(tmp_path, Image.fromarray(values), "a.png")))
     pixels = np.asarray(image)
     assert notes == ["colours of more than 8 bits were converted to 8 bits"]

@@ -363,6 +363,19 @@ def test_a_wrong_address_is_refused_before_anything_is_sent(name):
         macd.trace("none.mp4", "Is it so?", backbone=name)
 
 
+@pytest.mark.parametrize(
+    ("address", "url", "model"),
+    [("https://h.example", "https://h.example", ""),
+     ("http://h:1/", "http://h:1", ""),
+     ("http://[::1]:8000/org/m", "http://[::1]:8000", "org/m"),
+     ("http://h:1//models/m", "http://h:1", "/models/m"),  # a server names a local model so
+     ("http://h:1/a%20b/", "http://h:1", "a b/")],
+)  # fmt: skip
+def test_the_model_s_name_is_what_the_server_calls_it(address, url, model):
+    found = read_address(f"vllm:{address}")
+    assert (found.url, found.model, found.name) == (url, model, f"vllm:{address}")
+
+
 def test_how_weights_are_held_is_not_asked_of_a_server():
     with pytest.raises(OptionError, match="business of the server"):
         open_backbone(NAME, weights="int8")

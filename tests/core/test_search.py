@@ -27,27 +27,36 @@ def ids(steps):
     return [s.token for s in steps]
 
 
-@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
-def test_beams_find_what_a_whole_search_finds(penalty):
-    lm = ByteLM(seed=11, answer_length=2)
-    encoded = lm.encode(clip(seed=2), "what?")
-    base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
-    best = {}
-    rule = Linear(ContrastOptions(0.7, 0.01))
+def whole_search(lm, base, counter, contrast, most, penalty):
+    """Σ log p / length**penalty of every answer that ends, or is cut off at `most` tokens."""
+    ranks = {}
 
     def walk(a, b, tokens, log_p):
-        s = score(a.logits[0].numpy(), b.logits[0].numpy(), rule.contrast.alpha, rule.contrast.beta)
+        s = score(a.logits[0].numpy(), b.logits[0].numpy(), contrast.alpha, contrast.beta)
         p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
-        for t in np.flatnonzero(np.isfinite(p)):
-            if int(t) in lm.end_tokens:
-                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1) ** penalty
-            elif len(tokens) < 2:
-                walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
+        for t in map(int, np.flatnonzero(np.isfinite(p))):
+            grown = (*tokens, t)
+            if t in lm.end_tokens or len(grown) == most:
+                ranks[grown] = (log_p + p[t]) / len(grown) ** penalty
+            else:
+                walk(lm.step(a, [t]), lm.step(b, [t]), grown, log_p + p[t])
 
     walk(base, counter, (), 0.0)
-    options = DecodeOptions(search="beam", beams=32, max_tokens=3, length_penalty=penalty)
-    found = find_answer(lm, "x", base, [counter], rule, options).tokens
-    assert tuple(ids(found)) == max(best, key=best.get)
+    return ranks
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize(("seed", "length", "most"), [(11, 2, 3), (27, 9, 3)])
+def test_beams_find_what_a_whole_search_finds(seed, length, most, penalty):
+    """Answers that all end, and some that end and others that are cut off at the last token."""
+    lm = ByteLM(seed=seed, answer_length=length)
+    encoded = lm.encode(clip(seed=2), "what?")
+    base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
+    contrast = ContrastOptions(0.7, 0.01)
+    ranks = whole_search(lm, base, counter, contrast, most, penalty)
+    options = DecodeOptions(search="beam", beams=32, max_tokens=most, length_penalty=penalty)
+    found = find_answer(lm, "x", base, [counter], Linear(contrast), options).tokens
+    assert tuple(ids(found)) == max(ranks, key=ranks.get)
 
 
 def test_votes_are_counted_over_normalised_answers(views):

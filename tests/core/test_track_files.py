@@ -350,6 +350,21 @@ def test_frames_are_counted_as_one_says(tmp_path, options, clip, wanted):
     assert lefts == wanted
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_frame_of_which_all_is_ignored_is_described(tmp_path, first):
+    """MOT counts from 0 where it describes a frame 0, whatever stands there."""
+    rows = [f"{first},9,1,1,8,8,0,1,1\n"]  # a confidence of 0: not to be evaluated
+    rows += [f"{first + n},3,{4 * n},9,16,16,1,1,1\n" for n in (1, 2, 3)]
+    path = tmp_path / "gt.txt"
+    path.write_text("".join(rows))
+    clip = clip_of((0, 1, 2, 3))
+    found = read_track_file(path, ClipFacts.of(clip))
+    assert (found.first, found.frames.tolist()) == (first, [first + n for n in range(4)])
+    assert ("count from 0" in "".join(found.notes)) == (first == 0)
+    (one,) = place_tracks(found, clip).tracks
+    assert one.state.tolist() == [LOST, SEEN, SEEN, SEEN]
+
+
 def test_a_clip_of_unknown_rate_needs_the_files(tmp_path):
     file = read_track_file(
         coco(tmp_path, [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}])

@@ -253,6 +253,8 @@ def test_ledgers_take_one_answer_a_question():
     assert (one["balanced"], one["recall"], one["f1"]) == (100.0, 100.0, 100.0)
     third = choice_ledger(["A", "B", "B"], ["A", "A", "B"])
     assert third["rates"] == {"A": 66.6667, "B": 33.3333}
+    # a letter that is answered and never right takes no part in the mean
+    assert choice_ledger(["A", "B", "B"], ["A", "B", "C"])["balanced"] == 75.0
     assert yes_no_ledger([], [])["yes_rate"] == 0.0
 
 

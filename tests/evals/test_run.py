@@ -294,11 +294,14 @@ def test_packed_rows_are_equal_bytes_and_come_back(tmp_path):
         Row("k", "b", "macd", "yes", 1 / 3, gradient=[("dog", 2 / 3)], reads=4.0),
         Row("j", "a", "baseline", "no", scores={"yes": -1.0, "no": 1.0}, left_out=""),
         Row("i", "a", "olm", left_out="applies to yes-no questions only"),
+        # a value of zero says something else than none
+        Row("", "c", "macd", "yes", margin=0.0, tokens=2, open=0, objects=0, clamped=0.0),
     ]
     pack(tmp_path / "one", rows)
     pack(tmp_path / "two", rows[::-1])
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    first, second, third = unpack(tmp_path / "one")
+    first, second, third, zeros = unpack(tmp_path / "one")
+    assert zeros == rows[3]
     assert (first, second.left_out) == (replace(rows[1], key=""), rows[2].left_out)
     assert third.margin == pytest.approx(1 / 3, rel=1e-5)
     assert third.gradient == [("dog", pytest.approx(2 / 3, rel=1e-5))]

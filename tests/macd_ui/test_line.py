@@ -42,6 +42,7 @@ def test_the_expected_wait_adds_up_and_falls_while_the_first_computes():
     a, b, c = line.enter(10.0), line.enter(4.0), line.enter(9.0)
     assert (a.wait_s, b.wait_s, c.wait_s) == (0, 10, 14)
     clock.now += 3
+    line.enter(5.0).leave()  # one who only waited takes no time along
     assert (b.wait_s, c.wait_s) == (7, 11)
     a.update(20.0)  # it takes longer than was thought
     clock.now += 1
