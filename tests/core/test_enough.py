@@ -367,6 +367,11 @@ def test_in_words():
     assert "Keep       cup 2, frames 1-2 (certified" in text
     assert "Remove     cup 2, frames 1-2; box 0,0,0.5,0.5, frames 1-2 (an upper bound" in text
     assert pieces_in_words((), enough, trace) == "nothing"
+    lines = text.splitlines()
+    assert "Video      'yes': probability 0.750, margin +1.50" in lines
+    assert "Nothing    'no', not the same: probability 0.250, margin -1.50" in lines
+    alone = enough_as_text(replace(enough, keep=None), trace).splitlines()
+    assert alone == [z for z in lines if not z.startswith("Keep") and "→ 'yes'" not in z]
     none = replace(enough, remove=Smallest(None, 4, 0, None), keep=Smallest(None, 2, 0, None))
     assert "no removal changes the answer\n" in enough_as_text(none, trace)
     assert "as far as sets of 1 show" in enough_as_text(none, trace)

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear
 from macd_studio.core.token_logits import NextTokenLogits
-from tests.fakes import ByteLM, clip
+from tests.fakes import END, ByteLM, clip
 from tests.samples import sampled
 
 
@@ -43,6 +45,63 @@ def whole_search(lm, base, counter, contrast, most, penalty):
 
     walk(base, counter, (), 0.0)
     return ranks
+
+
+class EndsEarly(ByteLM):
+    """Its answers may end at any token."""
+
+    def _logits(self, features, tokens):
+        logits = super()._logits(features, tokens)
+        logits[:, END] += 8
+        return logits
+
+
+def beams_by_definition(lm, base, counter, contrast, most, beams, penalty):
+    """What `beam` describes, with a read of the model for every extension of every beam."""
+
+    def rank(tokens, log_p):
+        return log_p / len(tokens) ** penalty
+
+    running, complete = [((), 0.0, base, counter)], []
+    for _ in range(most):
+        extensions = []
+        for tokens, log_p, a, b in running:
+            s = score(a.logits[0].numpy(), b.logits[0].numpy(), contrast.alpha, contrast.beta)
+            p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
+            extensions += [
+                ((*tokens, t), log_p + p[t], a, b) for t in map(int, np.flatnonzero(np.isfinite(p)))
+            ]
+        extensions = sorted(extensions, key=lambda e: -e[1])[: 2 * beams]
+        ended = [e for e in extensions[:beams] if e[0][-1] in lm.end_tokens]
+        complete += [e[:2] for e in ended]
+        running = [e for e in extensions if e[0][-1] not in lm.end_tokens][:beams]
+        if not running:
+            break
+        ranks = sorted(rank(*c) for c in complete)[-beams:]
+        if len(ranks) == beams and rank(*running[0][:2]) <= ranks[0]:
+            break
+        running = [
+            (z, log_p, lm.step(a, [z[-1]]), lm.step(b, [z[-1]])) for z, log_p, a, b in running
+        ]
+    else:
+        complete += [e[:2] for e in running]
+    return max(complete or [e[:2] for e in running], key=lambda c: rank(*c))[0]
+
+
+@pytest.mark.parametrize("beams", [1, 2, 3, 5])
+def test_beams_are_those_of_the_definition(beams):
+    lengths = set()
+    for seed, penalty in product(range(5), (0.0, 1.0, 3.0)):
+        lm = EndsEarly(seed=seed, answer_length=9)
+        encoded = lm.encode(clip(seed=2), "what?")
+        base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
+        contrast = ContrastOptions(0.7, 0.001)
+        options = DecodeOptions(search="beam", beams=beams, max_tokens=5, length_penalty=penalty)
+        found = ids(find_answer(lm, "x", base, [counter], Linear(contrast), options).tokens)
+        expected = beams_by_definition(lm, base, counter, contrast, 5, beams, penalty)
+        assert tuple(found) == expected, (seed, penalty)
+        lengths.add(len(found))
+    assert len(lengths) > 1
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])

@@ -41,6 +41,30 @@ def test_a_preference_is_stored_and_can_be_changed(study):
     check_study(study.path)
 
 
+def test_what_is_read_of_a_screen_is_what_was_planned_and_preferred(study):
+    """Of a known pair the better mask is to be preferred; a repeat names the screen before it."""
+    _, rater = rater_in(study)
+    tasks = {t["id"]: t for t in study.tasks(rater)}
+    for task in tasks:
+        prefer(study, rater, task, RIGHT)
+    answers = read_answers(study)
+    by_task = {(a.task, a.side): a for a in answers}
+    assert len(by_task) == 2 * len(tasks)
+    for row in study.rows("SELECT * FROM tasks"):
+        left, right = (by_task[row["id"], side] for side in (0, 1))
+        assert (left.rating, right.rating) == (0, 2)
+        assert left.repeats == right.repeats == row["repeats"]
+        assert (row["repeats"] is None) == (row["part"] != "repeat")
+        known = [t.known for t in truth_of(study, row["id"])]
+        if row["part"] in ("gold", "training"):
+            better = int(known[1] > known[0])
+            bounds = [(2, 2) if side == better else (0, 0) for side in (0, 1)]
+        else:
+            bounds = [(None, None)] * 2
+        assert [(a.low, a.high) for a in (left, right)] == bounds
+    assert {a.part for a in answers} == {"main", "gold", "training", "repeat"}
+
+
 def test_a_study_of_ratings_takes_no_preference(tmp_path):
     with Study(copy_study(tmp_path, 2)) as study:
         _, rater = rater_in(study)

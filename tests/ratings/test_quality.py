@@ -5,7 +5,9 @@ import re
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from macd_studio.ratings.alarms import CAREFUL, REST, SHOWN, Setting, drawn, named, table, turned
 from macd_studio.ratings.answers import Answer, Screen, main_answers
@@ -54,6 +56,41 @@ def test_own_disagreement(seen, far):
     found = twice([3] * seen, [5 if i < far else 3 for i in range(seen)])
     assert (found.repeated, found.repeat_far) == (seen, pytest.approx(far / seen))
     assert ("repeats" in found.rules) is (at_least(far, seen, 0.22) < 0.01)
+
+
+def test_shares_and_means_of_masks_seen_twice():
+    found = twice([3, 3, 3, 3, 1], [3, 3, 4, 2, 5])
+    assert (found.repeat_same, found.repeat_apart) == (0.4, pytest.approx(6 / 5))
+    assert math.isnan(judge([answer("a", 0, 3)]).repeat_same)
+
+
+def test_a_rater_is_compared_with_the_mean_of_the_others_over_the_same_masks():
+    """By Spearman's correlation, over masks of a clip and a source that the others saw too."""
+    own = [1, 2, 3, 4, 5, 5, 4, 3, 2]
+    others = [[2, 2, 4, 4, 4, 5, 5, 2, 1], [1, 3, 3, 5, 5, 5, 3, 3, 2]]
+    answers = [answer(f"o{i}", 0, z, "ab"[i % 2], clip=i // 2) for i, z in enumerate(own)]
+    for rater, ratings in enumerate(others, 2):
+        answers += [
+            answer(f"r{rater}{i}", 0, z, "ab"[i % 2], clip=i // 2, rater=rater)
+            for i, z in enumerate(ratings)
+        ]
+    alone = [answer(f"x{i}", 0, 1, clip=50 + i) for i in range(9)]  # which nobody else saw
+    found = judge([*answers, *alone])
+    expected = spearmanr(own, np.mean(others, axis=0)).statistic
+    assert (found.others, found.compared) == (pytest.approx(expected), 9)
+    few = judge([a for a in answers if a.clip < 2])
+    assert math.isnan(few.others)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "met"),
+    [(2, 4, [0, 1, 1, 1, 0]), (3, None, [0, 0, 1, 1, 1]), (None, 2, [1, 1, 0, 0, 0])],
+)
+def test_a_known_rating_is_met_within_its_bounds(low, high, met):
+    answers = [answer(str(r), 0, r, part="gold", low=low, high=high) for r in (1, 2, 3, 4, 5)]
+    assert judge(answers).gold == pytest.approx(sum(met) / 5)
+    for a, expected in zip(answers, met, strict=True):
+        assert judge([a]).gold == expected
 
 
 @pytest.mark.parametrize("lean", [1, 2])
@@ -208,8 +245,6 @@ def test_careful_raters_of_the_guide_s_table_are_named_no_oftener_than_the_rule_
 
 
 def test_a_drawn_study_is_one_that_raters_could_have_made():
-    import numpy as np
-
     answers, screens = drawn(np.random.default_rng(0), Setting(0.7, 10, 4, 0.3), "careful")
     assert len(screens) == (1 + CAREFUL) * (10 + 2 + 3)
     own = [a for a in answers if a.rater == 0]

@@ -7,6 +7,7 @@ at the start, and nowhere else.
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -197,6 +198,64 @@ def test_quotas_of_a_visitor():
     quota.add_upload("a", 10**6)
     with quota.job("a"):
         pass
+
+
+def read_for(seconds):
+    def use(quota, who, _):
+        quota.check_reading(who)
+        quota.add_read_s(who, seconds)
+
+    return use
+
+
+def computed_for(seconds):
+    def use(quota, who, _):
+        with quota.job(who):
+            quota.add_device_s(who, seconds)
+
+    return use
+
+
+USES = {
+    # limits, one use, and whether three uses are free again after the window
+    "runs": ({"jobs": 3}, lambda q, who, held: held.enter_context(q.job(who)), False),
+    "streams": ({"streams": 6}, lambda q, who, held: held.enter_context(q.stream(who, 2)), False),
+    "traces": ({"opening": 3}, lambda q, who, held: held.enter_context(q.open_file(who)), False),
+    "files": ({"files": 3}, lambda q, who, _: q.add_file(who), True),
+    "bytes": ({"megabytes": 1.5}, lambda q, who, _: q.add_upload(who, 500_000), True),
+    "reading": ({"read_minutes": 1.5}, read_for(30), True),
+    "computing": ({"device_minutes": 1.5}, computed_for(30), True),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_limit_is_met_exactly_by_each_visitor_alone(name):
+    limits, use, free_again = USES[name]
+    clock = Clock()
+    quota = Quota(VisitorLimits(**limits), clock)
+    with ExitStack() as held:
+        for visitor in ("a", "b"):
+            for _ in range(3):
+                use(quota, visitor, held)
+            with pytest.raises(QuotaError):
+                use(quota, visitor, held)
+        clock.now += quota.limits.window_s  # what was at its beginning still counts
+        with pytest.raises(QuotaError):
+            use(quota, "a", held)
+        clock.now += 0.1
+        if free_again:
+            use(quota, "a", held)
+    with ExitStack() as held:  # what was open is closed
+        use(quota, "b", held)
+
+
+def test_answers_are_a_bucket_of_each_visitor():
+    clock = Clock()
+    quota = Quota(VisitorLimits(answer_s_per_s=0.5, answer_burst_s=2), clock)
+    for visitor in ("a", "b"):
+        assert [quota.allows_answer(visitor, 900) for _ in range(3)] == [True, True, False]
+    clock.now += 2  # 1 s of them comes again
+    assert [quota.allows_answer("a", 900) for _ in range(2)] == [True, False]
 
 
 def test_requests_are_a_bucket_that_fills_again():
