@@ -24,6 +24,13 @@ def test_values_are_written_as_they_are_and_told_apart(bare):
         f"(told) => ({ranges}).axesOf(told, {{ alpha: 20, beta: 1 }}).alphas", constants.constants()
     )
     assert [a for a in alphas if len(str(a)) > 8] == []
+    usual = constants.constants()["flips"]["alphas"][-1]
+    for end in (0.5 * usual, usual, usual + 0.25, 1.4 * usual, 2 * usual, 2.1 * usual):
+        axis = bare.evaluate(
+            f"([told, alpha]) => ({ranges}).axesOf(told, {{ alpha, beta: 1 }}).alphas",
+            [constants.constants(), max(end, usual)],
+        )
+        assert end <= axis[-1] < max(end, usual) + usual
 
 
 def test_a_draw_that_is_shown_again_counts_once(bare):

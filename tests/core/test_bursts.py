@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from macd_studio.core.media.sampling import tracker_times
+from macd_studio.core.media.sampling import other_moments, tracker_times
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.track import bursts_of, rate_of, track
 from macd_studio.core.options import TrackOptions, VideoOptions
@@ -40,6 +40,12 @@ def test_frames_of_a_short_clip_are_spread_evenly(length, fps, limit, count):
     times = np.array(tracker_times(0, length, [length / 2], fps, limit))
     np.testing.assert_allclose(times, (np.arange(count) + 0.5) * length / count)
     assert bursts_of(times, 1.0 if fps > 1 else 3.0) == [slice(0, count)]
+
+
+def test_a_partner_may_be_seen_half_of_the_largest_step_earlier_or_later():
+    assert other_moments([0, 1, 4], [0, 2.5, 4], 6) == ""
+    assert other_moments([0, 2.5, 4], [0, 1, 4], 6) == ""
+    assert "frame 2 of this clip is seen at 1 s" in other_moments([0, 1, 4], [0, 2.6, 4], 6)
 
 
 def test_no_frames_are_taken_where_none_are_wanted():

@@ -365,6 +365,22 @@ def test_a_frame_of_which_all_is_ignored_is_described(tmp_path, first):
     assert one.state.tolist() == [LOST, SEEN, SEEN, SEEN]
 
 
+def test_of_too_many_objects_the_longest_seen_are_kept(tmp_path):
+    """Of those seen as long, the most confident."""
+    rows = [(1, (0,), 0.9), (2, (0, 4), 0.3), (3, (0, 4), 0.6), (4, (0, 4, 8), 0.1)]
+    path = tmp_path / "det.txt"
+    path.write_text("".join(
+        f"{n + 1},{id},{4 * id},9,4,4,{score},-1,-1,-1\n" for id, at, score in rows for n in at
+    ))  # fmt: skip
+    clip = clip_of()
+    found = place_tracks(
+        read_track_file(path, ClipFacts.of(clip)), clip, TrackOptions(max_tracks=2)
+    )
+    seen = [(round(float(t.boxes[0, 0]) * W), round(t.confidence, 2)) for t in found.tracks]
+    assert seen == [(15, 0.1), (11, 0.6)]
+    assert "the 2 longest seen were kept" in "".join(found.notes)
+
+
 def test_a_clip_of_unknown_rate_needs_the_files(tmp_path):
     file = read_track_file(
         coco(tmp_path, [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}])

@@ -37,6 +37,8 @@ def test_lmms_leaves_empty_answers_of_mvbench_out():
 def test_video_mme_drops_what_names_no_option():
     official = rule("video-mme", "official")
     assert official.drops("no idea", choice())
+    assert official.drops("<think>A or B?</think> no idea", choice())  # only what it then says
+    assert not official.drops("<think>no idea</think> D", choice())
     assert not official.drops("Best answer: D", choice())
     assert not rule("video-mme", "lmms-eval").drops("no idea", choice())
 

@@ -1,15 +1,24 @@
 """Several questions about one clip, and a new run with regions of no class."""
 
+from dataclasses import replace
+
 import pytest
 
 from macd_studio.core.errors import MacdError
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
+from macd_studio.macd_ui.questions import (
+    MOST,
+    answers_of,
+    ask_several,
+    read_questions,
+    run_with_detector,
+)
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import values
+from tests.small_trace import small_trace
 
 
 class Counted(BoxDetector):
@@ -54,6 +63,14 @@ def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_vide
     assert handlers.store.sessions.open("me").trace.question == "where?"
     cache = handlers.store.sessions.open("me").cache
     assert (cache.keep_prefill, cache._prefill) == (False, None)  # its memory is given back
+
+
+@pytest.mark.parametrize(("finished", "right"), [(True, True), (False, None)])
+def test_an_answer_that_was_cut_off_is_neither_right_nor_wrong(finished, right):
+    trace = small_trace()
+    cut = replace(trace.answers["macd"], text="yes", finished=finished)
+    row = answers_of(replace(trace, truth="yes", answers={**trace.answers, "macd": cut}))
+    assert row["answers"]["macd"]["right"] is right
 
 
 def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, monkeypatch):

@@ -72,10 +72,30 @@ async function keptLate() {
   return { between, order };
 }
 
+// Which of so many tabs stay, the first being the one that was saved longest ago.
+async function pruned(count) {
+  const restorer = new TabRestorer({});
+  await restorer.finished;
+  let tabs = Array.from({ length: count }, (_, i) => i);
+  const answered = (result) => {
+    const request = { result };
+    queueMicrotask(() => request.onsuccess?.());
+    return request;
+  };
+  const IDBKeyRange = { upperBound: (at) => at };
+  Object.assign(globalThis, { IDBKeyRange, IDBOpenDBRequest: class {} });
+  restorer.store.objects = async () => ({
+    index: () => ({ getAllKeys: (before) => answered(before === undefined ? [...tabs] : []) }),
+    delete: (key) => { tabs = tabs.filter((tab) => tab !== key); },
+  });
+  await restorer.store.prune();
+  return tabs;
+}
+
 (async () => {
   const found = [];
   for (const [size, told] of %s) found.push(await kept(size, told));
-  found.push(await keptLate());
+  found.push(await keptLate(), await pruned(20), await pruned(23));
   process.stdout.write(JSON.stringify(found));
 })();
 """
@@ -91,7 +111,7 @@ def found(tmp_path_factory):
         [str(script)], return_completed_process=True, capture_output=True, text=True
     )
     assert not done.returncode, done.stderr
-    return dict(zip([*cases, "late"], json.loads(done.stdout), strict=True))
+    return dict(zip([*cases, "late", "20 tabs", "23 tabs"], json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -110,3 +130,8 @@ def test_a_larger_trace_is_not_kept_and_no_older_one_in_its_place(found, told):
 
 def test_a_file_that_comes_late_does_not_replace_a_newer_one(found):
     assert found["late"] == {"between": ["second"], "order": ["second"]}
+
+
+def test_of_too_many_tabs_those_saved_last_are_kept(found):
+    assert found["20 tabs"] == list(range(20))
+    assert found["23 tabs"] == list(range(3, 23))

@@ -41,6 +41,18 @@ def test_a_preference_is_stored_and_can_be_changed(study):
     check_study(study.path)
 
 
+def test_a_preference_that_was_taken_back_does_not_stand(study):
+    _, rater = rater_in(study)
+    first, second = (t["id"] for t in study.tasks(rater)[1:3])
+    prefer(study, rater, first, LEFT)
+    prefer(study, rater, second, RIGHT)
+    study.append(rater, [event("prefer", second, old=RIGHT, new=LEFT)])
+    stand = lambda: [(r["new"], r["stands"]) for r in rows(study) if r["kind"] == "prefer"]  # noqa: E731
+    assert stand() == [(LEFT, True), (RIGHT, False), (LEFT, True)]
+    study.append(rater, [event("prefer", first, old=LEFT, new=None)])
+    assert stand() == [(LEFT, False), (RIGHT, False), (LEFT, True), (None, False)]
+
+
 def test_what_is_read_of_a_screen_is_what_was_planned_and_preferred(study):
     """Of a known pair the better mask is to be preferred; a repeat names the screen before it."""
     _, rater = rater_in(study)

@@ -156,6 +156,12 @@ def test_components_are_recovered_and_power_follows():
     assert power(crossed(0.01, 0.01, 0.1), 0.15).raters == 0
 
 
+def test_who_has_rated_nothing_and_what_nobody_rated_count_for_nothing():
+    values = crossed(0.6, 0.3, 0.5, raters=5, clips=12)
+    more = np.pad(values, ((0, 3), (0, 4)), constant_values=np.nan)
+    assert power(more, 0.15) == power(values, 0.15)
+
+
 def test_clips_that_differ_too_much_cannot_be_mended_by_raters():
     meter = power(crossed(0.05, 1.0, 0.1, raters=8, clips=10), 0.15)
     assert meter.raters is None
