@@ -19,6 +19,12 @@ def test_values_are_written_as_they_are_and_told_apart(bare):
     opaque = bare.evaluate(
         f"[[0.04, false], [-0.04, true], [1, false]].map((a) => ({heat}).opacityOf(...a))"
     )
+    # what has a sign has two colours: differences of every kind, and kinds that speak against
+    signed = [["attention", "video"], ["attention", "difference"], ["gradient", "video"]]
+    assert [
+        bare.evaluate(f"([kind, view]) => ({heat}).Heat.prototype.signed.call({{ kind }}, view)", z)
+        for z in signed
+    ] == [False, True, True]
     assert opaque == [0.2, 0.04, 1]  # most of a map of attention is far below its strongest cell
     alphas = bare.evaluate(
         f"(told) => ({ranges}).axesOf(told, {{ alpha: 20, beta: 1 }}).alphas", constants.constants()

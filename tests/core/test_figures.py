@@ -325,6 +325,23 @@ def test_without_evidence_or_an_answer_there_is_no_figure():
             draw(replace(small_trace(), **missing), "overview")
 
 
+def test_the_overview_shows_the_chosen_token_wherever_it_ranks():
+    trace = small_trace()
+    step = trace.answers["macd"].tokens[0]
+    names = tuple(f"word{i}" for i in range(8))
+    for rank in range(8):
+        chosen = replace(
+            step, token=50 + rank, candidates=np.arange(50, 58), texts=names, repeats=None,
+            weights=None, base=np.arange(8.0, 0, -1, dtype=np.float32),
+            others=(np.zeros(8, np.float32),),
+        )  # fmt: skip
+        macd = replace(trace.answers["macd"], tokens=(chosen,))
+        found = measure_overview(replace(trace, answers={**trace.answers, "macd": macd}), token=0)
+        last = "word3" if rank < 4 else f"word{rank}"
+        assert found.tokens == ("word0", "word1", "word2", last)
+        np.testing.assert_array_equal(found.logits[0], [8, 7, 6, 8 - int(last[4:])])
+
+
 def test_the_overview_shows_the_run(example):
     found = measure_overview(example)
     at = list(choose_frames(example))

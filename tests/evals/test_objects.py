@@ -1,6 +1,8 @@
 """Objects in evaluations: looked for where a method needs them, once a clip, and counted."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from macd_studio.evals.running.rows import NOT_LOOKED, Row
 from macd_studio.evals.running.rows import read as read_rows
 from macd_studio.evals.statistics.objects import asked_objects
 from macd_studio.toyworld.clips import TITLE, write_frames
-from tests.fakes import ByteLM
+from tests.fakes import ByteLM, tracks
 
 
 class Detector:
@@ -112,3 +114,18 @@ def test_what_nobody_looked_for_is_not_missed():
     for objects, detected in ((NOT_LOOKED, None), (0, False), (None, False)):
         row = Row("", item.id, "baseline", scores={"yes": 1.0}, objects=objects)
         assert asked_objects(benchmark, [item], [row])[item.id].detected is detected
+
+
+def test_what_is_covered_is_a_share_of_the_object_that_is_asked_about():
+    """On the frame where it is largest, by the one other object that covers most."""
+    small, large, beside = tracks((0.4, 0.4, 0.6, 0.6), (0.5, 0.0, 1.0, 1.0), (0.0, 0.4, 0.42, 0.6))
+    all_three = [
+        replace(t, label=label) for t, label in ((small, "cup"), (large, "van"), (beside, "dog"))
+    ]
+    benchmark = SimpleNamespace(true_tracks=lambda _: all_three)
+    items = [SimpleNamespace(id=t.label, about=t.label, clip="c") for t in all_three]
+    found = asked_objects(benchmark, items, [])
+    covered = {name: one.covered for name, one in found.items()}
+    assert covered == pytest.approx({"cup": 0.5, "van": 0.04, "dog": 0.02 / 0.42}, rel=1e-4)
+    assert {one.companions for one in found.values()} == {2}
+    assert found["cup"].size == pytest.approx(0.04)

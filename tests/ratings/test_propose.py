@@ -34,6 +34,12 @@ def test_a_corner_that_no_box_touches():
     assert far_corner(boxes) == pytest.approx([0.8, 0.8, 1, 1])
     full = np.array([[0.0, 0.0, 1.0, 1.0]])
     assert far_corner(full) is None
+    # an object that was in each corner at some time leaves none
+    each = np.array([[x, y, x + 0.3, y + 0.3] for x in (0, 0.7) for y in (0, 0.7)])
+    assert far_corner(each) is None
+    # the nearest box counts: one corner is far from most of them, and close to one
+    most = np.array([[0.0, 0.0, 0.2, 0.2]] * 8 + [[0.7, 0.7, 0.9, 0.9], [0.7, 0.0, 0.9, 0.2]])
+    assert far_corner(most) == pytest.approx([0.0, 0.8, 0.2, 1.0])
 
 
 def test_one_mask_hides_what_is_asked_and_the_other_leaves_it():
