@@ -17,11 +17,7 @@ from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.masking.composite import fill_for
 from macd_studio.core.measurements import Piece, Smallest, Target
 from macd_studio.core.options import MaskOptions, RunOptions
-from macd_studio.core.report.evidence import (
-    enough_as_json,
-    enough_as_text,
-    pieces_in_words,
-)
+from macd_studio.core.report.evidence import enough_as_json, enough_as_text, pieces_in_words
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Track
 from macd_studio.core.views.context import MethodContext

@@ -29,19 +29,24 @@ def ids(steps):
     return [s.token for s in steps]
 
 
+def log_probabilities(a, b, contrast):
+    """(token, log p) of every token that may follow two views, by the contrast of their logits."""
+    s = score(a.logits[0].numpy(), b.logits[0].numpy(), contrast.alpha, contrast.beta)
+    p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
+    return [(int(t), p[t]) for t in np.flatnonzero(np.isfinite(p))]
+
+
 def whole_search(lm, base, counter, contrast, most, penalty):
     """Σ log p / length**penalty of every answer that ends, or is cut off at `most` tokens."""
     ranks = {}
 
     def walk(a, b, tokens, log_p):
-        s = score(a.logits[0].numpy(), b.logits[0].numpy(), contrast.alpha, contrast.beta)
-        p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
-        for t in map(int, np.flatnonzero(np.isfinite(p))):
+        for t, p in log_probabilities(a, b, contrast):
             grown = (*tokens, t)
             if t in lm.end_tokens or len(grown) == most:
-                ranks[grown] = (log_p + p[t]) / len(grown) ** penalty
+                ranks[grown] = (log_p + p) / len(grown) ** penalty
             else:
-                walk(lm.step(a, [t]), lm.step(b, [t]), grown, log_p + p[t])
+                walk(lm.step(a, [t]), lm.step(b, [t]), grown, log_p + p)
 
     walk(base, counter, (), 0.0)
     return ranks
@@ -57,20 +62,18 @@ class EndsEarly(ByteLM):
 
 
 def beams_by_definition(lm, base, counter, contrast, most, beams, penalty):
-    """What `beam` describes, with a read of the model for every extension of every beam."""
+    """What `beam` describes, written once more without its batches."""
 
     def rank(tokens, log_p):
         return log_p / len(tokens) ** penalty
 
     running, complete = [((), 0.0, base, counter)], []
     for _ in range(most):
-        extensions = []
-        for tokens, log_p, a, b in running:
-            s = score(a.logits[0].numpy(), b.logits[0].numpy(), contrast.alpha, contrast.beta)
-            p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
-            extensions += [
-                ((*tokens, t), log_p + p[t], a, b) for t in map(int, np.flatnonzero(np.isfinite(p)))
-            ]
+        extensions = [
+            ((*tokens, t), log_p + p, a, b)
+            for tokens, log_p, a, b in running
+            for t, p in log_probabilities(a, b, contrast)
+        ]
         extensions = sorted(extensions, key=lambda e: -e[1])[: 2 * beams]
         ended = [e for e in extensions[:beams] if e[0][-1] in lm.end_tokens]
         complete += [e[:2] for e in ended]

@@ -47,7 +47,10 @@ def test_a_preference_that_was_taken_back_does_not_stand(study):
     prefer(study, rater, first, LEFT)
     prefer(study, rater, second, RIGHT)
     study.append(rater, [event("prefer", second, old=RIGHT, new=LEFT)])
-    stand = lambda: [(r["new"], r["stands"]) for r in rows(study) if r["kind"] == "prefer"]  # noqa: E731
+
+    def stand():
+        return [(r["new"], r["stands"]) for r in rows(study) if r["kind"] == "prefer"]
+
     assert stand() == [(LEFT, True), (RIGHT, False), (LEFT, True)]
     study.append(rater, [event("prefer", first, old=LEFT, new=None)])
     assert stand() == [(LEFT, False), (RIGHT, False), (LEFT, True), (None, False)]
