@@ -253,12 +253,17 @@ class FormEvents:
         if form.example is None:
             return {}
         example = self.view.examples[form.example]
-        with suppress(TraceError):
-            own = settings_in(settings_of(example.load_trace())) if example.trace else {}
-            if any(form.values.get(name, value) != value for name, value in own.items()):
-                return {}  # something was chosen by hand
+        usual = form_values() | {"methods": []}
+        own = usual
+        if example.trace is not None:
+            with suppress(TraceError):
+                own = settings_in(settings_of(example.load_trace()))
+        if any(form.values.get(name, value) != value for name, value in own.items()):
+            return {}  # something was chosen by hand
         models = {"backbone": form.backbone, "detector": form.values.get("detector", AUTO)}
-        return self._take_settings(session, form_values() | {"methods": []} | models)
+        self._take_settings(session, usual | models)
+        # what stays is not sent: it may just have been changed on the page
+        return {name: value for name, value in usual.items() if own[name] != value}
 
     def _question_of_example(self, session: Session) -> dict[str, str]:
         """The question that the page takes away with the example, as long as it stands there still.

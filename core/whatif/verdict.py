@@ -154,16 +154,30 @@ def verdict_of(trace: Trace) -> Verdict:
         figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
     name: Name = "undecided"
     tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
+    rare = all(do <= FEW * of for do, of, _ in tried)
+    best = chosen is not None and chosen.flips and (place - 1) / len(layer) <= BEST
     reason = "; ".join(w + ", more than a third" * (n > FEW * of) for n, of, w in tried)
     if delta is not None and abs(delta) < SMALL_CONSTANT:
         name, reason = "a constant does it", constant_does(delta)
     elif most := [words for do, of, words in tried if do >= MOST * of]:
         name, reason = "any damage does it", "; ".join(most)
-    elif not missing and chosen is not None and all(do <= FEW * of for do, of, _ in tried):
-        above = (place - 1) / len(layer)
-        name = "choice matters" if chosen.flips and above <= BEST else "undecided"
+    elif rare and best and not missing:
+        name = "choice matters"
+    elif tried and rare:
+        reason += f"; {_open_question(missing, chosen, place, len(layer))}"
     reason = f"{reason[:1].upper()}{reason[1:]}." if reason else "It was not measured."
     return Verdict(name, tuple(figures), tuple(missing), reason)
+
+
+def _open_question(missing: list[str], chosen: Subset | None, place: int, of: int) -> str:
+    """Why a verdict is open although few other masks do the same."""
+    if "the choice map" in missing:
+        return "other choices of objects were not measured"
+    if missing:
+        return "random masks were not measured"
+    if chosen is None:
+        return "MACD masks objects in part, or others than were measured, so it has no rank"
+    return f"MACD's objects rank {place} of {of}"
 
 
 def random_masks_do(same: int, drawn: int) -> str:

@@ -215,6 +215,12 @@ CASES: dict[str, Any] = {
         ([[], 0, 3, False, True], "the background of 3 frames"),
         ([["the dog"], 1, 1, True, True], "the dog and the background"),
     ],
+    "openQuestion": [
+        ([False, True, None], "other choices of objects were not measured"),
+        ([True, False, [3, 8]], "random masks were not measured"),
+        ([True, True, [3, 8]], "MACD's objects rank 3 of 8"),
+        ([True, True, None], "MACD masks objects in part, or others than were measured, so it has no rank"),
+    ],
     "replyText": [
         ([{"reply": "yes", "reason": "A.", "measured": True}], ["Yes.", "A."]),
         ([{"reply": "no", "reason": "B.", "measured": False}], ["No.", "B."]),

@@ -305,6 +305,8 @@ def test_a_choice_that_matters_is_called_so(repaired):
         ranked = [replace(s, margin=3.0) if s.objects in others else s for s in subsets]
         told = verdict_of(replace(made, choice_map=replace(few, subsets=tuple(ranked))))
         assert told.name == name, (above, len(subsets))
+        ranks = f"; MACD's objects rank {above + 1} of {len(subsets)}."
+        assert told.reason.endswith(ranks) == (name == "undecided")
     higher = [s if s.objects == full else replace(s, margin=3.0) for s in subsets]
     for other in (
         [replace(s, flips=True) for s in subsets],
@@ -313,8 +315,17 @@ def test_a_choice_that_matters_is_called_so(repaired):
     ):
         worse = replace(few, subsets=tuple(other))
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
-    assert verdict_of(replace(made, controls=None)).missing == ("the controls",)
-    assert verdict_of(replace(made, choice_map=None)).name == "undecided"
+    uncontrolled = verdict_of(replace(made, controls=None))
+    assert uncontrolled.missing == ("the controls",)
+    assert uncontrolled.reason.endswith("; random masks were not measured.")
+    unread = verdict_of(replace(made, choice_map=None))
+    assert unread.name == "undecided"
+    assert unread.reason == (
+        "0 of 20 random masks of the same area do the same;"
+        " other choices of objects were not measured."
+    )
+    partly = replace(made.counterfactual, level=np.full(len(made.tracks), 0.5, np.float32))
+    assert verdict_of(replace(made, counterfactual=partly)).reason.endswith("so it has no rank.")
     found = verdict_of(made)
     assert found.reply == "yes"
     flips, of = sum(s.flips for s in subsets), len(subsets)

@@ -16,7 +16,7 @@ from macd_studio.macd_ui import random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
-from macd_studio.macd_ui.forms import run_options
+from macd_studio.macd_ui.forms import form_values, run_options
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import Machine, Models, offered
 from macd_studio.macd_ui.random_clips import RandomClip
@@ -422,9 +422,12 @@ def test_an_own_clip_begins_with_the_defaults_and_no_question(store, make_video)
     assert "question" not in first  # what is typed meanwhile is not overwritten
     assert first["strip"]["forget"] == examples[at].question
     assert first["steps"] == 1
-    assert first["methods"] == []
+    usual = form_values() | {"methods": []}
+    sent = {name for name in usual if name in first}
+    assert sent == {name for name, value in usual.items() if shown[name] != value}
     form = handlers.store.sessions.open("me").form
     assert form.example is None
+    assert {name: form.values[name] for name in usual} == usual
 
     handlers.form.choose(at, "she")
     session = handlers.store.sessions.open("she")

@@ -2,14 +2,14 @@
 // Did the choice of masks matter? core/whatif/verdict.py says it of a trace; here it is said of what is on
 // show, which a browser may have changed. Pure functions, no DOM.
 
-import { choicesChange, constantDoes, moreThanAThird, randomMasksDo } from "./strings/verdict.js";
+import { choicesChange, constantDoes, moreThanAThird, openQuestion, randomMasksDo } from "./strings/verdict.js";
 import { capitalized } from "./strings/parts.js";
 import { TEXT } from "./strings/labels.js";
 
 /** @import { Answer, Constants, Trace } from "./types" */
 /** @typedef {"yes" | "no" | "cannot be said"} Reply to a question of the page */
 /**
- * reason: the figures that decide, in a sentence; first: the first of them, as a part of one. measured:
+ * reason: the figures that decide, in a sentence; first: the first of them, or all where none decides, as a part of one. measured:
  * whether anything was.
  * @typedef {{ reply: Reply, reason: string, first: string, measured: boolean }} Verdict
  */
@@ -42,5 +42,8 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   const own = layer && layer.macd !== null ? layer.places.indexOf(layer.macd) : -1;
   const chosen = own >= 0 && map && layer ? map.subsets[layer.places[own]].flips && (layer.ranks[own] - 1) / layer.places.length <= best : false;
   const rare = tried.every(([does, of]) => does <= few * of);
-  return verdict(controls && chosen && rare ? "yes" : "cannot be said", words);
+  if (controls && chosen && rare) return verdict("yes", words);
+  if (!rare || !tried.length) return verdict("cannot be said", words);
+  const rank = own >= 0 && layer ? /** @type {[number, number]} */ ([layer.ranks[own], layer.places.length]) : null;
+  return verdict("cannot be said", [[...words, openQuestion(!!layer, !!controls, rank)].join("; ")]);
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The verdict on a run, and what it means. core/whatif/verdict.py says the first three in the same words.
+// The verdict on a run, and what it means. core/whatif/verdict.py says the first of them in the same words.
 
 import { isolated, signed } from "../text.js";
 import { listed } from "./parts.js";
@@ -16,6 +16,17 @@ export const choicesChange = (flips, of) =>
 
 /** @type {(text: string) => string} why a choice cannot be said to matter */
 export const moreThanAThird = (text) => `${text}, more than a third`;
+
+/**
+ * Why it cannot be said, although few other masks do the same. choices, controls: whether they were measured;
+ * rank: of MACD's choice of objects, of how many; null where it is none of those measured.
+ *
+ * @type {(choices: boolean, controls: boolean, rank: [number, number] | null) => string}
+ */
+export const openQuestion = (choices, controls, rank) => !choices ? "other choices of objects were not measured"
+  : !controls ? "random masks were not measured"
+  : rank ? `MACD's objects rank ${rank[0]} of ${rank[1]}`
+  : "MACD masks objects in part, or others than were measured, so it has no rank";
 
 /** @type {(amount: number) => string} */
 export const constantDoes = (amount) => `a constant of ${signed(amount)} on its logit does the same, without any mask`;
