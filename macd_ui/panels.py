@@ -139,7 +139,7 @@ class AskPanel:
             value=first.question if first else "",
             label=sentences.QUESTION,
             placeholder=sentences.QUESTION_HINT,
-            lines=2,
+            lines=1,  # Enter runs; of several lines it would begin another
             max_lines=4,
             elem_id="question",
         )

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from tests.browser.conftest import open_files
-from tests.browser.test_page import open_form, run, upload
+from tests.browser.test_page import ENDED, open_form, run, upload
 from tests.samples import sampled
 
 OURS = [["#lead"], ["#bar"], ["#strip"], ["#knows"], ["#tally"], ["#viewer"]]
@@ -110,6 +110,11 @@ def test_a_clip_is_trimmed_picked_and_answered(new_tab, server, make_video):
     assert page.evaluate("document.activeElement.id") == "open-form"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("Is there a bike?")
+    page.keyboard.press("Enter")  # as in any field of one line
+    page.wait_for_function(ENDED, arg="Is there a bike?")
+    page.keyboard.press("Enter")
     page.keyboard.press("Shift+Tab")
     for selector in (".mv-fold-measure > summary", ".mv-reproduce > summary"):
         tab_to(page, selector, 80)
@@ -370,6 +375,14 @@ def test_the_run_on_show_is_of_another_clip(page, toy_mp4):
     assert Path(toy_mp4).name in another.inner_text()
 
 
+def test_enter_in_the_question_runs_it(page):
+    open_form(page)
+    question = page.locator("#question textarea")
+    question.fill("Is there a hat?")
+    question.press("Enter")
+    page.wait_for_function(ENDED, arg="Is there a hat?")
+
+
 def test_a_run_that_never_reached_the_server_is_told(new_tab, server):
     page = new_tab(server)
     page.wait_for_selector(".mv-token")
@@ -378,7 +391,7 @@ def test_a_run_that_never_reached_the_server_is_told(new_tab, server):
     page.context.set_offline(True)
     error = page.locator("#run-error")
     question = page.locator("#question textarea").input_value()
-    page.locator("#run").click()
+    page.locator("#question textarea").press("Enter")
     error.filter(has_text="was not started").wait_for()
     page.context.set_offline(False)  # Gradio loads the page anew, or does not
     told = page.get_by_text(re.compile(r"The server is back|Press Run to start it again")).first
