@@ -171,6 +171,17 @@ def test_macd_s_own_levels_are_its_answer(repaired):
     assert list(own.objects) == masked
 
 
+def test_what_is_masked_in_part_is_among_macd_s_own_objects(toyworld):
+    bench = Workbench(load(EXAMPLES / "repaired.macd"), toyworld)
+    for track, level in zip(bench.trace.tracks, (0.75, 0.0, 1.0), strict=False):
+        list(bench.change(read_edit({"kind": "level", "track": track.id, "level": level},
+                                    bench.trace)))  # fmt: skip
+    found = mapped(bench.trace, toyworld).trace.choice_map.own.objects
+    first, second, third = (t.id for t in bench.trace.tracks[:3])
+    assert {first, third} <= set(found)
+    assert second not in found
+
+
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "llava_onevision"])
 def test_other_models_have_the_same_map_as_views_by_themselves(name):
     lm = tiny(name) if name == "qwen2_5_vl" else universal(name)

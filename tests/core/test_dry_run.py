@@ -12,6 +12,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
 from macd_studio.core.decoding.answers import decode
+from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import (
     AscentOptions,
@@ -180,6 +181,19 @@ def test_foreign_code_may_copy_a_tensor_to_the_host():
         assert (found.shape, found.dtype) == ((3, 200, 300), np.float16)
         with pytest.raises(NotImplementedError, match="no data"):
             pixels.cpu()
+
+
+@pytest.mark.parametrize("error", [
+    MemoryError(), torch.OutOfMemoryError("x"), RuntimeError("CUDA error: out of memory"),
+])  # fmt: skip
+def test_a_lack_of_memory_in_foreign_code_stays_one(error):
+    """It is told elsewhere, with what to shrink."""
+    with pytest.raises(type(error)) as found, foreign_code("a model", "reads"):
+        raise error
+    assert found.value is error
+    with pytest.raises(UnsupportedBackbone, match="fails when it reads"):
+        with foreign_code("a model", "reads"):
+            raise RuntimeError("shapes differ")
 
 
 def test_values_that_decide_shapes_are_known():

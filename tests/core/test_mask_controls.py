@@ -1,11 +1,13 @@
 """The three named controls: what each keeps, and how it is described."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from macd_studio.core.masking import controls
 from macd_studio.core.masking.controls import (
     CONTROLS,
     ELSEWHERE,
@@ -107,6 +109,15 @@ def test_arrangements_are_all_orders_once(level):
     made = list(arrangements(level))
     assert sorted(set(itertools.permutations(level))) == made
     assert len(made) == count_arrangements(level)
+
+
+@pytest.mark.parametrize("ratio", [1 - 2 * TOLERANCE, 1 + 2 * TOLERANCE])
+def test_elsewhere_is_not_the_first_draw_that_hides_more_or_less(ratio, monkeypatch):
+    own = hidden()
+    fits = random_elsewhere(own, 0)
+    draws = iter([replace(fits, area_ratio=ratio), fits])
+    monkeypatch.setattr(controls, "_placed", lambda *how, **more: next(draws))
+    assert random_elsewhere(own, 0) is fits
 
 
 def test_where_there_is_no_elsewhere_none_is_made_up():

@@ -9,10 +9,11 @@ import pytest
 
 from macd_studio.core.types import Detections
 from macd_studio.evals.__main__ import main
+from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.running.output import count_objects, objects_note
 from macd_studio.evals.running.rows import NOT_LOOKED, Row
 from macd_studio.evals.running.rows import read as read_rows
-from macd_studio.evals.statistics.objects import asked_objects
+from macd_studio.evals.statistics.objects import asked_objects, object_ranking
 from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.fakes import ByteLM, tracks
 
@@ -114,6 +115,21 @@ def test_what_nobody_looked_for_is_not_missed():
     for objects, detected in ((NOT_LOOKED, None), (0, False), (None, False)):
         row = Row("", item.id, "baseline", scores={"yes": 1.0}, objects=objects)
         assert asked_objects(benchmark, [item], [row])[item.id].detected is detected
+
+
+def test_an_object_is_put_first_by_more_than_every_other():
+    """A method that ranks nothing, all 0, puts none first."""
+    benchmark = SimpleNamespace(levels=(), regimes=("r",))
+    items = [Item(f"{n}", f"c{n}", "r", "", "yes-no", "?", "yes", about="dog") for n in range(4)]
+    given = [(2, 1), (1, 1), (0, 0), (1, 2)]
+    answers = {
+        (item.id, "macd"): Row("", item.id, "macd", gradient=[("dog", asked), ("cup", other)])
+        for item, (asked, other) in zip(items, given, strict=True)
+    }
+    found = object_ranking(benchmark, items, answers, ["macd"])["macd"]["r"]["all"]
+    assert (found["clips"], found["chance"], found["agrees"]) == (4, 0.5, None)
+    assert found["first"][0] == 0.25
+    assert found["auc"][0] == 0.5
 
 
 def test_what_is_covered_is_a_share_of_the_object_that_is_asked_about():

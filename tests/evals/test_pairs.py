@@ -1,6 +1,7 @@
 """Pairs of clips: which can be used, and their figures against the redrawn-clip test."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -162,6 +163,22 @@ def test_pairs_of_published_layouts(layouts):
     assert shared.left_out == {items.NO_PARTNER: 4}
     with pytest.raises(OptionError, match="has no pairs of clips that share their scene"):
         pairs_of(open_files("vidhalluc", layouts["vidhalluc"]))
+
+
+def test_a_partner_of_which_nobody_says_what_it_shows_is_left_out():
+    """What is asked of a clip may be in its partner too, where nobody asked there."""
+
+    def item(clip, question, truth):
+        return Item(f"{clip} {question}", clip, items.BINARY, "", "yes-no", question, truth,
+                    labels=(("aspect", "object"),))  # fmt: skip
+
+    asked = [item("a", "Is there a dog?", "yes"), item("b", "Is there a cat?", "yes")]
+    both = [*asked, item("b", "Is there a dog?", "no"), item("a", "Is there a cat?", "no")]
+    for everything, used in ((asked, 0), (both, 2)):
+        benchmark = SimpleNamespace(everything=everything, partner=lambda i: "ab".strip(i.clip))
+        found = collect("x", items._of_vidpair(benchmark))
+        assert len(found.pairs) == used
+        assert found.left_out == {items.STAYS: 2}
 
 
 def test_the_command_writes_what_clip_and_partner_were_given(tmp_path, capsys):

@@ -263,7 +263,9 @@ def test_requests_are_a_bucket_that_fills_again():
     quota = Quota(VisitorLimits(requests_per_s=2, burst=5), clock)
     assert [quota.allows_request("a") for _ in range(7)] == 5 * [True] + 2 * [False]
     assert quota.allows_request("b")
-    clock.now += 1
+    clock.now += 0.25
+    assert not any(quota.allows_request("a") for _ in range(20))  # nor does asking fill it
+    clock.now += 0.75
     assert [quota.allows_request("a") for _ in range(3)] == [True, True, False]
     clock.now += 3600  # who was away for long has a full bucket, and no more
     assert [quota.allows_request("a") for _ in range(7)] == 5 * [True] + 2 * [False]

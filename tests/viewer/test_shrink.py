@@ -60,6 +60,7 @@ def test_too_large_without_pictures_gives_the_coarsest():
     data = example() | {"text": "x" * 10_000}
     smaller, note = shrink(data, 5000)
     assert "50% of the side" in note
+    assert opened(smaller["trace"]["frames"][0]).size == (48, 48)  # of the picture as it was
     assert smaller["text"] == data["text"]
 
 
