@@ -93,11 +93,12 @@ TOYWORLD_DOMAIN = (
 )
 
 EVERYDAY_DOMAIN = (
-    "this clip is drawn, and the model everyday was trained on what a detector sees in pictures of"
-    " a camera: what it says about drawings means little; toyworld knows them"
+    "the model everyday was trained on what a detector sees in pictures of a camera: what it says"
+    " about drawn clips means little; toyworld knows them"
 )
 DOMAINS = {EMBEDDED: (TOYWORLD_DOMAIN, DRAWN), EVERYDAY: (EVERYDAY_DOMAIN, "")}
-"""Embedded backbone → what is said of a clip of another kind, and the title of those of its own."""
+"""Embedded backbone → what it was trained on, which is also the warning about a clip of another kind;
+and the title of clips of its own kind."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ NAMES = [
 ] + ["--frames", "--start", "--end", "--max-seconds", "--max-megabytes"]
 
 
+EXPORTED = (".json", ".xml", ".zip")
+"""Endings of files that an export may replace."""
+
+
 def add_tracks(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
@@ -49,7 +53,7 @@ def add_tracks(commands: Any) -> None:
 
 def tracks(args: argparse.Namespace) -> None:
     """Prints what was read, and writes the sheet."""
-    check_out(args.out)
+    check_out(args.out, (args.video, args.tracks), (".png",))
     options = options_from(some_options(args, NAMES))
     from macd_studio.core.figures.tracks import CHOICES, lines_of, sheet
     from macd_studio.core.media.video import read_clip
@@ -103,7 +107,7 @@ def render(args: argparse.Namespace) -> None:
     """Writes the film; what can be refused is, before a picture is drawn."""
     if args.out.suffix.lower() != ".mp4":
         raise OptionError(f"{args.out.name!r} is not a name for a film", "End it in .mp4")
-    check_out(args.out)
+    check_out(args.out, (args.file, args.video), (".mp4",))
     trace = load(args.file)
     from macd_studio.core.figures.drawing import choose_map, drawn_frames, sampled_shots
     from macd_studio.core.media.film import write_film
@@ -154,7 +158,7 @@ def add_export(commands: Any) -> None:
 
 def export(args: argparse.Namespace) -> None:
     """Writes the file."""
-    check_out(args.out)
+    check_out(args.out, (args.file,), EXPORTED)
     export_tracks(load(args.file), args.out, args.format, args.what)
     tell_saved(args.out)
 

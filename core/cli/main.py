@@ -174,7 +174,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
 def _trace(args: argparse.Namespace) -> Trace:
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
-    measuring.check_out(args.out)
+    measuring.check_out(args.out, (args.video, args.tracks, args.counterpart))
     held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second

@@ -8,6 +8,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -186,10 +187,23 @@ def backbone_of(trace: Trace, named: str | None) -> str:
     return named or made_by
 
 
-def check_out(out: Path | None) -> None:
-    """Raises where `--out` cannot be written, before anything is computed."""
-    if out is not None:
-        check_target(out)
+def check_out(
+    out: Path | None, reads: Sequence[str | None] = (), suffixes: tuple[str, ...] = (".macd",)
+) -> None:
+    """Raises where `--out` cannot be written, before anything is computed.
+
+    reads: files that the command reads and must not replace. suffixes: see `check_target`.
+    """
+    if out is None:
+        return
+    for read in filter(None, reads):
+        with suppress(OSError):  # what is not there is told by what reads it
+            if out.samefile(read):
+                raise OptionError(
+                    f"--out {shown(str(out), 200)} is a file that this command reads",
+                    "Choose another name: it would be lost",
+                )
+    check_target(out, suffixes)
 
 
 def add_edit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -44,8 +44,12 @@ def save(trace: Trace, path: str | Path) -> Path:
     return path
 
 
-def check_target(path: str | Path) -> None:
-    """Raises OptionError where a file cannot be put: what is there must be a regular file."""
+def check_target(path: str | Path, suffixes: tuple[str, ...] = (".macd",)) -> None:
+    """Raises OptionError where a file cannot be put.
+
+    What is there must be a regular file, and empty or of the kind that would replace it: its name
+    ends in one of `suffixes`, so that a mistyped name costs nobody a video.
+    """
     path = Path(path)
     name = shown(str(path), 200)
     try:
@@ -61,6 +65,12 @@ def check_target(path: str | Path) -> None:
         raise OptionError(f"{name} is a folder", "Name a file, such as clip.macd")
     if not stat.S_ISREG(kind):
         raise OptionError(f"{name} exists and is not a regular file", "Name a file to be written")
+    if place.suffix.lower() not in suffixes and place.exists() and place.stat().st_size:
+        wanted = " or ".join(suffixes)
+        raise OptionError(
+            f"{name} exists, and is not replaced by another kind of file",
+            f"Choose another name, one that ends in {wanted}",
+        )
     if not there:
         raise OptionError(f"there is no folder for {name}", "Create it or choose another")
     if not writable:
