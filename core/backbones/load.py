@@ -97,8 +97,8 @@ EVERYDAY_DOMAIN = (
     " about drawn clips means little; toyworld knows them"
 )
 DOMAINS = {EMBEDDED: (TOYWORLD_DOMAIN, DRAWN), EVERYDAY: (EVERYDAY_DOMAIN, "")}
-"""Embedded backbone → what it was trained on, which is also the warning about a clip of another kind;
-and the title of clips of its own kind."""
+"""Embedded backbone → what it was trained on, also the warning about clips of another kind; and the
+title of clips of its own kind."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import supervision as sv
 
+from macd_studio.core.objects.formats import read_track_file
+from macd_studio.core.objects.formats.source import FRAME_COLUMNS
 from tests.fuzz import drawn_tracks as drawn
 
 
@@ -41,10 +43,27 @@ def test_its_data_sets_are_read(truth, tmp_path, kind):
     assert drawn.outcome(out, truth) == "right"
 
 
+@pytest.mark.parametrize("frame", FRAME_COLUMNS)
 @pytest.mark.parametrize("sink", [sv.CSVSink, sv.JSONSink])
-def test_its_sinks_are_read(truth, tmp_path, sink):
+def test_its_sinks_are_read(truth, tmp_path, sink, frame):
+    """The same objects of both, under whatever name a program adds the frame."""
     path = tmp_path / ("a.csv" if sink is sv.CSVSink else "a.json")
     with sink(str(path)) as out:
         for n in range(truth.count):
-            out.append(detections(truth, n), custom_data={"frame_number": n})
+            out.append(detections(truth, n), custom_data={frame: n})
     assert drawn.outcome(path, truth, may_relabel=True) == "right"
+    found = read_track_file(path, drawn.facts(truth)).objects
+    assert [one.confidence for one in found] == pytest.approx([0.9] * len(truth.labels))
+    classes = sorted(f"class {drawn.LABELS.index(label)}" for label in truth.labels)
+    assert sorted(one.label for one in found) == classes
+
+
+@pytest.mark.parametrize("column", ["class_name", "label", "name", "category", "class"])
+def test_a_table_names_its_classes_as_programs_do(truth, tmp_path, column):
+    path = tmp_path / "a.csv"
+    with sv.CSVSink(str(path)) as out:
+        for n in range(truth.count):
+            named = detections(truth, n)
+            named.data[column] = np.array(truth.labels)
+            out.append(named, custom_data={"frame": n})
+    assert drawn.outcome(path, truth) == "right"

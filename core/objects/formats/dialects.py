@@ -23,7 +23,7 @@ from macd_studio.core.objects.formats.bounds import (
     parse_xml,
     whole,
 )
-from macd_studio.core.objects.formats.source import Asked, clip_size
+from macd_studio.core.objects.formats.source import FRAME_COLUMNS, Asked, clip_size
 
 SAV_EVERY = 4
 """SA-V describes every fourth frame of its videos."""
@@ -55,22 +55,26 @@ class Book:
 
     def add(
         self, picture: Mapping[str, Any], label: Any, track: Any = None,
-        box: Any = None, mask: Any = None,
+        box: Any = None, mask: Any = None, score: Any = None,
     ) -> None:  # fmt: skip
-        """A shape: x y w h in pixels, or polygons or run lengths."""
+        """A shape: x y w h in pixels, or polygons or run lengths. score: None if not said."""
         kind = self.labels.setdefault(clean_label(label or "object"), len(self.labels) + 1)
         note = {"image_id": picture["id"], "category_id": kind, "segmentation": mask or []}
         if box is not None:
             note["bbox"] = list(box) if isinstance(box, tuple) else as_list(box, "a box")
         if track is not None:
             note["track_id"] = track if isinstance(track, int | str) else str(track)
+        if score is not None:
+            note["score"] = score
         self.notes.append(note)
 
-    def corners(self, picture: Mapping[str, Any], label: Any, track: Any, *ends: Any) -> None:
+    def corners(
+        self, picture: Mapping[str, Any], label: Any, track: Any, *ends: Any, score: Any = None
+    ) -> None:
         """A box from two opposite corners x0 y0 x1 y1."""
         x0, y0, x1, y1 = (number(v, f"a box of {clean_label(label)}") for v in ends)
         left, top = min(x0, x1), min(y0, y1)
-        self.add(picture, label, track, (left, top, abs(x1 - x0), abs(y1 - y0)))
+        self.add(picture, label, track, (left, top, abs(x1 - x0), abs(y1 - y0)), score=score)
 
     def document(self) -> dict[str, Any]:
         """The whole."""
@@ -242,14 +246,20 @@ def _sav(book: Book, inner: str, data: Any) -> None:
                 book.add(picture, "object", ids[j] if j < len(ids) else j, None, mask)
 
 
+def _is_supervision(data: Any) -> bool:
+    return any(is_list_of(data, "x_min", name) for name in FRAME_COLUMNS)
+
+
 def _supervision(book: Book, inner: str, data: Any) -> None:
+    """Rows of its JSONSink, to which a program adds the frame under a name of its own."""
     for row in data:
-        frame = row["frame_number"]
+        frame = next((row[name] for name in FRAME_COLUMNS if name in row), None)
         picture = book.picture(f"frame {frame}", frame=frame)
         label = row.get("class_name") or f"class {row.get('class_id', '')}"
-        track = row.get("tracker_id")
+        track, score = row.get("tracker_id"), row.get("confidence")
         ends = [row.get(k) for k in ("x_min", "y_min", "x_max", "y_max")]
-        book.corners(picture, label, None if track in (None, "", -1) else track, *ends)
+        track = None if track in (None, "", -1) else track
+        book.corners(picture, label, track, *ends, score=None if score == "" else score)
 
 
 def _voc(book: Book, name: str, inner: str, content: bytes) -> None:
@@ -300,6 +310,6 @@ DIALECTS = (
     Dialect("Supervisely", _has("size", "objects", "frames"), _supervisely),
     Dialect("OpenLABEL", lambda d: _has("openlabel")(d) or _has("vcd")(d), _openlabel),
     Dialect("SA-V", _has("masklet", "video_id"), _sav),
-    Dialect("supervision", lambda d: is_list_of(d, "x_min", "frame_number"), _supervision),
+    Dialect("supervision", _is_supervision, _supervision),
 )
 """By structure. What is read of them: boxes, polygons and masks, with the object where they say."""

@@ -30,7 +30,13 @@ from macd_studio.core.objects.formats.bounds import (
     whole,
 )
 from macd_studio.core.objects.formats.gather import PictureShapes
-from macd_studio.core.objects.formats.source import Asked, Source, clip_size, unique_names
+from macd_studio.core.objects.formats.source import (
+    FRAME_COLUMNS,
+    Asked,
+    Source,
+    clip_size,
+    unique_names,
+)
 from macd_studio.core.text.words import count
 
 NAME, TITLE, ENDING = "mot", "MOT", ".txt"
@@ -187,21 +193,25 @@ def _by_header(inner: str, header: Sequence[str], rows: Sequence[Sequence[str]])
         far = ("right", "bottom") if ends else ("width", "height")
         w, h = (number(cell[k], f"the box in line {i}") for k in far)
         box = (x, y, w - x, h - y) if ends else (x, y, w, h)
-        kind = labels.setdefault(cell["label"].strip('"'), len(labels)) if cell["label"] else -1
+        label = cell["label"].strip('"')
+        if _NUMBER.fullmatch(label):
+            label = f"class {float(label):g}" if float(label) >= 0 else ""
+        kind = labels.setdefault(label, len(labels)) if label else -1
         row = [cell["frame"], cell["id"] or "-1", *map(str, box), cell["conf"] or "-1", str(kind)]
         out.append(row)
     return _Text(inner, out, classes=tuple(labels), corner=0.0 if ends else 1.0)
 
 
 _COLUMNS = {
-    "frame": ("frame", "frame_number", "frame_id", "frame_index", "frameid", "framenumber"),
+    "frame": FRAME_COLUMNS,
     "id": ("id", "tracker_id", "track_id", "trackid", "object_id", "identity", "obj_id"),
     "left": ("bb_left", "left", "x_min", "xmin", "x1", "bbox_left", "bb_x", "x"),
     "top": ("bb_top", "top", "y_min", "ymin", "y1", "bbox_top", "bb_y", "y"),
     "width": ("bb_width", "width", "w", "bbox_width", "bbox_w"),
     "height": ("bb_height", "height", "h", "bbox_height", "bbox_h"),
     "right": ("x_max", "xmax", "x2", "right"), "bottom": ("y_max", "ymax", "y2", "bottom"),
-    "conf": ("conf", "confidence", "score"), "label": ("class_name", "label"),
+    "conf": ("conf", "confidence", "score"),
+    "label": ("class_name", "label", "name", "category", "class", "class_id", "cls"),
 }  # fmt: skip
 """What a header may call a column; the first name that is there counts."""
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]+\.")

@@ -18,6 +18,8 @@ from macd_studio.core.options import TrackOptions
 from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
 
+FRAME_COLUMNS = ("frame", "frame_number", "frame_id", "frame_index", "frameid", "framenumber")
+"""What tables and rows of other programs call the number of a frame."""
 MAX_LISTED = 40
 """Videos that a message names; others are counted."""
 
