@@ -147,6 +147,10 @@ class Many:
         return tuple(self.each.read(v, f"{path}[{i}]") for i, v in enumerate(items))
 
 
+MOST_LISTED = 100
+"""Names that a message lists; a detector may have a thousand classes."""
+
+
 def check_named(name: Any, among: Collection[str], kind: str) -> None:
     """Raises OptionError where nothing among these has that name. kind: what they are, as "view".
 
@@ -155,7 +159,17 @@ def check_named(name: Any, among: Collection[str], kind: str) -> None:
     macd_studio.core.errors.OptionError: there is no letter 'b'. Choose one of a, c.
     """
     if name not in among:
-        raise OptionError(f"there is no {kind} {shown(name)}", f"Choose one of {', '.join(among)}")
+        raise OptionError(
+            f"there is no {kind} {shown(name)}",
+            f"{_near(name, among)}Choose one of {', '.join([*among][:MOST_LISTED])}"
+            + (f" and {len(among) - MOST_LISTED} others" if len(among) > MOST_LISTED else ""),
+        )
+
+
+def _near(name: Any, among: Collection[str]) -> str:
+    """The question whether the nearest of these was meant, "" where none is near."""
+    near = difflib.get_close_matches(str(name)[:40], among, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]}? " if near else ""
 
 
 def listed(value: Any, path: str, least: int, most: int) -> Sequence[Any]:
@@ -204,11 +218,10 @@ def refuse_unknown(values: Mapping[Any, Any], allowed: Collection[str], path: st
         if key in allowed:
             continue
         name = key[:40] if isinstance(key, str) else shown(key)
-        near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
         place = f"{path}.{name}" if path else name
-        remedy = f"Did you mean {near[0]}? " if near else ""
         raise OptionError(
-            f"there is no option {place!r}", f"{remedy}Choose one of {', '.join(sorted(allowed))}"
+            f"there is no option {place!r}",
+            f"{_near(name, allowed)}Choose one of {', '.join(sorted(allowed))}",
         )
 
 

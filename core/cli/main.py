@@ -22,6 +22,7 @@ from macd_studio.commands import pipe_closed
 from macd_studio.core.api import COMPARED, check_run, run_video
 from macd_studio.core.cli import commands, measuring
 from macd_studio.core.cli.flags import (
+    FLAGS,
     add_device,
     add_flags,
     add_version,
@@ -35,6 +36,7 @@ from macd_studio.core.errors import MacdError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.formats import FORMATS
 from macd_studio.core.objects.registry import listed, named
+from macd_studio.core.options import RunOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.system.process import configure_process
 from macd_studio.core.text.words import visible
@@ -174,6 +176,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
 def _trace(args: argparse.Namespace) -> Trace:
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
+    _tell_unused(args)
     measuring.check_out(args.out, (args.video, args.tracks, args.counterpart))
     held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
@@ -196,6 +199,19 @@ def _trace(args: argparse.Namespace) -> Trace:
         )
     finally:
         gc.enable()
+
+
+def _tell_unused(args: argparse.Namespace) -> None:
+    """Names flags that have no effect: how a file of tracks is read without one, and what a
+    detector looks for where a file stands in for it.
+    """
+    for flag in FLAGS:
+        if getattr(args, flag.dest) == flag.value(RunOptions()):
+            continue
+        if args.tracks is None and flag.part == "track" and flag.field.startswith("file_"):
+            tell(f"note: {flag.name} has no effect without --tracks")
+        if args.tracks is not None and flag.part == "detect":
+            tell(f"note: {flag.name} has no effect beside --tracks, which replaces the detector")
 
 
 class _EventPrinter:

@@ -46,6 +46,12 @@ class ClosedSet:
         self.name, self.weights_hash, self.notes = name, weights_hash, notes
         self.model, self.processor = model.eval().requires_grad_(False), processor
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes it knows, by class index."""
+        names = self.model.config.id2label
+        return tuple(names[i] for i in sorted(names))
+
     def input_size(self, frames: Pixels, options: DetectOptions) -> None:
         """See `Detector.input_size`: the model's own processor chooses."""
 

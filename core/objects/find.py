@@ -11,7 +11,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import Detector, only
+from macd_studio.core.objects.registry import named
 from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
 from macd_studio.core.records import DetectorRecord
@@ -20,6 +22,7 @@ from macd_studio.core.system.process import freed_kept
 from macd_studio.core.text.phrases import noun_phrases, prompt_of
 from macd_studio.core.text.words import count
 from macd_studio.core.types import Clip, Detections, Pixels, Track
+from macd_studio.core.validation import check_named
 
 BOXES_S, BEGINNING = 0.4, 16
 """How often boxes found so far are shown, seconds; of so many frames, as soon as there is one."""
@@ -116,9 +119,24 @@ def tracks_key(
 
 
 def prompted(detector: Detector, options: DetectOptions, question: str) -> DetectOptions:
-    """The options with what a detector of open vocabulary looks for: the question's things."""
-    if detector.open_vocabulary and not options.prompt:
-        return replace(options, prompt=prompt_of(noun_phrases(question)))
+    """The options with what a detector of open vocabulary looks for: the question's things.
+
+    Raises OptionError for words, or classes, that the detector cannot look for.
+    """
+    if detector.open_vocabulary:
+        return (
+            options
+            if options.prompt
+            else replace(options, prompt=prompt_of(noun_phrases(question)))
+        )
+    if options.prompt:
+        raise OptionError(
+            f"{detector.name} looks for its own classes, not for words",
+            f"Leave the prompt out, or choose a detector of words: {', '.join(named('words'))}",
+        )
+    known = () if getattr(detector, "unnamed", False) else getattr(detector, "labels", ())
+    for wanted in options.classes if known or options.names else ():
+        check_named(wanted, options.names or known, "class")
     return options
 
 

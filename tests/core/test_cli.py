@@ -152,6 +152,18 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_progress(toy_mp4, tmp_path)
     assert load(out).status == "complete"
 
 
+@pytest.mark.parametrize(("more", "told"), [
+    (("--tracks-fps", "10", "--columns", "pose"), ["--tracks-fps", "--columns"]),
+    (("--tracks", "t.json", "--classes", "car", "--tracks-fps", "10"), ["--classes"]),
+    (("--min-seen", "4", "--classes", "car"), []),
+])  # fmt: skip
+def test_flags_without_effect_are_named(more, told, toy_mp4, capsys):
+    ask = ["trace", str(toy_mp4), "Is there a dog?", "--device", "none", *more]
+    assert main(ask) == 2
+    lines = [x for x in capsys.readouterr().err.splitlines() if x.startswith("note: ")]
+    assert [x.split()[1] for x in lines] == told
+
+
 def test_closed_streams_are_no_error_and_take_nothing_to_the_other(tmp_path):
     source = ROOT / "assets" / "examples" / "repaired.macd"
     ask = f"{sys.executable} -m core export {source} --out {tmp_path}/tracks.json"

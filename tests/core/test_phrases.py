@@ -2,6 +2,7 @@
 
 import pytest
 
+from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.find import prompted
 from macd_studio.core.options import DetectOptions, RunOptions, VideoOptions
 from macd_studio.core.run.pipeline import run
@@ -119,3 +120,23 @@ def test_words_that_are_given_take_the_place_of_the_questions():
     asked = prompted(Words(), DetectOptions(prompt="kite"), "Is there a dog?")
     assert asked.prompt == "kite"
     assert prompted(BoxDetector(), DetectOptions(), "Is there a dog?").prompt == ""
+    with pytest.raises(OptionError, match="looks for its own classes, not for words"):
+        prompted(BoxDetector(), DetectOptions(prompt="kite"), "Is there a dog?")
+
+
+def test_classes_that_a_detector_does_not_know_are_refused(toy_detector):
+    def asked(*classes, detector=toy_detector, names=()):
+        return prompted(detector, DetectOptions(classes=classes, names=names), "?").classes
+
+    assert asked("dog", "pizza") == ("dog", "pizza")
+    with pytest.raises(OptionError, match=r"no class 'Dog'. Did you mean dog\? Choose one of"):
+        asked("pizza", "Dog")
+    many = BoxDetector()
+    many.labels = tuple(f"kind {n}" for n in range(1203))
+    with pytest.raises(OptionError, match="kind 99 and 1103 others"):
+        asked("dog", detector=many)
+    many.unnamed = True  # its file names no classes: they are given, or nobody knows them
+    assert asked("dog", detector=many) == ("dog",)
+    with pytest.raises(OptionError, match="Choose one of cat"):
+        asked("dog", detector=many, names=("cat",))
+    assert asked("dog", detector=Words()) == ("dog",)
