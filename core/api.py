@@ -276,7 +276,14 @@ def _after(bench: Workbench, events: Iterable[Event]) -> Trace:
 
 
 def _maker(trace: Trace, backbone: str | Path | Reader) -> str | Path | Reader:
-    """The backbone to load: of AUTO the embedded one that made the trace, or would have."""
+    """The backbone to load: of AUTO the embedded one that made the trace, or would have.
+
+    Raises OptionError for what is no trace.
+    """
+    if not isinstance(trace, Trace):
+        raise OptionError(
+            f"a {type(trace).__name__} is not a trace", "Open a file first: macd.load('run.macd')"
+        )
     if not isinstance(backbone, str) or backbone != AUTO:
         return backbone
     made_by = trace.backbone.name
@@ -317,6 +324,11 @@ def run_video(
     check_run(question, backbone, detector, device, methods)
     if tracks is not None:
         check_there(tracks)
+    if not isinstance(video, str | os.PathLike | Clip):
+        raise OptionError(
+            f"a {type(video).__name__} is not a clip",
+            "Give the file of a video or picture, or a Clip of core.media.video.read_clip",
+        )
     loading = Progress()
     with ThreadPoolExecutor(1) as beside:
         # the video is decoded in a process of its own while this one imports torch, once a first

@@ -527,6 +527,14 @@ def options_from(values: Mapping[str, Any]) -> RunOptions:
 def read_options(options: RunOptions | None, parts: Mapping[str, Any]) -> RunOptions:
     """Options that were given either whole or by their parts. Raises OptionError."""
     if options is None:
+        own = RunOptions()
+        for name in parts.keys() - vars(own).keys():
+            if owner := next(
+                (p for p, of in vars(own).items() if name in getattr(of, "__dict__", ())), None
+            ):
+                raise OptionError(
+                    f"there is no option {name!r}", f"It is one of {owner}: {owner}={{{name!r}: …}}"
+                )
         return options_from(parts)
     if parts:
         raise OptionError(

@@ -31,7 +31,7 @@ from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from macd_studio.core.whatif.constant import constant_of_answer, first_difference
 from macd_studio.core.whatif.edits import edited_levels
-from macd_studio.core.whatif.verdict import verdict_of
+from macd_studio.core.whatif.verdict import random_masks_do, verdict_of
 
 _OTHERWISE = (
     "mask", "model_frames", "steps", "counterfactual", "occlusion", "controls", "evidence",
@@ -384,19 +384,26 @@ def _frame_lines(trace: Trace) -> list[str]:
     hidden = [f"{i + 1} at {x:g}" for i, x in enumerate(levels) if x > 0]
     if not hidden:
         return ["Frame mask none"]
-    return [f"Frame mask frames {', '.join(hidden)} (outside the objects)"]
+    groups = np.flatnonzero(trace.counterfactual.frame_level > 0) if trace.counterfactual else []
+    named = ", ".join(map(str, groups))
+    return [
+        f"Frame mask frames {', '.join(hidden)} (outside the objects; `edit --frames` calls them"
+        f" {named})"
+    ]
 
 
 def _edit_lines(trace: Trace) -> list[str]:
     """Changes by hand, as flags of `python -m core edit`, and what was measured."""
     lines = [f"Edited     {' '.join(edit_words(e))}"[:200] for e in trace.edits]
     report = trace.occlusion
-    if report is None:
-        return lines
-    lines.append(f"Measured   {report.verdict}")
-    for k, t in enumerate(trace.tracks):
-        lines.append(
-            f"           hiding {t.id} {t.label}: query loss {report.loss_change[k]:+.2e},"
-            f" log-odds of the baseline answer {report.odds_change[k]:+.2e}"
-        )
+    if report is not None:
+        lines.append(f"Measured   {report.verdict}")
+        for k, t in enumerate(trace.tracks):
+            lines.append(
+                f"           hiding {t.id} {t.label}: query loss {report.loss_change[k]:+.2e},"
+                f" log-odds of the baseline answer {report.odds_change[k]:+.2e}"
+            )
+    same, drawn = trace.controls.random() if trace.controls else (0, 0)
+    if drawn:
+        lines.append(f"Controls   {random_masks_do(same, drawn)}")
     return lines

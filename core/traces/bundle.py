@@ -26,6 +26,10 @@ def save(trace: Trace, path: str | Path) -> Path:
     A link is followed: the file that it names is written. What is there and no regular file, such
     as a device, is refused.
     """
+    if not isinstance(trace, Trace):
+        raise TraceError(
+            f"a {type(trace).__name__} is not a trace", "Give the trace first, then its file"
+        )
     path = Path(path)
     place = Path(os.path.realpath(path))
     part = place.with_name(f".{place.name[:100]}.{os.getpid()}.part")
@@ -85,7 +89,7 @@ def reason(error: OSError | ValueError) -> str:
 def load(path: str | Path) -> Trace:
     """Opens a saved trace; raises TraceError for anything that is not a sound one."""
     path = Path(path)
-    name = shown(path.name, 100)
+    name = shown(path.name or str(path), 100)
     try:
         if path.is_dir():
             raise TraceError(f"{name} is a folder", "Choose a .macd file")

@@ -291,7 +291,10 @@ def map_sentence(trace: Trace, frames: bool | None = None) -> str:
     if chosen is not None and best.margin is not None:
         parts.insert(0, f"MACD's choice is {ordinal(rank(chosen, layer))} of {len(layer)}")
     if best.margin is not None:
-        parts.append(f"the strongest change is {_named(best, _labels(trace))}")
+        named = _named(best, _labels(trace))
+        parts.append(
+            f"the strongest change is {named}" if flips else f"{named} is the nearest to one"
+        )
     return "; ".join(parts) + "."
 
 
@@ -311,6 +314,9 @@ def map_as_text(trace: Trace) -> str:
         notes = "".join(f"  ({name})" for name, point in marked if point is one)
         text = f"{mark} {margin:>7}  {_named(one, labels):<40} {one.answer or ''}{notes}"
         lines.append(text.rstrip())
+    if layer[0].frames and (others := found.layer(False)):
+        flips = sum(one.flips for one in others)
+        lines.append(f"without the frame mask: {choices_change(flips, len(others))}")
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)

@@ -117,6 +117,34 @@ def test_masks_that_overlap_are_looked_for_in_the_run_on_show_alone(bare):
     assert found == [[0], [], 0]
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_few_shared_pixels_weaken_no_mask(bare, twice):
+    """Where strength is applied twice, what counts is the level's square."""
+    trace = traced(objects=2, steps=3)
+    first, second = trace.tracks
+    mask = replace(trace.mask, strength_twice=twice)
+    final = replace(trace.counterfactual, level=np.array([0.75, 0.75]))
+    found = {}
+    for name, shift in (("few", 0.38), ("many", 0.04)):
+        boxes = np.float32([[0.1, 0.1, 0.5, 0.5]] * len(trace.times))
+        tracks = (
+            replace(first, boxes=boxes),
+            replace(second, boxes=boxes + np.float32([shift, 0, shift, 0])),
+        )
+        made = replace(trace, tracks=tracks, mask=mask, counterfactual=final)
+        found[name] = bare.evaluate(
+            f"""(trace) => {{
+              const {{ weakened }} = {bundle(JS / "overlap.js")};
+              const {{ frameMasks, levelsAt }} = {bundle(JS / "masks.js")};
+              return weakened(trace, frameMasks(trace, 0), levelsAt(trace, 0));
+            }}""",
+            payload(made)["trace"],
+        )
+    assert found["few"] == [None, None]
+    assert all(weak["mean"] < 0.75 ** (1 + twice) - 0.05 for weak in found["many"])
+    assert [weak["others"] for weak in found["many"]] == [[1], [0]]
+
+
 PICTURE = """() => {
   const canvas = document.querySelector("[data-part=picture]");
   const { data } = canvas.getContext("2d").getImageData(0, canvas.height - 4, canvas.width, 1);

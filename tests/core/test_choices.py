@@ -348,6 +348,18 @@ def test_a_choice_that_matters_is_called_so(repaired):
     assert (unmeasured.reply, unmeasured.reason) == ("cannot be said", "It was not measured.")
 
 
+def test_the_table_names_the_nearest_and_counts_the_other_half():
+    trace = load(EXAMPLES / "harmed.macd")
+    found = trace.choice_map
+    without = found.layer(False)
+    flips = sum(s.flips for s in without)
+    assert f"without the frame mask: {flips} of {len(without)} choices" in map_as_text(trace)
+    assert "; the strongest change is {" in map_as_text(trace)
+    kept = tuple(replace(s, flips=False, margin=s.margin - 9) for s in found.subsets)
+    none = map_as_text(replace(trace, choice_map=replace(found, subsets=kept)))
+    assert "0 of 8 subsets change the answer; {2 bus, 3 umbrella} is the nearest to one." in none
+
+
 def test_the_second_view_alone_is_read_as_far_as_the_logits_tell():
     repaired = load(EXAMPLES / "repaired.macd")
     macd = repaired.answers["macd"]

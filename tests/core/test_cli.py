@@ -221,6 +221,24 @@ def test_long_names_of_objects_keep_the_columns():
         assert line[end] == " "
 
 
+def test_the_summary_names_what_edit_takes_and_what_was_measured():
+    trace = load(assets() / "examples" / "controls.macd")
+    lines = as_text(trace).splitlines()
+    (masked,) = [line for line in lines if line.startswith("Frame mask")]
+    groups = [g for g, level in enumerate(trace.counterfactual.frame_level) if level > 0]
+    for frame in (f for g in groups for f in trace.groups[g]):
+        assert f"{frame + 1} at 1" in masked
+    assert masked.endswith(f"`edit --frames` calls them {', '.join(map(str, groups))})")
+    same, drawn = trace.controls.random()
+    assert f"Controls   {same} of {drawn} random masks of the same area do the same" in lines
+    assert not any(
+        x.startswith("Controls") for x in as_text(replace(trace, controls=None)).splitlines()
+    )
+    unmeasured = as_text(replace(trace, occlusion=None))
+    assert "Controls" in unmeasured
+    assert "Measured" not in unmeasured
+
+
 @pytest.mark.parametrize("left_out", ["controls", "choice_map"])
 def test_a_verdict_measures_what_is_missing(left_out, tmp_path, capsys):
     trace = replace(load(assets() / "examples" / "repaired.macd"), **{left_out: None})

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import macd_studio as macd
@@ -55,6 +56,23 @@ def test_the_exports_are_these():
     assert issubclass(macd.MacdError, Exception)
     with pytest.raises(AttributeError, match="no attribute 'traec'"):
         macd.traec  # noqa: B018
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda t: macd.evidence("run.macd"), "a str is not a trace. Open a file first"),
+    (lambda t: macd.enough(None), "a NoneType is not a trace"),
+    (lambda t: macd.choices(EXAMPLES), "a PosixPath is not a trace"),
+    (lambda t: macd.save("run.macd", t), "a str is not a trace. Give the trace first"),
+    (lambda t: macd.trace(np.zeros((8, 9, 9, 3)), "?"), "a ndarray is not a clip"),
+    (lambda t: macd.trace("a.mp4", "?", frames=4), "is one of video: video={'frames': …}"),
+    (lambda t: macd.trace("a.mp4", "?", alpha=4), "is one of contrast: contrast={'alpha': …}"),
+    (lambda t: macd.trace("a.mp4", "?", floor=4), "no option 'floor'. Choose one of ascent"),
+    (lambda t: macd.trace("a.mp4", "?", ascnet={}), "Did you mean ascent"),
+    (lambda t: macd.load("."), "'.' is a folder"),
+])  # fmt: skip
+def test_slips_of_a_script_are_named_with_a_remedy(call, said):
+    with pytest.raises(MacdError, match=re.escape(said)):
+        call(small_trace())
 
 
 HEAVY = ("torch", "transformers", "matplotlib", "gradio", "plotly")

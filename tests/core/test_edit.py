@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from macd_studio.core.whatif.edits import edited_tracks, read_edit
 from tests.opening import EXAMPLE, choices
 
 
@@ -32,6 +35,25 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
     assert f"object 1 is at level {level:g} already" in told.err
     assert "Edited" not in told.out
     assert load(out).options == load(EXAMPLE).options
+
+
+def test_a_merged_object_is_seen_where_either_was():
+    trace = load(EXAMPLE)
+    first, second = trace.tracks[:2]
+    gone = np.full_like(first.boxes, np.nan)
+    states = np.array([[SEEN, INTERPOLATED, LOST, LOST], [LOST, SEEN, INTERPOLATED, LOST]], np.int8)
+    halves = [
+        replace(
+            track,
+            state=np.resize(state, len(track.state)),
+            boxes=np.where(np.resize(state, len(track.state))[:, None] == LOST, gone, track.boxes),
+        )
+        for track, state in zip((first, second), states, strict=True)
+    ]
+    edit = read_edit({"kind": "merge", "track": first.id, "other": second.id}, trace)
+    merged = edited_tracks(replace(trace, tracks=(*halves, *trace.tracks[2:])), edit)[0]
+    assert merged.state[:4].tolist() == [SEEN, SEEN, INTERPOLATED, LOST]
+    assert np.isfinite(merged.boxes[:4, 0]).tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
 from macd_studio.core.backbones import load_backbone
-from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
+from macd_studio.core.backbones.generation import NEUTRAL, end_tokens, repetition_penalty
 from macd_studio.core.decoding.answers import decode, decode_from, find_answer, redecode
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
@@ -416,6 +416,14 @@ def test_what_cannot_be_followed_is_refused_by_its_name(field):
     setattr(config, field, [[3]] if field.endswith("ids") else 2)
     with pytest.raises(UnsupportedBackbone, match=rf"of m sets {field} to .* Take {field} out of"):
         repetition_penalty(config, "m")
+
+
+@pytest.mark.parametrize(("said", "own", "ends"), [
+    (5, 7, {5, 7}), ([5, 6], 7, {5, 6, 7}), ([5, 7], 7, {5, 7}), (None, 7, {7}), ([], 7, {7}),
+    ([5], None, {5}), (None, None, set()), (0, 0, {0}),
+])  # fmt: skip
+def test_an_answer_ends_at_what_either_file_calls_an_end(said, own, ends):
+    assert end_tokens(SimpleNamespace(eos_token_id=said), own) == ends
 
 
 def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, monkeypatch):

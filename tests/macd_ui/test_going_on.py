@@ -80,6 +80,28 @@ def test_a_measurement_is_not_shown_in_place_of_another_run(handlers, store, mon
     assert session.current.run == identity(example.load_trace())
 
 
+def test_a_result_that_waits_to_be_stored_is_not_stored_in_another_run(
+    handlers, store, monkeypatch
+):
+    handlers.form.choose(0, "me")
+    session, in_turn = store.sessions.open("me"), store.open_in_turn
+
+    def chosen_meanwhile(visitor, ended):
+        monkeypatch.setattr(store, "open_in_turn", in_turn)
+        handlers.form.choose(SHORT, "me")
+        return in_turn(visitor, ended)
+
+    def measure():
+        monkeypatch.setattr(store, "open_in_turn", chosen_meanwhile)
+
+    bench = SimpleNamespace(trace=replace(session.trace, occlusion=()), measure_occlusion=measure)
+    monkeypatch.setattr(Jobs, "bench", lambda *_: bench)
+    action = {"do": "occlusion", "run": session.current.run}
+    *_, last = handlers.changes.act(action, "toyworld", None, "me")
+    assert_dropped(session, session.current, last)
+    assert store.open_in_turn == in_turn
+
+
 def test_undo_is_not_made_to_another_run(handlers, store, make_video, monkeypatch):
     *_, shown = handlers.runs.run(values(make_video()), "me")
     *_, changed = handlers.changes.act(level_edit(shown), "bytes", None, "me")

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -194,6 +195,10 @@ def test_a_side_bias(decided, left):
 def test_time(count, seconds, is_named):
     screens = [Screen(1, str(i), "main", i, False, True, seconds, ()) for i in range(count)]
     assert ("time" in judge([], screens).rules) is is_named
+    # what is skipped at once, or not yet done, says nothing of the time that a rating takes
+    quick = [replace(s, task=f"s{s.task}", seconds=0.1, skipped=True) for s in screens]
+    left = [replace(s, task=f"l{s.task}", seconds=0.1, done=False) for s in screens]
+    assert ("time" in judge([], [*screens, *quick, *left]).rules) is is_named
 
 
 def test_a_careful_rater_is_seldom_named_and_a_careless_one_mostly():

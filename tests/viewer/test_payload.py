@@ -119,6 +119,14 @@ def test_what_is_sent_is_what_is_declared(name):
         assert name == "View" or set(told) <= fields, name
 
 
+def test_layers_are_counted_from_1_as_people_read_them():
+    (one,) = small_trace().evidence
+    (shown,) = payload(small_trace())["trace"]["evidence"]
+    assert shown["layers"] == [n + 1 for n in one.layers]
+    told = [k["layers"] for k in shown["knock_outs"]]
+    assert told == [[n + 1 for n in k.layers] for k in one.knock_outs]
+
+
 def test_stages_and_states_are_the_cores():
     told = constants()
     assert [stage for stage, _ in told["stages"]] == list(STAGES)
