@@ -36,8 +36,8 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
 
 
 def test_every_snippet_and_output_is_read():
-    assert len(SNIPPETS) == PAGE.count("```python") == 11
-    assert len([claimed for _, claimed in SNIPPETS if claimed]) == PAGE.count("```text") == 5
+    assert len(SNIPPETS) == PAGE.count("```python") == 12
+    assert len([claimed for _, claimed in SNIPPETS if claimed]) == PAGE.count("```text") == 6
 
 
 @pytest.mark.parametrize("file", ["docs/python.md", "examples/evidence.ipynb"])
