@@ -384,8 +384,8 @@ def _frame_lines(trace: Trace) -> list[str]:
     hidden = [f"{i + 1} at {x:g}" for i, x in enumerate(levels) if x > 0]
     if not hidden:
         return ["Frame mask none"]
-    groups = np.flatnonzero(trace.counterfactual.frame_level > 0) if trace.counterfactual else []
-    named = ", ".join(map(str, groups))
+    level = trace.counterfactual.frame_level if trace.counterfactual else np.zeros(0)
+    named = ", ".join(str(group) for group in np.flatnonzero(level > 0))
     return [
         f"Frame mask frames {', '.join(hidden)} (outside the objects; `edit --frames` calls them"
         f" {named})"
