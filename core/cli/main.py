@@ -121,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_tracks(added)
     show = added.add_parser("show", help="print the summary of a saved trace")
     show.add_argument("file", metavar="FILE.macd")
+    show.add_argument("--again", action="store_true", help="print the command that runs it again")
     for command in (trace, compare, show):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     measuring.add_edit(added)
@@ -237,7 +238,11 @@ class _EventPrinter:
 def _print(trace: Trace, args: argparse.Namespace) -> None:
     from macd_studio.core.report import summary
 
-    if args.json:
+    if args.command == "show" and args.again:
+        from macd_studio.core.cli.reproduce import command
+
+        print(visible(command(trace)))
+    elif args.json:
         print_json(summary.as_json(trace))
     elif args.command == "compare" or len(trace.answers) > 2:
         print(summary.as_table(trace))

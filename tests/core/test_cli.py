@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.cli.main import main
+from macd_studio.core.cli.reproduce import command
 from macd_studio.core.report.summary import as_text
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
@@ -219,6 +220,13 @@ def test_long_names_of_objects_keep_the_columns():
     for line, track in zip(lines[at + 1 :], trace.tracks, strict=False):
         assert line[:end].endswith(f" {track.frames_seen}")
         assert line[end] == " "
+
+
+def test_show_prints_the_command_that_runs_a_trace_again(capsys):
+    """The one that the page shows."""
+    example = assets() / "examples" / "repaired.macd"
+    assert main(["show", str(example), "--again"]) == 0
+    assert capsys.readouterr().out == f"{command(load(example))}\n"
 
 
 def test_the_summary_names_what_edit_takes_and_what_was_measured():

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from macd_studio.core.objects.formats.columns import NAMES, PLAIN
+from macd_studio.core.errors import TracksError
+from macd_studio.core.objects.formats.columns import NAMES, PLAIN, Row, choose_layout
 from tests.fuzz import cases as fuzz
 from tests.fuzz import drawn_tracks as drawn
 
@@ -157,6 +158,25 @@ def test_columns_without_names_are_read_as_they_were_written(seed, layout, fixed
     found = drawn.outcome(path, truth)
     assert found == "right" or "can be read as" in found or "fit no columns" in found, found
     assert drawn.outcome(path, truth, file_columns=layout) == "right"
+
+
+@pytest.mark.parametrize(("count", "height", "columns"), [
+    (9, 0.25, "box-conf-track"),
+    (5, 0.25, "box-conf-track"),
+    (4, 0.25, "can be read as box-conf-track or polygon"),  # triangles that reach an edge?
+    (9, 1, "can be read as box-conf-track or polygon"),  # the edge may have cut them off
+])  # fmt: skip
+def test_one_object_with_its_confidence_and_track(count, height, columns):
+    """As `yolo track save_txt=True save_conf=True` writes it, where every track is 1."""
+    rows = [
+        Row(float(n), 0, np.array([0.5, 0.5, 0.25, height, 0.6 + n / 100, 1]), f"line {n}")
+        for n in range(count)
+    ]
+    try:
+        found = choose_layout("labels", rows).columns
+    except TracksError as error:
+        found = str(error)
+    assert columns in found
 
 
 def test_every_name_of_columns_is_a_layout():

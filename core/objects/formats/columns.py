@@ -138,6 +138,8 @@ PLAIN = tuple(
     for order, before in _BESIDE
     if shape == "box" or not (before or order == ("track", "conf"))
 )
+FEW_TRIANGLES = 5
+"""Rows of three corners each, the last alone at an edge, from which they are boxes of one track."""
 NAMES = tuple(name for name in get_args(Columns) if name != "auto")
 """What `--columns` takes."""
 
@@ -318,11 +320,16 @@ def _without_tracks_as_points(fitting: list[Layout], rows: Sequence[Row]) -> lis
     edge has more than one corner there, or not in every row.
     """
     names = {one.columns for one in fitting}
-    if not {"polygon", "polygon-conf-track"} <= names or len(rows) < 2:
+    triangles = {"polygon", "box-conf-track"} <= names  # hardly anybody draws them alone
+    if not (triangles or {"polygon", "polygon-conf-track"} <= names):
+        return fitting
+    if len(rows) < (FEW_TRIANGLES if triangles else 2):
         return fitting
     for row in rows:
         ys = row.numbers[1::2]
-        if len(row.numbers) < 8 or ys[-1] not in (0, 1) or (ys[:-1] == ys[-1]).any():
+        if len(row.numbers) < (6 if triangles else 8) or ys[-1] not in (0, 1):
+            return fitting
+        if (ys[:-1] == ys[-1]).any():
             return fitting
     return [one for one in fitting if one.columns != "polygon"]
 
