@@ -61,6 +61,21 @@ def test_an_adapter_is_refused_without_peft_with_the_line_that_installs_it(folde
     assert "pip install peft" in said
 
 
+@pytest.mark.parametrize(("file", "old", "new"), [
+    (adapter.CONFIG, b"CAUSAL_LM", b"FEATURE_X"), (adapter.WEIGHTS, b"", b" "),
+])  # fmt: skip
+def test_another_adapter_has_another_hash(folder, file, old, new, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+
+    def hash_of(path):
+        return adapter.find_adapter(path, "tuned", BackboneCorrupt).described("tuned").sha256
+
+    assert hash_of(folder) == hash_of(other)
+    content = (other / file).read_bytes()
+    (other / file).write_bytes(content.replace(old, new, 1) if old else content + new)
+    assert hash_of(folder) != hash_of(other)
+
+
 @pytest.mark.parametrize("config", [True, False])
 def test_an_adapter_alone_names_its_base(folder, config):
     (folder / "model.safetensors").unlink()

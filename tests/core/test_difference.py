@@ -11,7 +11,7 @@ import torch
 import macd_studio as macd
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.masking.ascent import ascend
-from macd_studio.core.masking.difference import difference_gradient, losses_by
+from macd_studio.core.masking.difference import TIMES_NOISE, difference_gradient, losses_by
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.report.summary import as_text
 from macd_studio.core.views.context import MethodContext
@@ -76,6 +76,21 @@ def test_what_is_lost_in_noise_or_bends_back_is_undecided():
     options = AscentOptions(gradient="difference")
     assert options.undecided([*g, 0.3]) == [True, True, True, False]
     assert AscentOptions().undecided([0.0]) == [False]
+
+
+@pytest.mark.parametrize(("slope", "found"), [(0.3, 0.0), (3.0, 3.0)])
+def test_what_a_step_changes_is_held_against_the_noise(slope, found):
+    """Not the slope itself: a step of 0.1 to either side changes the loss by a fifth of it."""
+    h = 0.1
+    rough = 0.05  # of dithers alone, which move every strength
+
+    def loss(x):
+        return slope * x[0] + rough * np.sin(9000 * x[1])
+
+    noise = rough / np.sqrt(2)  # of a sine at random places
+    assert (2 * h * slope > TIMES_NOISE * noise) == (found != 0)
+    _, (g, _), _ = slopes(loss, [0.75, 0.75], [], h)
+    assert g == pytest.approx(found)
 
 
 def test_a_loss_that_is_not_finite_anywhere_ends_the_ascent():

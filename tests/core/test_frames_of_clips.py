@@ -62,6 +62,15 @@ def test_numbered_pictures_are_a_clip_of_the_stated_rate(ending, first, tmp_path
         assert clip.notes == ("20 numbered pictures were read as 10 a second",)
 
 
+def test_numbers_without_zeros_before_them_are_read_in_order(tmp_path):
+    (tmp_path / "bear").mkdir()
+    for i in range(12):
+        (tmp_path / "bear" / f"frame{i + 1}.png").write_bytes(coded(i))
+    clip = read_clip(tmp_path / "bear", TEN)
+    assert shown(clip) == clip.numbers.tolist()
+    assert clip.notes == ("12 numbered pictures were read as 10 a second",)
+
+
 def test_a_thumbnail_in_a_picture_is_no_picture_of_the_clip(tmp_path):
     clip = read_clip(
         packed(tmp_path, {f"DSC_{i:04d}.JPG": with_thumbnail(i) for i in range(9)}), TEN

@@ -365,6 +365,15 @@ def test_a_frame_of_which_all_is_ignored_is_described(tmp_path, first):
     assert one.state.tolist() == [LOST, SEEN, SEEN, SEEN]
 
 
+@pytest.mark.parametrize(("said", "read"), [("-1", 1.0), ("0", 0.0), ("0.4", 0.4), ("", 1.0)])
+def test_a_confidence_that_mot_does_not_give_is_a_sure_one(said, read, tmp_path):
+    path = tmp_path / "det.txt"
+    cells = [f"{n},3,4,9,16,16" + (f",{said},-1,-1,-1" if said else "") for n in (1, 2, 3)]
+    path.write_text("\n".join(cells) + "\n")
+    (one,) = read_track_file(path, ClipFacts.of(clip_of())).objects
+    assert one.confidence == read
+
+
 def test_of_too_many_objects_the_longest_seen_are_kept(tmp_path):
     """Of those seen as long, the most confident."""
     rows = [(1, (0,), 0.9), (2, (0, 4), 0.3), (3, (0, 4), 0.6), (4, (0, 4, 8), 0.1)]

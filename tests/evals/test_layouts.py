@@ -1,6 +1,7 @@
 """Each loader on its true layout, and on broken ones: one line that says what is wrong."""
 
 import json
+from itertools import product
 
 import pytest
 from PIL import Image
@@ -254,6 +255,21 @@ def test_pope_asks_as_many_yes_as_no_and_never_of_what_is_there(folder):
             there = asked.labels[0][1] in labels[asked.video.name]
             assert there == (asked.truth == "yes")
     assert any("an apple" in a.question for a in benchmark.asked)
+
+
+def test_pope_asks_no_more_of_what_is_there_than_of_what_is_not(tmp_path):
+    """A clip that shows nearly everything has few absent objects."""
+    shown = {"many.mp4": ["cup", "dog", "cat", "car", "hat"], "few.mp4": ["cup", "owl"]}
+    (tmp_path / "clips").mkdir()
+    for name in shown:
+        (tmp_path / name).write_bytes(b"")
+        (tmp_path / "clips" / name).write_bytes(b"")
+    rows = [json.dumps({"video": name, "objects": there}) for name, there in shown.items()]
+    (tmp_path / "labels.jsonl").write_text("\n".join(rows))
+    asked = find_benchmark("video-pope", tmp_path).asked
+    for split, name in product(SPLITS, shown):
+        truths = [a.truth for a in asked if a.regime == split and a.video.name == name]
+        assert truths.count("yes") == truths.count("no") == {"many.mp4": 1, "few.mp4": 2}[name]
 
 
 def test_the_files_of_pope_itself_ask_of_its_pictures(tmp_path):

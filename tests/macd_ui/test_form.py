@@ -1,5 +1,6 @@
 """The form: a filmstrip, frames that are chosen, models that follow the clip, random draws."""
 
+import hashlib
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.macd_ui import random_clips, runs
-from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
+from macd_studio.macd_ui.clips import PICTURES, SIDE, digest, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.forms import form_values, run_options
@@ -101,6 +102,17 @@ def test_the_strip_of_an_archive_of_pictures_follows_their_rate(handlers, tmp_pa
     assert shown["strip"]["duration"] == pytest.approx(5.0)
     *_, shown = handlers.form.set_rate(None, "me")
     assert shown["strip"] == {}
+
+
+def test_a_file_that_was_changed_has_another_hash(tmp_path):
+    file, seen = tmp_path / "v.mp4", []
+    for content in (b"one", b"two!", b"three"):
+        file.write_bytes(content)
+        assert digest(str(file)) == hashlib.sha256(content).hexdigest()
+        seen.append(digest(str(file)))
+    file.unlink()
+    assert digest(str(file)) == ""
+    assert len(set(seen)) == 3
 
 
 def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monkeypatch):

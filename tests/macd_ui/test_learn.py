@@ -489,6 +489,8 @@ def test_the_answer_key_is_of_these_chapters(site):
     asked = [c for c in site.chapters() if c.prediction]
     assert len(key) == len(asked) > 6
     for text, chapter in zip(key, asked, strict=True):
+        number = site.chapters().index(chapter)  # as the course and the worksheet count
+        assert text.removeprefix("## ").startswith(f"{number}. ")
         right = chapter.prediction.options[chapter.prediction.answer]
         assert chapter.title in text
         assert f"**{plain(right)}.**" in text

@@ -113,6 +113,13 @@ def test_a_shared_upload_goes_with_the_last_session(uploads):
     assert not file.parent.exists()
 
 
+def test_equal_uploads_are_one_file_of_all_who_brought_it(uploads):
+    file = put(uploads, "a")
+    for who in ("one", "two"):
+        uploads.bring(file, who)
+    assert [uploads.may_read(file, who) for who in ("one", "two", "three")] == [True, True, False]
+
+
 def test_an_upload_that_was_just_made_is_left_alone(uploads):
     held, fresh, unclaimed = (put(uploads, n, age=a) for n, a in (("a", 9e5), ("b", 0), ("c", 200)))
     uploads.hold(held, "one")
