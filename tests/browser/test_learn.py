@@ -380,6 +380,8 @@ def test_a_class_predicts_by_hands_and_a_choice_of_objects_is_kept(open_course):
     rows = choose.locator("tbody tr")
     assert rows.count() == len(layer)
     assert rows.locator(".ln-good").count() == sum(s.answer == trace.truth for s in layer)
+    marked = [bool(row.locator("small").count()) for row in rows.all()]
+    assert marked == [list(s.objects) == chosen for s in layer]  # not every one that holds it
     own = trace.choice_map.of(chosen, True)
     assert f"The answer is “{own.answer}”." in choose.locator(".ln-result").inner_text()
     reload(page)

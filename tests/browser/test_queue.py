@@ -123,6 +123,24 @@ def test_what_one_tab_left_another_sends_and_a_stranger_does_not(opened):
     assert second.evaluate("localStorage.length") == 0
 
 
+def test_confirmations_are_forgotten_after_a_month_and_no_sooner(opened):
+    """What a browser restores after a crash must not be sent again."""
+    page = opened({})
+    left = page.evaluate(f"""async () => {{
+      const {{ Kept }} = {bundle(Path("ratings/page/kept.js"))};
+      const kept = new Kept(), now = Date.now;
+      await kept.open();
+      for (const days of [0, 29, 31, 400]) {{
+        Date.now = () => now() - days * 24 * 3600 * 1000;
+        await kept.confirm("a-1", `after ${{days}}`);
+      }}
+      Date.now = now;
+      await kept.tidy();
+      return [...(await kept.read("a")).confirmed].sort();
+    }}""")
+    assert left == ["after 0", "after 29"]
+
+
 def test_only_one_request_is_under_way(opened):
     page = opened({"*": True})
     add(page, "a", "b")
