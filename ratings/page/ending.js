@@ -32,9 +32,9 @@ export function showCompletion(completion) {
 /**
  * What is on the server's disk, and how far the rater is.
  * @param {number} unsaved events that wait @param {import("./tasks.js").Task[]} tasks
- * @param {boolean} [failed] the question before the first screen
+ * @param {boolean} failed the question before the first screen @param {boolean} closed the study
  */
-export function showProgress(unsaved, tasks, failed = false) {
+export function showProgress(unsaved, tasks, failed, closed) {
   const saved = part("saved");
   const words = unsaved ? `${unsaved} not saved yet` : "All saved ✓";
   if (saved.textContent !== words) saved.textContent = words;
@@ -47,6 +47,7 @@ export function showProgress(unsaved, tasks, failed = false) {
   part("place").textContent = `${done} of ${items.length}`;
   part("end-text").textContent = failed
     ? "This study looks for other raters, so that you cannot take part. Your answer is saved. You can close this page."
+    : closed ? `The study is closed and takes no more ratings. ${unsaved ? `${words}: tell whoever invited you.` : "What you gave is saved. You can close this page."}`
     : unsaved ? `You are finished. ${words}: leave this page open until everything is saved.`
     : "You are finished, and everything is saved. You can close this page.";
   part("review-text").textContent = unsaved ? `${words}: leave this page open.` : "Everything is saved.";

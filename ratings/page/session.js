@@ -17,6 +17,7 @@ import { MOST_LOW, Views, byId, inSentence, part, setReason, writeMarkdown } fro
 
 const BREAK_AFTER_MS = 20 * 60 * 1000;
 const RETRY_MS = 3000;
+const CLOSED_MS = 30_000;
 /** What the server answers where the study is over. */
 const CLOSED = 410;
 
@@ -35,6 +36,8 @@ export class RatingPage {
     /** @type {number | null} the answer to it, until the server has it */
     this.answered = null;
     this.completion = session.completion;
+    this.closed = session.state === "closed";
+    this.watching = 0;
     this.pairs = session.scale === "pairs";
     this.queue = new Queue(
       `${session.study}:${session.rater}`,
@@ -47,6 +50,10 @@ export class RatingPage {
       this.pairs ? (preference) => this.prefer(preference) : null);
     this.loader = new Loader(code);
     this.at = -1;
+    /** @type {Task | undefined} whose item is on the screen, which stays while the next one is loaded */
+    this.shown = undefined;
+    /** @type {Task | undefined} that is being flagged */
+    this.flagged = undefined;
     this.ready = false;
     /** @type {Record<string, any[]>} */
     this.feedback = {};
@@ -97,12 +104,24 @@ export class RatingPage {
       const session = await askJson(this.code, "rate/api/session");
       this.keep(session.tasks);
       this.screen(session.screening);
+      const was = this.closed;
       [this.finished, this.completion] = [session.finished || this.finished, session.completion];
-      if (this.finished) this.proceed();
+      this.closed = session.state === "closed";
+      if (this.finished || this.closed !== was) this.proceed();
       this.showSaved();
     } catch {
       // asked again when the tab is next looked at
     }
+    this.watch();
+  }
+
+  /** Looks now and then whether a study that is closed was opened again. */
+  watch() {
+    if (!this.closed || this.watching) return;
+    this.watching = setTimeout(() => {
+      this.watching = 0;
+      this.catchUp();
+    }, CLOSED_MS);
   }
 
   /** @param {Task[]} saved as the server has them; what still waits here is newer */
@@ -153,8 +172,8 @@ export class RatingPage {
     const dialog = byId("note-dialog", HTMLDialogElement);
     dialog.addEventListener("close", () => {
       const note = byId("note", HTMLTextAreaElement);
-      if (dialog.returnValue === "send" && this.task) {
-        this.queue.add({ kind: "flag", task: this.task.id, note: note.value });
+      if (dialog.returnValue === "send" && this.flagged) {
+        this.queue.add({ kind: "flag", task: this.flagged.id, note: note.value });
         say("hint", "Flagged for the organiser.");
       }
       note.value = "";
@@ -194,6 +213,8 @@ export class RatingPage {
       skip: () => this.leave("skip"),
       flag: () => {
         const dialog = byId("note-dialog", HTMLDialogElement);
+        if (!this.shown) return;
+        this.flagged = this.shown;
         dialog.returnValue = "";
         dialog.showModal();
       },
@@ -250,13 +271,13 @@ export class RatingPage {
   /** Shows the first thing that is not done. */
   proceed() {
     const state = this.screening?.state;
-    part("items-button").hidden = !this.consented || this.finished || state === "asked" || state === "failed";
-    if (!this.consented) {
+    part("items-button").hidden = !this.consented || this.finished || this.closed || state === "asked" || state === "failed";
+    if (!this.consented && !this.closed) {
       writeMarkdown(part("instructions-text"), this.instructions + instructionsTold(this.tasks) + this.told);
       show("instructions");
       return;
     }
-    if (this.screening && state === "asked") {
+    if (this.screening && state === "asked" && !this.closed) {
       showScreening(this.screening, this.answered, (option) => {
         this.queue.add({ kind: "screening", new: option });
         this.answered = option;
@@ -266,12 +287,13 @@ export class RatingPage {
       return;
     }
     const next = state === "failed" ? -1 : this.tasks.findIndex((task) => !task.done);
-    if (!this.finished && next >= 0) {
+    if (!this.finished && !this.closed && next >= 0) {
       this.open(next);
       return;
     }
     this.at = -1;
-    if (this.finished || state === "failed") {
+    this.watch();
+    if (this.finished || this.closed || state === "failed") {
       show("end");
       showCompletion(state === "failed" ? this.screening?.completion ?? null : this.completion);
     } else {
@@ -299,14 +321,20 @@ export class RatingPage {
       this.loader.forget(task);
       if (this.at !== at) return;
       const failed = error instanceof Failed ? error : new Failed(0, String(error));
-      const again = failed.status === CLOSED ? "" : " What you rated is kept; the next item is asked for again.";
-      say("loading", failed.message + again);
+      if (failed.status === CLOSED) {
+        this.closed = true;
+        say("loading", "");
+        this.proceed();
+        return;
+      }
+      say("loading", `${failed.message} What you rated is kept; the next item is asked for again.`);
       if (failed.status !== 401) setTimeout(() => this.at === at && this.open(at), RETRY_MS);
       return;
     }
     if (this.at !== at) return;
     say("loading", "");
     show("item");
+    this.shown = task;
     part("question").textContent = item.question;
     part("kind").textContent = task.kind === "training" ? "Training: this one does not count." : "";
     part("feedback").replaceChildren();
@@ -470,7 +498,7 @@ export class RatingPage {
   showSaved() {
     const pending = this.queue.pending().map(([, event]) => event);
     const unsaved = pending.filter((e) => e.kind !== "shown").length;
-    showProgress(unsaved, this.tasks, this.screening?.state === "failed");
+    showProgress(unsaved, this.tasks, this.screening?.state === "failed", this.closed);
     const task = this.task;
     if (!task || !this.ready) return;
     markAnswers(this.views, task, pending, this.queue.refused, this.pairs);

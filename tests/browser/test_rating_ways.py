@@ -169,6 +169,52 @@ def test_a_message_wipes_no_other_s(place, new_tab):
 
 
 @pytest.mark.long
+def test_a_rater_who_has_rated_everything_learns_that_the_study_was_closed(tmp_path, new_tab):
+    place = Place(make_study(tmp_path, 2))
+    try:
+        page = new_tab(place.link())
+        task = begin(page)
+        while task:
+            task = rate_item(page, task, (3, 4))
+        saved(page)
+        with Study(place.path) as study:
+            study.control("closed")
+        page.reload()
+        page.get_by_text("The study is closed").wait_for()
+        assert not page.is_visible("#finish")
+        assert "What you gave is saved" in page.inner_text("#end")
+    finally:
+        place.server.end()
+
+
+@pytest.mark.long
+def test_a_flag_is_of_the_item_on_the_screen(tmp_path, new_tab):
+    """While the next one is waited for, and if it comes while the note is written."""
+    place = Place(make_study(tmp_path, 4))
+    try:
+        page = new_tab(place.link())
+        task = begin(page)
+        page.wait_for_load_state("networkidle")  # the second item is there too
+        page.route("**/rate/api/item/**", lambda route: route.abort())
+        page.route("**/rate/api/events", lambda route: route.abort())
+        task = rate_item(page, task, (3, 4))
+        for key in ("3", "Tab", "4", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_function(TOLD, arg="the next item is asked for again")
+        page.click("#flag")
+        page.keyboard.type("it flickers")
+        page.unroute("**/rate/api/item/**")
+        page.unroute("**/rate/api/events")
+        page.wait_for_function("task => document.body.dataset.item !== task", arg=task)
+        page.get_by_role("button", name="Flag", exact=True).click()
+        page.wait_for_function(TOLD, arg="Flagged for the organiser")
+        saved(page)
+        assert place.stored("SELECT task FROM events WHERE kind = 'flag'") == [(task,)]
+    finally:
+        place.server.end()
+
+
+@pytest.mark.long
 def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_tab):
     place = Place(make_study(tmp_path, 6))
     try:
@@ -181,9 +227,12 @@ def test_a_closed_study_says_so_and_promises_nothing(tmp_path, new_tab):
         page.wait_for_function(TOLD, arg="is asked for again")
         with Study(place.path) as study:
             study.control("closed")
-        page.wait_for_function(TOLD, arg="closed and takes no more ratings")
-        told = page.inner_text("#banner")
-        assert not [w for w in ("later", "asked for again", "Come back") if w in told]
+        page.get_by_text("closed and takes no more ratings").wait_for()
+        told = page.inner_text("body")
+        assert "What you gave is saved. You can close this page." in told
+        wrong = ("later", "asked for again", "Come back", "I am finished", "Go back to any item")
+        assert not [w for w in wrong if w in told]
+        assert not page.is_visible("#items-button")
         with Study(place.path) as study:
             study.control("open")
         assert wait_for_item(page, "") == task  # where the organiser opens it again
