@@ -7,6 +7,7 @@ the trace by other code: nothing here comes from the viewer, from `core.rules` o
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -382,18 +383,25 @@ def check_open(text, state):
     assert beta is None or same_number(str(beta), state.beta), text
 
 
+IN_PART = " (partly)"
+
+
 def things_of(trace):
-    """What is masked, as (labels or pairs of label and id, or how many objects, frames outside)."""
+    """What is masked, as (labels or pairs of label and id, or how many objects, frames outside).
+
+    The labels or pairs say whether it is masked in part.
+    """
     levels = trace.counterfactual
-    hidden = [t for t, z in zip(trace.tracks, levels.level, strict=True) if z > 0]
+    at = dict(zip((t.id for t in trace.tracks), levels.level, strict=True))
+    hidden = [t for t in trace.tracks if at[t.id] > 0]
     pairs = zip(trace.groups, levels.frame_level, strict=False)
     frames = sum(len(group) for group, level in pairs if level > 0)
-    labels = [t.label for t in hidden]
     if len(hidden) > 3:
         return len(hidden), frames
-    if len(set(labels)) < len(labels):
-        return sorted((t.label, t.id) for t in hidden), frames
-    return sorted(labels), frames
+    every = Counter(t.label for t in trace.tracks)
+    if any(every[t.label] > 1 for t in hidden):
+        return sorted((t.label, t.id, bool(at[t.id] < 1)) for t in hidden), frames
+    return sorted((t.label, None, bool(at[t.id] < 1)) for t in hidden), frames
 
 
 def read_things(text):
@@ -405,8 +413,12 @@ def read_things(text):
         return int(many[1]), frames
     if not objects or objects.startswith("the "):
         names = [n.removeprefix("the ") for n in re.split(", | and ", objects) if n]
-        return sorted(names), frames
-    return sorted(read_numbered(objects)), frames
+        return sorted((n.removesuffix(IN_PART), None, n.endswith(IN_PART)) for n in names), frames
+    partly, told, whole = objects.rpartition(IN_PART)
+    whole = re.sub("^(, | and )", "", whole)
+    found = [(*one, True) for one in (read_numbered(partly) if told else ())]
+    found += [(*one, False) for one in (read_numbered(whole) if whole else ())]
+    return sorted(found), frames
 
 
 def alone(state):

@@ -102,10 +102,15 @@ const changedText = (changes) => changes ? ` The objects were changed by hand ($
  * @type {(trace: Trace) => string}
  */
 export const thingsText = ({ tracks, groups, times, final }) => {
-  const hidden = tracks.filter((_, k) => (final?.level[k] ?? 0) > 0);
-  const unlike = new Set(hidden.map(({ label }) => label)).size === hidden.length && !hidden.some(({ label }) => CELL.test(label));
+  const levels = final?.level ?? [], hidden = tracks.filter((_, k) => levels[k] > 0);
+  const kinds = [ // those in part first: of numbered objects, all before the word are
+    { some: tracks.filter((_, k) => levels[k] > 0 && levels[k] < 1), told: " (partly)" },
+    { some: tracks.filter((_, k) => levels[k] >= 1), told: "" },
+  ];
+  const alone = hidden.every(({ label }) => !CELL.test(label) && tracks.filter((one) => one.label === label).length === 1);
   const frames = (final?.frame_level ?? []).reduce((count, level, g) => count + (level > 0 ? groups[g].length : 0), 0);
-  const names = unlike ? hidden.map(({ label }) => `the ${isolated(label)}`) : hidden.length ? [namedObjects(hidden)] : [];
+  const names = kinds.flatMap(({ some, told }) => alone ? some.map(({ label }) => `the ${isolated(label)}${told}`)
+    : some.length ? [`${namedObjects(some)}${told}`] : []);
   return maskedThings(names, hidden.length, frames, times.length === 1, tracks.length > 0);
 };
 
