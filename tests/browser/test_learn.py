@@ -333,6 +333,17 @@ def test_real_clips_tell_their_truth_and_have_a_score_of_their_own(open_course):
     tile = page.locator(".ln-scores > div", has_text="On real clips").inner_text()
     same = sum(item["outcome"] == "same" for item in items)
     assert f"{same} of 10 right" in tile
+    # the list is in the course's order, and counts clips as the chapter does
+    page.evaluate("""() => {
+      const kept = JSON.parse(localStorage.getItem("macd-learn"));
+      const some = Object.entries(kept.answers).filter(([id]) => !id.endsWith("/0")).reverse();
+      kept.answers = Object.fromEntries(some);
+      localStorage.setItem("macd-learn", JSON.stringify(kept));
+    }""")
+    reload(page)
+    page.get_by_text("Guessing gets").first.wait_for()
+    rows = page.locator(".ln-table th[scope=row]").all_inner_texts()
+    assert rows == [f"On real clips, Clip {n} of 10" for n in range(2, 11)]
 
 
 @pytest.mark.parametrize(

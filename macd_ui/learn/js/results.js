@@ -42,7 +42,7 @@ export function showResults({ root, course, quiz, store, say, restart }) {
         score(say("score_real"), of("real"))),
       el("p", { class: "ln-note" }, say("few")),
       el("h2", {}, say("calibration")), ...calibration(answers.map(([, a]) => a), say),
-      el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, answers, say)));
+      el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, quiz, answers, say)));
   }
   const again = el("button", {
     type: "button", class: "ln-button", on: {
@@ -99,19 +99,28 @@ function calibration(locked, say) {
   ];
 }
 
+/** @type {Record<string, number>} a set of clips → where it stands among the predictions; chapters are at 1 */
+const PLACES = { before: 0, after: 2, real: 3 };
+
 /**
- * @param {Course} course
- * @param {[string, Locked][]} answers
- * @param {Say} say
+ * In the order of the course, whatever was answered first.
+ *
+ * @param {Course} course @param {Quiz} quiz @param {[string, Locked][]} answers @param {Say} say
  */
-function list(course, answers, say) {
+function list(course, quiz, answers, say) {
+  const place = (/** @type {string} */ id) => {
+    const [set, number] = id.split("/");
+    return number === undefined ? [1, course.chapters.findIndex((c) => c.name === id)] : [PLACES[set], Number(number)];
+  };
+  const ordered = answers.map((answer) => ({ answer, at: place(answer[0]) }))
+    .sort((a, b) => a.at[0] - b.at[0] || a.at[1] - b.at[1]).map(({ answer }) => answer);
   const title = (/** @type {string} */ id) => {
     const [set, number] = id.split("/");
     if (number === undefined) return course.chapters.find((c) => c.name === id)?.title || id;
-    return `${say(`score_${set}`)}, ${say("quiz_item", { n: Number(number) + 1, of: answers.filter(([other]) => other.startsWith(`${set}/`)).length })}`;
+    return `${say(`score_${set}`)}, ${say("quiz_item", { n: Number(number) + 1, of: quiz[/** @type {keyof Quiz} */ (set)].length })}`;
   };
   return el("table", { class: "ln-table" },
-    el("tbody", {}, answers.map(([id, a]) => el("tr", {}, el("th", { scope: "row" }, title(id)),
+    el("tbody", {}, ordered.map(([id, a]) => el("tr", {}, el("th", { scope: "row" }, title(id)),
       el("td", {}, percent(a.confidence)), el("td", { class: a.right ? "ln-good" : "" }, say(a.right ? "right" : "wrong"))))));
 }
 
