@@ -332,7 +332,8 @@ def changed_settings(shown: RunRequest, requested: RunRequest) -> list[str]:
     changes, was, wanted = [], shown.spec, requested.spec
     for kind in ("backbone", "detector"):
         before, after = getattr(was, kind), getattr(wanted, kind)
-        if Path(before).name != Path(after).name:  # a trace knows a file by its name alone
+        # a trace knows a file by its name alone, and one that was stopped early none
+        if before and Path(before).name != Path(after).name:
             changes.append(sentences.setting_changed(kind, before, after))
     before, after = shown.partner, requested.partner
     if shown.whole and not shown.masks_only and before[1] != after[1]:

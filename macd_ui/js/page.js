@@ -78,6 +78,7 @@ function press(selector) {
 function nameModel(trace) {
   const place = document.querySelector("[data-part=model]");
   if (!place || !trace) return;
-  place.textContent = trace.demo ? DEMO_MODEL : modelName(trace.backbone.split("/").pop() || trace.backbone);
+  const name = trace.backbone.split("/").pop() || trace.backbone; // none of a run that was stopped early
+  place.textContent = trace.demo ? DEMO_MODEL : name && modelName(name);
   /** @type {HTMLElement} */ (place).title = trace.backbone;
 }

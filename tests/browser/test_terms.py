@@ -45,6 +45,17 @@ def test_a_term_is_defined_on_hover_and_focus(page):
     assert tip.inner_text() == f"score rule {meaning('score rule')}."
 
 
+def test_a_definition_does_not_cover_what_its_fold_opens(page):
+    tip = page.locator(".mv-tip:popover-open")
+    fold = page.locator("summary[aria-describedby]:visible").first
+    fold.hover()
+    tip.wait_for()
+    fold.click()
+    assert tip.count() == 0
+    fold.click()
+    assert tip.count() == 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("size", [(390, 844), (1440, 1000)])
 def test_every_term_of_the_viewer_shows_within_the_page(page, size):

@@ -59,6 +59,8 @@ def test_a_form_is_compared_with_what_is_shown_in_that_order():
     )
     asked = RunRequest("a.mp4", "1", RunSpec("why?", options, ("vcd",), "A", "/y/old.pt"))
     assert difference(shown, asked) == f"{DIFFERS} Run would use seed 3 instead of 0."
+    early = RunRequest("a.mp4", "1", RunSpec("why?", RunOptions(), ("vcd",), "", ""))  # stopped
+    assert difference(early, asked) == f"{DIFFERS} Run would use seed 3 instead of 0."
     other = RunRequest("b.mp4", "2", RunSpec(""))
     assert difference(shown, other) == (
         "Shown: a.mp4 · “why?”. Run would analyse b.mp4 · no question."

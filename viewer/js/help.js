@@ -177,8 +177,10 @@ export class Legend {
       const name = TERMS[text] || text.toLowerCase();
       const meaning = part.dataset.means ?? this.meanings[name];
       if (!meaning) continue;
-      if (part.matches("summary, button")) this.tips.explain(part, name, meaning);
-      else part.replaceChildren(this.tips.term(text, name, meaning));
+      if (part.matches("summary, button")) {
+        this.tips.explain(part, name, meaning);
+        part.addEventListener("click", () => this.tips.hide()); // what it opens stands where the definition does
+      } else part.replaceChildren(this.tips.term(text, name, meaning));
     }
   }
 }
