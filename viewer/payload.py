@@ -32,6 +32,7 @@ from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.text.everyday_words import classes_called
 from macd_studio.core.text.phrases import noun_phrases, unfound
 from macd_studio.core.text.question import UNKNOWN_WORDS
+from macd_studio.core.text.words import count
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import constant_of_answer
 from macd_studio.core.whatif.edits import edited_levels, why_not_redecode
@@ -228,12 +229,13 @@ def _badge(trace: Trace) -> str:
 def _unknown(trace: Trace) -> str:
     """That the question holds words which the model does not know, and the first of them."""
     notes = (w.removeprefix(UNKNOWN_WORDS) for w in trace.warnings if w.startswith(UNKNOWN_WORDS))
-    words = next(notes, "").split(", ")
-    shown = [f"“{word[:MAX_OF_A_WORD]}”" for word in words[:MAX_WORDS] if word]
+    words = [word for word in next(notes, "").split(", ") if word]
+    shown = [f"“{word[:MAX_OF_A_WORD]}”" for word in words[:MAX_WORDS]]
     if not shown:
         return ""
     knows = KNOWS.get(trace.backbone.name, "")
-    return f"the model does not know {', '.join(shown)}" + (f"; {knows}" if knows else "")
+    more = [count(len(words) - MAX_WORDS, "other word")] if len(words) > MAX_WORDS else []
+    return f"the model does not know {', '.join(shown + more)}" + (f"; {knows}" if knows else "")
 
 
 def _constant(trace: Trace, answer: Answer) -> dict[str, Any]:

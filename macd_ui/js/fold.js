@@ -88,6 +88,10 @@ export class Form {
     if (began && this.narrow.matches && status.where !== "form") this.show(false);
     if (run) this.show(false);
     else this.mark();
+    // on a phone a menu covers the run that was opened with it
+    if (this.narrow.matches && status.stages_done?.length && !status.running && !status.error) {
+      for (const id of Object.keys(MENUS)) this.showMenu(id, false);
+    }
     this.tellProgress(status, stages);
     const placed = this.place(status.where, status.error);
     return placed ? { ...status, error: "" } : status;

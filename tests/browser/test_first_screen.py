@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from macd_studio.core.system.shipped import assets
 from macd_studio.macd_ui.examples import SHIPPED, examples
 from macd_studio.viewer import JS, bundle, payload, status
 from macd_studio.viewer.glossary import terms
@@ -191,6 +192,13 @@ def test_a_phone_shows_the_headline_and_the_picture_first(opened):
     page.locator("#open-examples").click()
     assert page.locator("#open-menu").get_attribute("aria-expanded") == "false"
     page.locator("#close-form").click()
+    page.locator("#open-menu").click()
+    page.locator("#open-files").click()
+    chooser = page.locator("#open").locator("xpath=..").locator("input[type=file]")
+    chooser.set_input_files(assets() / "examples" / "harmed.macd")
+    page.locator(".mv-question", has_text="hat").wait_for()
+    for menu in ("#open-menu", "#open-files"):  # they covered what was opened
+        page.locator(f"{menu}[aria-expanded=false]").wait_for(state="attached")
     page.get_by_role("button", name="Masked", exact=True).click()
     assert page.evaluate("() => document.querySelector('.mv-canvas').width > 0")
     page.locator("[data-part=open-form]").click()

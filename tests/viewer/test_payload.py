@@ -247,7 +247,7 @@ def test_words_that_the_model_does_not_know_stand_beside_the_question():
     long = "x" * 40
     for words, badge in (
         ("colour", "the model does not know “colour”"),
-        (f"a, {long}, c, d", f"the model does not know “a”, “{'x' * 30}”, “c”"),
+        (f"a, {long}, c, d", f"the model does not know “a”, “{'x' * 30}”, “c”, 1 other word"),
     ):
         trace = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}{words}",))
         assert not trace.outside_domain
