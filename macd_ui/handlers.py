@@ -303,7 +303,10 @@ class FormEvents:
             return
         except MacdError as error:
             if not stopped():
-                yield self.view.show_error(session, error, "clip") | {"strip": {}}
+                if not chosen:
+                    session.form.unreadable = video
+                shown = self.view.show_error(session, error, "clip") | {"strip": {}}
+                yield joined(shown, self.view.note(session))
             return
         if stopped():
             return

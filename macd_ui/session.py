@@ -38,7 +38,8 @@ ENDING_S, ANSWERED_S = 0.5, 60.0
 class Form:
     """What the form holds: the index of an example, an uploaded file, a question, a model.
 
-    title: of the uploaded file, once it was looked at; a random clip has the toy world's. values:
+    title: of the uploaded file, once it was looked at; a random clip has the toy world's.
+    unreadable: the last uploaded file that could not be read as a clip. values:
     of the settings by name, {} as long as they are as the page was opened. phrases: what the
     question names, as it was last offered.
     """
@@ -50,6 +51,7 @@ class Form:
     backbone: str = AUTO
     values: dict[str, Any] = field(default_factory=dict)
     phrases: list[str] = field(default_factory=list)
+    unreadable: str = ""
 
 
 @dataclass(eq=False)

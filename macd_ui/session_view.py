@@ -187,6 +187,9 @@ class SessionView:
         except MacdError as error:
             return {"note": {"text": sentences.form_refused(error)}}
         other = [shown.clip, asked.clip] if shown and asked and shown.sha256 != asked.sha256 else []
+        video = session.form.video
+        if video is not None and video == session.form.unreadable:  # its error stands beside it
+            text, other = "", []
         return {"note": {"text": text, "other": other}}
 
     def title_of(self, form: Form) -> str:

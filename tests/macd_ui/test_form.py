@@ -155,6 +155,18 @@ def test_a_clip_that_is_no_video_is_refused_at_upload(handlers, tmp_path):
     assert last["viewer"]["status"]["where"] == "clip"
 
 
+def test_nobody_is_told_to_run_a_clip_that_cannot_be_read(store, tmp_path, make_video):
+    handlers = make_handlers(store, find_examples())
+    broken = tmp_path / "x.mp4"
+    broken.write_bytes(b"no video at all")
+    *_, last = handlers.form.upload(str(broken), None, "me")
+    assert last["note"] == {"text": "", "other": []}
+    first, *_ = handlers.form.upload(str(make_video()), None, "me")
+    assert "v.mp4" in first["note"]["other"]
+    list(handlers.form.choose_range({"start": 99}, "me"))  # a bad range is no bad clip
+    assert "v.mp4" in handlers.view.note(store.sessions.open("me"))["note"]["other"]
+
+
 def test_a_strip_of_a_clip_that_was_replaced_is_dropped(handlers, store, make_video):
     reading = handlers.form.upload(str(make_video("a.mp4")), None, "me")
     next(reading)
