@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from macd_studio.core.embedded import DRAWN
+from macd_studio.core.backbones.load import DOMAINS
+from macd_studio.core.embedded import DRAWN, EVERYDAY
 from macd_studio.core.errors import Cancelled, QuestionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.truth import OUTSIDE
@@ -12,6 +13,8 @@ from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
 from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.run.pipeline import NO_ANSWER, NO_TRACKS, run
 from macd_studio.core.run.state import STAGES
+from macd_studio.core.system.shipped import assets
+from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 
@@ -61,6 +64,16 @@ def test_masks_alone_need_no_answer(video):
     assert trace.counterfactual.loss is not None
     assert NO_ANSWER in trace.warnings
     assert "decode" not in [e.stage for e in events]
+
+
+def test_what_a_model_was_trained_on_is_said_of_the_model_and_not_of_the_clip():
+    """It stands in the JSON of every run, of clips of its own kind too."""
+    for domain, _ in DOMAINS.values():
+        assert "this clip" not in domain
+    for path in sorted((assets() / "everyday").rglob("*.macd")):
+        trace = load(path)
+        assert trace.backbone.domain == DOMAINS[EVERYDAY][0]
+        assert not trace.outside_domain
 
 
 @pytest.mark.parametrize("title", ["", DRAWN])
