@@ -172,11 +172,11 @@ def test_one_object_with_its_confidence_and_track(count, height, columns):
         Row(float(n), 0, np.array([0.5, 0.5, 0.25, height, 0.6 + n / 100, 1]), f"line {n}")
         for n in range(count)
     ]
-    try:
-        found = choose_layout("labels", rows).columns
-    except TracksError as error:
-        found = str(error)
-    assert columns in found
+    if "can be read" in columns:
+        with pytest.raises(TracksError, match=columns):
+            choose_layout("labels", rows)
+    else:
+        assert choose_layout("labels", rows).columns == columns
 
 
 def test_every_name_of_columns_is_a_layout():
