@@ -168,7 +168,8 @@ def check_named(name: Any, among: Collection[str], kind: str) -> None:
 
 def _near(name: Any, among: Collection[str]) -> str:
     """The question whether the nearest of these was meant, "" where none is near."""
-    near = difflib.get_close_matches(str(name)[:40], among, n=1, cutoff=0.5)
+    text = name[:40] if isinstance(name, str) else ""
+    near = difflib.get_close_matches(text, among, n=1, cutoff=0.5)
     return f"Did you mean {near[0]}? " if near else ""
 
 

@@ -121,7 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_tracks(added)
     show = added.add_parser("show", help="print the summary of a saved trace")
     show.add_argument("file", metavar="FILE.macd")
-    show.add_argument("--again", action="store_true", help="print the command that runs it again")
+    show.add_argument(
+        "--again", action="store_true", help="print the command that runs it again instead"
+    )
     for command in (trace, compare, show):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     measuring.add_edit(added)
@@ -206,8 +208,9 @@ def _tell_unused(args: argparse.Namespace) -> None:
     """Names flags that have no effect: how a file of tracks is read without one, and what a
     detector looks for where a file stands in for it.
     """
+    plain = RunOptions()
     for flag in FLAGS:
-        if getattr(args, flag.dest) == flag.value(RunOptions()):
+        if getattr(args, flag.dest) == flag.value(plain):
             continue
         if args.tracks is None and flag.part == "track" and flag.field.startswith("file_"):
             tell(f"note: {flag.name} has no effect without --tracks")

@@ -24,7 +24,7 @@ def save(trace: Trace, path: str | Path) -> Path:
     """Writes the file whole or not at all; returns its path. Raises TraceError if it cannot.
 
     A link is followed: the file that it names is written. What is there and no regular file, such
-    as a device, is refused.
+    as a device, is refused, and so is a file of another kind; see `check_target`.
     """
     if not isinstance(trace, Trace):
         raise TraceError(
