@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -35,6 +36,23 @@ def percentile_interval(estimate: float, drawn: NDArray[np.float64]) -> Interval
         return UNKNOWN
     low, high = np.percentile(drawn, [2.5, 97.5])
     return estimate, float(low), float(high)
+
+
+def spearman(
+    x: Sequence[float] | NDArray[np.float64], y: Sequence[float] | NDArray[np.float64]
+) -> float:
+    """Spearman's correlation; NaN below three pairs, or where one side does not vary.
+
+    >>> round(spearman([1, 2, 3, 4], [1, 3, 2, 4]), 6)
+    0.8
+    """
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} values beside {len(y)}")
+    if len(x) < 3 or min(np.ptp(x), np.ptp(y)) == 0:
+        return math.nan
+    from scipy.stats import spearmanr  # takes half a second, and few who import this call it
+
+    return float(spearmanr(x, y).statistic)
 
 
 def least_sd(mean: float, share: float, good: int = 4, levels: int = 5) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 import macd_studio as macd
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.controls import PLACE, compare_masks
+from macd_studio.core.system.whole import new_private_file
 from macd_studio.core.text.words import writable
 from macd_studio.core.validation import check_named
 from macd_studio.ratings import arms as arm_module
@@ -50,7 +51,7 @@ from macd_studio.ratings.plan import (
 )
 from macd_studio.ratings.preregistration import canonical, plan_of, sealed_sha256, sha256
 from macd_studio.ratings.screening import Screening
-from macd_studio.ratings.secret import hash_code, new_code, new_private_file
+from macd_studio.ratings.secret import hash_code, new_code
 from macd_studio.ratings.source import Source
 from macd_studio.ratings.study_file import create_tables, insert_row, seal
 

@@ -27,11 +27,11 @@ from PIL import Image, ImageFilter
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.plates import plate_fill
 from macd_studio.core.media.webp import encode_picture
+from macd_studio.core.system.whole import new_private_file
 from macd_studio.core.text.words import writable
 from macd_studio.core.types import Floats, Pixels
 from macd_studio.ratings.arms import ArmMask, coverage
 from macd_studio.ratings.plan import keyed_rng
-from macd_studio.ratings.secret import new_private_file
 from macd_studio.ratings.source import Source
 
 MAGIC = b"MSR1"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from macd_studio.core.statistics import Z, spearman
 from macd_studio.ratings.answers import Answer, Screen, left_and_decided, main_answers
 from macd_studio.ratings.events import HIGH, LOW
 from macd_studio.ratings.plan import ADJUDICATED, GOLD, PAIRS, RATINGS, REPEAT, TRAINING
@@ -20,7 +21,6 @@ from macd_studio.ratings.preregistration import (
     SLIPS,
     SPREAD_LEAST,
 )
-from macd_studio.ratings.stats import Z, spearman
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from macd_studio.core.masking.controls import ELSEWHERE
 from macd_studio.core.pages.blocks import BOLD, Heading, Paragraph, Table, as_html, as_markdown
 from macd_studio.core.pages.frame import document
+from macd_studio.core.statistics import least_sd
 from macd_studio.core.text import numbers
 from macd_studio.core.text.numbers import DASH, number
 from macd_studio.core.text.words import count
@@ -17,7 +18,7 @@ from macd_studio.ratings.events import HIGH, MAX_LOW, REASONS
 from macd_studio.ratings.inference import NEARLY_ALL, RANGES
 from macd_studio.ratings.plan import PAIRS, RATINGS
 from macd_studio.ratings.preregistration import TARGETS
-from macd_studio.ratings.stats import GOOD, least_sd
+from macd_studio.ratings.stats import GOOD
 
 EstimateFields = dict[str, float | None]
 """An estimate of the report: its value, and the low and high end of its interval."""

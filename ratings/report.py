@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.masking.controls import CONTROLS
+from macd_studio.core.statistics import spearman
 from macd_studio.ratings.adjudication import adjudication_figures
 from macd_studio.ratings.answers import (
     Answer,
@@ -46,7 +47,6 @@ from macd_studio.ratings.stats import (
     power,
     quadratic_kappa,
     resample,
-    spearman,
     spread_interval,
     wilson,
 )

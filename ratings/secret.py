@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from macd_studio.core.system.whole import PRIVATE, written_whole
 from macd_studio.ratings.errors import cannot_write
 
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
@@ -46,28 +46,12 @@ def hash_code(code: str) -> str:
     return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
 
 
-PRIVATE = 0o600
-
-
-def new_private_file(path: Path) -> None:
-    """An empty file with mode 0600. Raises FileExistsError.
-
-    SQLite gives the files that it makes beside a database the mode of the database.
-    """
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
-
-
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file with mode 0600, whole or not at all. Raises OptionError."""
-    scratch = path.with_name(f".{path.name}.new")
     try:
-        scratch.unlink(missing_ok=True)
-        new_private_file(scratch)
-        scratch.write_bytes(content)
-        os.replace(scratch, path)
+        with written_whole(path, private=True) as part:
+            part.write_bytes(content)
     except OSError as error:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
 
 

@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core import statistics
-from macd_studio.core.statistics import least_sd as least_sd
 
 Matrix = NDArray[np.float64]
 LEVEL = 0.95
@@ -106,28 +104,6 @@ def wilson(successes: int, trials: int) -> Estimate:
     '0.2553 0.3662'
     """
     return Estimate(*statistics.wilson(successes, trials))
-
-
-def spearman(
-    x: Sequence[float] | NDArray[np.float64], y: Sequence[float] | NDArray[np.float64]
-) -> float:
-    """Spearman's correlation; NaN below three pairs, or where one side does not vary.
-
-    >>> round(spearman([1, 2, 3, 4], [1, 3, 2, 4]), 6)
-    0.8
-    """
-    if len(x) != len(y):
-        raise ValueError(f"{len(x)} values beside {len(y)}")
-    if len(x) < 3:
-        return float("nan")
-    if min(np.ptp(x), np.ptp(y)) == 0:
-        return float("nan")
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(x, y).statistic)
-
-
-Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @lru_cache(1000)

@@ -18,11 +18,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from macd_studio.core.system.whole import new_private_file
 from macd_studio.ratings.chain import GENESIS, stamp_after
 from macd_studio.ratings.errors import StudyBusy, StudyError
 from macd_studio.ratings.plan import RATINGS
 from macd_studio.ratings.preregistration import sha256
-from macd_studio.ratings.secret import hide_from_others, new_private_file
+from macd_studio.ratings.secret import hide_from_others
 
 VERSION = 3
 APPLICATION = 0x4D414344  # "MACD", in the file's header

@@ -27,14 +27,6 @@ Certificate = Literal["certified", "close", "head", "rule", "search"]
 may be missing. rule: its weights themselves follow from the log-probabilities. search: the token
 was drawn, or found by a search over several answers."""
 
-REASONS: dict[Certificate, str] = {
-    "certified": "the same token wins for every error of the log-probabilities",
-    "close": "another token may win within the error of the log-probabilities",
-    "head": "the server tells of too few tokens for this β",
-    "rule": "the rule's weights follow from the log-probabilities",
-    "search": "the token was drawn or searched for, and more than one could be",
-}
-
 
 class Errors(NamedTuple):
     """How far each log-probability may be off, nats: `video` in the plain video, `second` in any

@@ -6,6 +6,7 @@ Importing this module imports no torch: what needs it imports it when it is call
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.search import EXHAUSTED
 from macd_studio.core.measurements import VIEWS
+from macd_studio.core.statistics import spearman
 from macd_studio.core.validation import check_named
 
 if TYPE_CHECKING:
@@ -309,11 +311,7 @@ def rank_correlation(a: Array, b: Array) -> float | None:
     Magnitudes, because attention has no sign. Over the cells where neither is exactly 0: where no
     object is, a map by object says nothing.
     """
-    from scipy.stats import spearmanr  # takes half a second, and few who import this call it
-
     first, second = np.abs(a).ravel(), np.abs(b).ravel()
     both = (first > 0) & (second > 0)
-    first, second = first[both], second[both]
-    if first.size < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(spearmanr(first, second).statistic)
+    found = spearman(first[both], second[both])
+    return None if math.isnan(found) else found

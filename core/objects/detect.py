@@ -299,7 +299,7 @@ def _download(name: str, path: Path, progress: Progress) -> None:
     from macd_studio.core.system.fetching import fetch_file
 
     entry = DETECTORS[name]
-    fetch_file(f"{YOLO_RELEASE}/{path.name}", path, "", progress, entry.title, DetectorError)
+    fetch_file(f"{YOLO_RELEASE}/{path.name}", path, progress, entry.title, DetectorError)
 
 
 def check_detector(name: str) -> None:

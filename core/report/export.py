@@ -6,7 +6,6 @@ that the tool that reads them shows each on its picture.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.objects.formats.sheet import Drawn, Exported, Sheet
 from macd_studio.core.objects.outlines import filled, outline_of, placed
 from macd_studio.core.system.beside import BESIDE, ProcessLimits, make_in_process, make_one
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.text.words import writable
 from macd_studio.core.traces.bundle import unpack
 from macd_studio.core.types import LOST, SEEN, Trace, Track
@@ -38,16 +38,13 @@ def export_tracks(
     for another format, a trace without objects or levels, and a place that cannot be written.
     """
     content, path = exported(trace, format, what), Path(path)
-    part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
-        part.write_bytes(content)
-        part.replace(path)
+        with written_whole(path) as part:
+            part.write_bytes(content)
     except OSError as error:
         raise OptionError(
             f"the tracks cannot be written ({error.strerror})", "Choose another place"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +26,7 @@ from huggingface_hub.utils import WeakFileLock, build_hf_headers
 from tqdm.std import tqdm  # type: ignore[import-untyped]
 
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.types import Progress
 
 FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
@@ -156,24 +156,18 @@ def _receive(url: str, part: Path, counted: Any) -> None:
 
 
 def fetch_file(
-    url: str, path: Path, sha256: str, progress: Progress, title: str, broken: type[MacdError]
+    url: str, path: Path, progress: Progress, title: str, broken: type[MacdError]
 ) -> None:
     """Downloads a file to `path`, whole, or leaves nothing there.
 
-    sha256: of the file, where it is known; another file is refused. title: what it holds, for
-    progress and errors. Raises Cancelled where progress is stopped, else `broken`.
+    title: what it holds, for progress and errors. Raises Cancelled where progress is stopped, else
+    `broken`.
     """
     progress.begin(f"Looking for {title}")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     by_hand = f"put {path.name} into the folder that the program was started in"
     try:
-        _receive_whole(url, part, progress, title)
-        if sha256 and _sha256(part) != sha256:
-            raise broken(
-                f"what came for {title} is another file, and was deleted (its SHA-256 differs)",
-                f"Try again later, or {by_hand}",
-            )
-        part.replace(path)
+        with written_whole(path) as part:
+            _receive_whole(url, part, progress, title)
     except httpx.HTTPError as error:
         what = type(error).__name__
         if isinstance(error, httpx.HTTPStatusError):
@@ -187,8 +181,6 @@ def fetch_file(
             f"{path.name} cannot be written here ({error.strerror or type(error).__name__})",
             "Free some space, or start in a folder that can be written to",
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _receive_whole(url: str, part: Path, progress: Progress, title: str) -> None:

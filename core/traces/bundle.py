@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.traces.format import MAX_BYTES
 from macd_studio.core.traces.read import unpack
 from macd_studio.core.traces.write import pack
@@ -31,15 +32,10 @@ def save(trace: Trace, path: str | Path) -> Path:
             f"a {type(trace).__name__} is not a trace", "Give the trace first, then its file"
         )
     path = Path(path)
-    place = Path(os.path.realpath(path))
-    part = place.with_name(f".{place.name[:100]}.{os.getpid()}.part")
     try:
         check_target(path)
-        try:
+        with written_whole(path) as part:
             part.write_bytes(pack(trace))
-            part.replace(place)
-        finally:
-            part.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         raise TraceError(
             f"the trace cannot be written to {shown(str(path), 200)} ({reason(error)})",

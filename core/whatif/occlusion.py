@@ -5,6 +5,7 @@ One batched pass over K views; knows neither how objects were found nor how a vi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 
@@ -17,6 +18,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import MaskCompositor, mean_question_loss
 from macd_studio.core.masking.composite import one_object_at_a_time
 from macd_studio.core.measurements import OcclusionReport
+from macd_studio.core.statistics import spearman
 
 Float64Array = NDArray[np.float64]
 
@@ -65,11 +67,8 @@ def _log_odds(log_p: Float64Array) -> Float64Array:
 
 
 def _correlation(a: Float64Array, b: Float64Array) -> float | None:
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    from scipy.stats import spearmanr  # takes half a second, and few who import this call it
-
-    return float(spearmanr(a, b).statistic)
+    found = spearman(a, b)
+    return None if math.isnan(found) else found
 
 
 def verdict(gradient: Float64Array, loss_change: Float64Array, level: Float64Array) -> str:

@@ -20,14 +20,14 @@ from macd_studio.core.text.words import count, ordinal, signed
 from macd_studio.core.types import Answer, Trace
 from macd_studio.core.whatif.constant import constant_of_answer, first_divergence
 
-MARKS = ("measured", "enough", "asked")
-"""measured: the objects with at least half of the largest measured effect, which `macd-measured`
-masks fully. enough: the smallest set of objects whose removal changes the baseline's answer.
-asked: the objects that the question names, else those that are the right answer."""
-
 
 def marks_of(trace: Trace) -> dict[str, tuple[int, ...]]:
-    """Name of MARKS → ids of the objects, of what is known and lies on the trace's choice map."""
+    """Name → ids of the objects, of what is known and lies on the trace's choice map.
+
+    measured: the objects with at least half of the largest measured effect, which `macd-measured`
+    masks fully. enough: the smallest set of objects whose removal changes the baseline's answer.
+    asked: the objects that the question names, else those that are the right answer.
+    """
     found = trace.choice_map
     if found is None:
         return {}

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import io
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ import av
 import httpx
 
 from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.text.words import count
 from macd_studio.evals.benchmarks.everyday import CLIPS, QUESTIONS, Source, questions, sources
 from macd_studio.evals.benchmarks.layout import place
@@ -88,8 +88,7 @@ def fetch(source: Source, to: Path, get: Get) -> None:
     """
     if to.is_file() and shape_of(to) == (source.frames, *source.size):
         return
-    part = to.with_name(f".{to.name}.{os.getpid()}.part")
-    try:
+    with written_whole(to) as part:
         if (ours := CLIPS / to.name).is_file():
             shutil.copyfile(ours, part)
         else:
@@ -105,9 +104,6 @@ def fetch(source: Source, to: Path, get: Get) -> None:
                 f" {(source.frames, *source.size)}",
                 "Install the packages of constraints.txt",
             )
-        part.replace(to)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def from_network(client: httpx.Client) -> Get:

@@ -128,9 +128,7 @@ def _item(
     benchmark: Benchmark, item: Item, row: Row | None, models: _Listed, clips: _Listed
 ) -> Plain:
     given = row.given if row else {}
-    shown: Plain = {
-        n: given[n] for n in ("clip", "frames", "times", "source", "read") if n in given
-    }
+    shown: Plain = {n: given[n] for n in OF_THE_CLIP if n in given}
     group = getattr(benchmark, "group", None)
     partner = given.get("partner")
     return {

@@ -33,7 +33,6 @@ from macd_studio.evals.statistics.stats import (
 )
 
 ITEMS, PARSER, DENOMINATOR = "items", "parser", "denominator"
-PRINTED = "figure as printed"
 NOT_RECORDED = "not recorded"
 UNKNOWN = "cannot be told"
 STATED_ALONE = (

@@ -7,7 +7,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -186,12 +185,3 @@ def _rows_of(
     for _, error in found:
         if error is not None:
             raise error
-
-
-def find_engine(name: str, workers: int, **how: Any) -> Engine:
-    """ "process", or "ray" with its options. Raises OptionError where Ray is not installed."""
-    if name == "process":
-        return in_process
-    from macd_studio.evals.running.ray_engine import ray_engine
-
-    return ray_engine(max(1, workers), **how)

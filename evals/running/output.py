@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import find_method
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.text.words import count
 from macd_studio.core.validation import shown
 
@@ -75,12 +76,8 @@ def finite(value: Any) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes a JSON file whole or not at all."""
-    part = path.with_suffix(".part")
-    try:
+    with written_whole(path) as part:
         part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 Report = dict[str, Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from macd_studio.core.objects.reading import read_tracks as read_track_file
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions
 from macd_studio.core.run.cache import StageCache
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Benchmark
@@ -164,9 +164,8 @@ class Preparing:
 def write_tracks(path: Path, tracks: tuple[Track, ...]) -> None:
     """Tracks of one clip as JSON, whole or not at all; read back they are equal to the last bit."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}-{id(tracks)}.part")
-    part.write_text(json.dumps([_plain(t) for t in tracks]))
-    part.replace(path)
+    with written_whole(path) as part:
+        part.write_text(json.dumps([_plain(t) for t in tracks]))
 
 
 def read_tracks(path: Path) -> tuple[Track, ...] | None:

@@ -9,7 +9,6 @@ Exit codes: 0 everything is recorded, 1 some runs failed, 2 bad input.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from macd_studio.core.embedded import EVERYDAY, REAL_DETECTOR
 from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.system.whole import written_whole
 from macd_studio.core.text.question import clean_question
 from macd_studio.core.text.words import count, visible
 from macd_studio.core.traces.bundle import load, save
@@ -202,9 +202,8 @@ def credits_of(rows: Sequence[dict[str, Any]]) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Writes the file whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with written_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import sys
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from macd_studio.commands import parser as command_line
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.system.whole import written_whole
 
 KIND = "scrypt"
 COST = {"n": 2**14, "r": 8, "p": 1}
@@ -125,11 +125,9 @@ def main() -> None:
     except MacdError as error:
         raise SystemExit(str(error)) from None
     users[args.user] = hash_password(password)
-    beside = path.with_name(f"{path.name}.new")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-            out.writelines(f"{user}:{stored}\n" for user, stored in users.items())
-        beside.replace(path)
+        with written_whole(path, private=True) as part:
+            part.write_text("".join(f"{user}:{stored}\n" for user, stored in users.items()))
     except OSError as error:
         raise SystemExit(f"{str(path)!r} cannot be written ({error.strerror})") from None
     print(f"{len(users)} users may log in")

@@ -1,6 +1,7 @@
 // @ts-check
 /** What a rater is told: what is saved, how far they are, feedback, and the completion code. */
 
+import { isTouched } from "./tasks.js";
 import { byId, make, part, sideName } from "./view.js";
 
 /** What the instructions end with where training comes first. @param {import("./tasks.js").Task[]} tasks */
@@ -45,9 +46,10 @@ export function showProgress(unsaved, tasks, failed, closed) {
   progress.hidden = false;
   [progress.max, progress.value] = [Math.max(items.length, 1), done];
   part("place").textContent = `${done} of ${items.length}`;
+  const kept = tasks.some((task) => task.done || isTouched(task)) ? "What you gave is saved. " : "";
   part("end-text").textContent = failed
     ? "This study looks for other raters, so that you cannot take part. Your answer is saved. You can close this page."
-    : closed ? `The study is closed and takes no more ratings. ${unsaved ? `${words}: tell whoever invited you.` : "What you gave is saved. You can close this page."}`
+    : closed ? `The study is closed and takes no more ratings. ${unsaved ? `${words}: tell whoever invited you.` : `${kept}You can close this page.`}`
     : unsaved ? `You are finished. ${words}: leave this page open until everything is saved.`
     : "You are finished, and everything is saved. You can close this page.";
   part("review-text").textContent = unsaved ? `${words}: leave this page open.` : "Everything is saved.";

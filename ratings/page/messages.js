@@ -3,20 +3,20 @@
 
 import { part } from "./view.js";
 
-/** @type {Map<string, string>} by owner */
-const messages = new Map();
+/** @type {Map<string, string>} by owner, in the order in which they are shown */
+const messages = new Map([["saving", ""], ["loading", ""], ["hint", ""], ["entry", ""]]);
 
 /**
  * @param {"saving" | "loading" | "hint" | "entry"} owner
  * @param {string} words "" takes the owner's message away
  */
 export function say(owner, words) {
-  if (words) messages.set(owner, words);
-  else messages.delete(owner);
+  messages.set(owner, words);
   const line = part("banner");
-  const said = [...new Set(messages.values())];
-  // of a sentence and a longer one that begins with it, the longer one
-  const all = said.filter((one) => !said.some((other) => other !== one && other.startsWith(one))).join(" ");
+  let all = "";
+  for (const sentence of [...messages.values()].flatMap((message) => message.replaceAll(". ", ".\n").split("\n"))) {
+    if (!all.includes(sentence)) all += all ? ` ${sentence}` : sentence; // each is said once
+  }
   if (line.textContent !== all) line.textContent = all;
   line.hidden = !all;
 }

@@ -265,11 +265,11 @@ CASES: dict[str, Any] = {
     ],
     "lossNote": [
         ([{"base": 2, "masked": 1.5, "byHand": False}],
-         "This mask did not raise the query loss (2.000 with the video, 1.500 with the mask),"
+         "This mask did not raise the query loss (2.000 without it, 1.500 with it),"
          " although the ascent climbs it."),
         ([{"base": 2, "masked": 1.5, "byHand": True}],
-         "This mask, which was set by hand in part, does not raise the query loss (2.000 with the video,"
-         " 1.500 with the mask)."),
+         "This mask, which was set by hand in part, does not raise the query loss (2.000"
+         " without it, 1.500 with it)."),
     ],
     "switchText": [
         ([LEVELS, 0.4, 1, 2, 3], "partly masked → masked before step 3"),

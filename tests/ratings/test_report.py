@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.masking.controls import compare_masks
+from macd_studio.core.statistics import least_sd
 from macd_studio.core.system.shipped import assets
 from macd_studio.ratings.answers import Answer
 from macd_studio.ratings.arms import ARMS, macd
@@ -21,7 +22,6 @@ from macd_studio.ratings.preregistration import plan_of
 from macd_studio.ratings.render import html_page, markdown, power_line
 from macd_studio.ratings.report import by_thirds, control_figures, figures, left_out_sizes, progress
 from macd_studio.ratings.simulate import simulate
-from macd_studio.ratings.stats import least_sd
 from macd_studio.ratings.store import Study
 from tests.ratings.studies import (
     copy_study,

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from macd_studio.core.statistics import spearman
 from macd_studio.ratings.stats import (
     alpha,
     alpha_interval,
@@ -14,7 +15,6 @@ from macd_studio.ratings.stats import (
     moments,
     power,
     quadratic_kappa,
-    spearman,
     spread_interval,
     wilson,
 )

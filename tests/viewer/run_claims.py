@@ -387,9 +387,9 @@ IN_PART = " (partly)"
 
 
 def things_of(trace):
-    """What is masked, as (labels or pairs of label and id, or how many objects, frames outside).
+    """What is masked, as (objects or how many, frames outside).
 
-    The labels or pairs say whether it is masked in part.
+    An object: label, id or 0 where no other is called so, whether it is masked in part.
     """
     levels = trace.counterfactual
     at = dict(zip((t.id for t in trace.tracks), levels.level, strict=True))
@@ -399,9 +399,9 @@ def things_of(trace):
     if len(hidden) > 3:
         return len(hidden), frames
     every = Counter(t.label for t in trace.tracks)
-    if any(every[t.label] > 1 for t in hidden):
-        return sorted((t.label, t.id, bool(at[t.id] < 1)) for t in hidden), frames
-    return sorted((t.label, None, bool(at[t.id] < 1)) for t in hidden), frames
+    return sorted(
+        (t.label, t.id if every[t.label] > 1 else 0, bool(at[t.id] < 1)) for t in hidden
+    ), frames
 
 
 def read_things(text):
@@ -411,13 +411,11 @@ def read_things(text):
     frames = int(whole[2] or 0)
     if many := re.fullmatch(r"(\d+) objects", objects):
         return int(many[1]), frames
-    if not objects or objects.startswith("the "):
-        names = [n.removeprefix("the ") for n in re.split(", | and ", objects) if n]
-        return sorted((n.removesuffix(IN_PART), None, n.endswith(IN_PART)) for n in names), frames
-    partly, told, whole = objects.rpartition(IN_PART)
-    whole = re.sub("^(, | and )", "", whole)
-    found = [(*one, True) for one in (read_numbered(partly) if told else ())]
-    found += [(*one, False) for one in (read_numbered(whole) if whole else ())]
+    found = []
+    for phrase in re.split(r"(?:, | and )(?=[^\d])", objects) if objects else ():
+        name = phrase.removesuffix(IN_PART)
+        alone = [(name.removeprefix("the "), 0)] if name.startswith("the ") else read_numbered(name)
+        found += [(*one, phrase != name) for one in alone]
     return sorted(found), frames
 
 

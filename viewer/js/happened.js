@@ -44,19 +44,15 @@ const groupedObjects = (label, ids) => {
   return `${plural(label)} ${listed(runs.map((run) => (run.length > 1 ? `${run[0]}–${run[run.length - 1]}` : String(run[0]))))}`;
 };
 
-/**
- * Objects by name with their numbers, where some share a name; else by name alone.
- *
- * @type {(tracks: Pick<Track, "id" | "label">[]) => string}
- */
-const namedObjects = (tracks) => {
+/** @type {(tracks: Pick<Track, "id" | "label">[]) => string[]} objects with their numbers, one phrase for each name */
+const numberedPhrases = (tracks) => {
   /** @type {Map<string, number[]>} */
   const byLabel = new Map();
   for (const { id, label } of tracks) {
     const noun = CELL.test(label) ? "cell" : label;
     byLabel.set(noun, [...byLabel.get(noun) ?? [], id]);
   }
-  return [...byLabel].map(([label, ids]) => groupedObjects(label, ids)).join(", ");
+  return [...byLabel].map(([label, ids]) => groupedObjects(label, ids));
 };
 
 const CELL = /^row \d+, column \d+$/; // a region of the frame without a class: see core/objects/regions.py
@@ -77,7 +73,7 @@ export const maskedText = (trace, masked = maskedOf(trace, undefined)) => {
     const { name } = levels[index], some = masked[kind].map((k) => tracks[k]);
     if (!some.length) continue;
     const verb = some.length === 1 ? "was" : "were";
-    if (many || some.length > MOST_NAMED) parts.push(`${name}: ${namedObjects(some)}`);
+    if (many || some.length > MOST_NAMED) parts.push(`${name}: ${numberedPhrases(some).join(", ")}`);
     else parts.push(`${listed(some.map(({ label }) => `the ${isolated(label)}`))} ${verb} ${name}`);
   }
   const frames = kinds.flatMap(([index, kind]) => {
@@ -103,14 +99,17 @@ const changedText = (changes) => changes ? ` The objects were changed by hand ($
  */
 export const thingsText = ({ tracks, groups, times, final }) => {
   const levels = final?.level ?? [], hidden = tracks.filter((_, k) => levels[k] > 0);
-  const kinds = [ // those in part first: of numbered objects, all before the word are
+  const frames = (final?.frame_level ?? []).reduce((count, level, g) => count + (level > 0 ? groups[g].length : 0), 0);
+  const kinds = [
     { some: tracks.filter((_, k) => levels[k] > 0 && levels[k] < 1), told: " (partly)" },
     { some: tracks.filter((_, k) => levels[k] >= 1), told: "" },
   ];
-  const alone = hidden.every(({ label }) => !CELL.test(label) && tracks.filter((one) => one.label === label).length === 1);
-  const frames = (final?.frame_level ?? []).reduce((count, level, g) => count + (level > 0 ? groups[g].length : 0), 0);
-  const names = kinds.flatMap(({ some, told }) => alone ? some.map(({ label }) => `the ${isolated(label)}${told}`)
-    : some.length ? [`${namedObjects(some)}${told}`] : []);
+  /** @type {(one: Track) => boolean} no other is called so, and the name is that of a thing */
+  const unique = ({ label }) => !CELL.test(label) && tracks.filter((one) => one.label === label).length === 1;
+  const names = kinds.flatMap(({ some, told }) => [
+    ...some.filter(unique).map(({ label }) => `the ${isolated(label)}`),
+    ...numberedPhrases(some.filter((one) => !unique(one))),
+  ].map((phrase) => `${phrase}${told}`));
   return maskedThings(names, hidden.length, frames, times.length === 1, tracks.length > 0);
 };
 
@@ -144,7 +143,7 @@ export const verdictText = (right, truth) => right ? "right" : `wrong: the true 
 
 /** @type {(loss: Loss) => string} the query loss did not rise */
 export const lossNote = ({ base, masked, byHand }) => {
-  const losses = `(${base.toFixed(3)} with the video, ${masked.toFixed(3)} with the mask)`;
+  const losses = `(${base.toFixed(3)} without it, ${masked.toFixed(3)} with it)`;
   return byHand ? `This mask, which was set by hand in part, does not raise the query loss ${losses}.`
     : `This mask did not raise the query loss ${losses}, although the ascent climbs it.`;
 };
