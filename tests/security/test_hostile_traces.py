@@ -363,17 +363,6 @@ def test_a_large_manifest_is_not_even_parsed(monkeypatch):
         unpack(out.getvalue())
 
 
-def test_two_members_of_one_name_are_refused():
-    import warnings
-
-    out = io.BytesIO(CONTENT)
-    with warnings.catch_warnings(), zipfile.ZipFile(out, "a") as file:
-        warnings.simplefilter("ignore")
-        file.writestr("manifest.json", b"{}")
-    with pytest.raises(TraceError, match="two parts of one name"):
-        unpack(out.getvalue())
-
-
 def test_outlines_that_are_too_many_for_a_file_are_left_out(monkeypatch):
     trace = small_trace()
     monkeypatch.setattr("macd_studio.core.traces.write.MAX_MANIFEST", 1000)
