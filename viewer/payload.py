@@ -235,7 +235,7 @@ def _unknown(trace: Trace) -> str:
         return ""
     knows = KNOWS.get(trace.backbone.name, "")
     more = [count(len(words) - MAX_WORDS, "other word")] if len(words) > MAX_WORDS else []
-    return f"the model does not know {', '.join(shown + more)}" + (f"; {knows}" if knows else "")
+    return f"The model does not know {', '.join(shown + more)}" + (f"; {knows}" if knows else "")
 
 
 def _constant(trace: Trace, answer: Answer) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import OptionError
 from macd_studio.core.text.words import count
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.protocol.inputs import Figure
+from macd_studio.evals.protocol.figure import Figure
 
 Array = NDArray[Any]
 Said = str | None

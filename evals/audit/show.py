@@ -25,7 +25,7 @@ from macd_studio.evals.audit.findings import (
     verdict,
 )
 from macd_studio.evals.printing.figures import as_cell, change, percent, table
-from macd_studio.evals.protocol.inputs import Figure
+from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.running.output import finite, write_json
 from macd_studio.evals.scoring.score import questions_of
 from macd_studio.evals.statistics.metrics import one_answer_note

@@ -1,7 +1,9 @@
 """What an evaluation was computed from, as a file, and what makes two figures differ.
 
 record.py      a run → protocol.json
-border.py      protocol.json of anybody → checked values
+bounds.py      protocol.json of anybody → checked values
+figure.py      a figure: answers to questions, how they are judged, and their source
+same.py        whether two figures answer the same questions
 inputs.py      folders of ours, samples of lmms-eval, predictions, rows of a paper → figures
 lmms.py        samples of lmms-eval, as files
 causes.py      where two protocols differ, question by question, as named causes

@@ -11,7 +11,8 @@ from typing import Any
 from macd_studio.core.methods import find_method, own_part
 from macd_studio.core.options import OWN_CONTRAST
 from macd_studio.evals.protocol.bounds import ClipGiven, ItemGiven, Protocol
-from macd_studio.evals.protocol.inputs import STATED, Figure
+from macd_studio.evals.protocol.figure import Figure
+from macd_studio.evals.protocol.inputs import STATED
 
 ANNOTATION, CLIP, FRAMES, SIZE, FIT = "annotation", "clip file", "frames", "size", "fit"
 DECODING, PROCESSOR, TOKENIZER, TEMPLATE = "decoding", "processor", "tokenizer", "template"

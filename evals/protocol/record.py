@@ -13,7 +13,7 @@ from typing import Any
 
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.protocol.bounds import KIND, VERSION
-from macd_studio.evals.protocol.inputs import DRAWN_RULE
+from macd_studio.evals.protocol.figure import DRAWN_RULE
 from macd_studio.evals.running.given import DIGITS, digest
 from macd_studio.evals.running.rows import Row, Setting, code_fingerprint, files_fingerprint
 

@@ -28,7 +28,7 @@ from macd_studio.evals.protocol.causes import (
     same,
     statements,
 )
-from macd_studio.evals.protocol.inputs import Figure
+from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.jobs import Job, Texts, answer
 from macd_studio.evals.protocol.switch import (
     PROMPTS,

@@ -18,7 +18,8 @@ from macd_studio.core.text.words import count
 from macd_studio.evals.paper.doctor import Claim, audit_metrics
 from macd_studio.evals.printing.figures import as_cell, logits, page, table
 from macd_studio.evals.protocol.causes import same, statements
-from macd_studio.evals.protocol.inputs import STATED, Figure
+from macd_studio.evals.protocol.figure import Figure
+from macd_studio.evals.protocol.inputs import STATED
 from macd_studio.evals.protocol.split import Split
 from macd_studio.evals.running.output import finite, write_json
 from macd_studio.evals.scoring.score import WORDS

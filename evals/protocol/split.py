@@ -22,7 +22,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.statistics import Interval, percentile_interval
 from macd_studio.core.text.words import count
 from macd_studio.evals.protocol.causes import ANNOTATION, ORDER, Differences, differences
-from macd_studio.evals.protocol.inputs import Figure, Verdict
+from macd_studio.evals.protocol.figure import Figure, Verdict
 from macd_studio.evals.scoring.score import sums
 from macd_studio.evals.statistics.intervals import cluster_sums
 from macd_studio.evals.statistics.stats import (

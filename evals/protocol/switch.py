@@ -18,7 +18,7 @@ from macd_studio.core.options import RunOptions, options_from
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.protocol import causes as cause
 from macd_studio.evals.protocol.causes import SEARCHES
-from macd_studio.evals.protocol.inputs import Figure
+from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.protocol.jobs import DEVICES, USUAL_CONTRAST, Job, folder_of, has_device
 from macd_studio.evals.running.given import DIGITS, FILES, folder_hashes
 from macd_studio.evals.running.rows import Setting, read_setting

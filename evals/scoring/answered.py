@@ -82,6 +82,11 @@ def holds_questions(path: Path) -> bool:
     return {"question", "answer"} <= columns and bool(columns & set(TEXTS))
 
 
+def no_clip(name: str) -> str:
+    """What stands in the place of the clip of a question that names none. name: the question's."""
+    return f"question {name}"
+
+
 class AnsweredQuestions(Questions):
     """Own questions with an answer in each record, as VLMEvalKit's xlsx and tsv have them.
 
@@ -105,7 +110,7 @@ class AnsweredQuestions(Questions):
         if fields.get("id") in (None, ""):
             fields["id"] = f"{clip}: {question}" if clip else question
         name = str(fields["id"]).strip()
-        fields["video"] = clip or f"question {name}"
+        fields["video"] = clip or no_clip(name)
         kind = next((str(lower[n]) for n in SPLITS if n in lower), None)
         if kind is not None:
             fields["type"] = kind

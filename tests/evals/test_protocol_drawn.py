@@ -9,7 +9,8 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.protocol import record
 from macd_studio.evals.protocol.bounds import NAME_OF_FILE
-from macd_studio.evals.protocol.inputs import Asked, read_pair, rule_parser
+from macd_studio.evals.protocol.figure import rule_parser
+from macd_studio.evals.protocol.inputs import Asked, read_pair
 from macd_studio.evals.protocol.split import split
 from macd_studio.evals.running.rows import PACKED, Row, Setting, pack, read_setting, seeded
 from macd_studio.evals.statistics.table import right

@@ -246,8 +246,8 @@ def test_a_trace_without_more_is_sent_too():
 def test_words_that_the_model_does_not_know_stand_beside_the_question():
     long = "x" * 40
     for words, badge in (
-        ("colour", "the model does not know “colour”"),
-        (f"a, {long}, c, d", f"the model does not know “a”, “{'x' * 30}”, “c”, 1 other word"),
+        ("colour", "The model does not know “colour”"),
+        (f"a, {long}, c, d", f"The model does not know “a”, “{'x' * 30}”, “c”, 1 other word"),
     ):
         trace = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}{words}",))
         assert not trace.outside_domain
