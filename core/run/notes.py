@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from macd_studio.core.methods import clamped_share, display_name
-from macd_studio.core.options import AscentOptions
-from macd_studio.core.types import Answer, AscentStep, Counterfactual
+from macd_studio.core.options import AscentOptions, VideoOptions
+from macd_studio.core.types import Answer, AscentStep, Clip, Counterfactual
 
 UNNAMED = "{} does not say what its classes are called: give their names in order, with --names"
 NOBODY_FOUND = "looked for, and not found: {}"
+PART = "{:g} to {:g} s of {:.1f} s were analysed, and nothing else"
+SHORTER_S = 0.5
+"""Seconds that may be missing at the end of a clip before that is told."""
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
@@ -36,6 +39,13 @@ CLAMPED = (
     "{}: {:.1f} % of the noise's values lay outside RGB and were clamped, since the server takes"
     " frames in 8 bits"
 )
+
+
+def of_range(clip: Clip, options: VideoOptions) -> Iterator[str]:
+    """Which part of the clip was read, where it is not all of it."""
+    end = clip.duration if options.end is None else min(options.end, clip.duration)
+    if options.start > 0 or end < clip.duration - SHORTER_S:
+        yield PART.format(options.start, end, clip.duration)
 
 
 def of_view(answer: Answer) -> Iterator[str]:

@@ -35,6 +35,7 @@ from macd_studio.core.run.notes import (
     NOTHING_OPEN,
     UNNAMED,
     of_masks,
+    of_range,
     of_slopes,
     of_view,
 )
@@ -105,7 +106,8 @@ def run(
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
     clip = video() if callable(video) else _read(video, options.video, cache)
-    state = RunState(opening_trace(clip, question, options), cancelled, list(clip.notes))
+    notes = [*clip.notes, *of_range(clip, options.video)]
+    state = RunState(opening_trace(clip, question, options), cancelled, notes)
     state.timed("video", began)
     try:
         loading = loading or Progress()

@@ -92,6 +92,22 @@ def test_a_model_says_where_a_clip_is_not_of_its_kind(video, title, of):
     assert (OUTSIDE in as_text(trace)) == (OUTSIDE in as_table(trace)) == outside
 
 
+@pytest.mark.parametrize(
+    ("chosen", "note"),
+    [
+        ({}, ""),
+        ({"end": 60}, ""),
+        ({"end": 1}, "0 to 1 s of 2.0 s were analysed, and nothing else"),
+        ({"start": 0.5}, "0.5 to 2 s of 2.0 s were analysed, and nothing else"),
+    ],
+)
+def test_a_run_tells_which_part_of_a_clip_it_read(video, chosen, note):
+    trace = drive(video, ByteLM(), options=RunOptions(video=VideoOptions(frames=4, **chosen)))[
+        -1
+    ].trace
+    assert [w for w in trace.warnings if "were analysed" in w] == ([note] if note else [])
+
+
 @pytest.mark.parametrize("stage", ["detect", "ascent", "decode"])
 def test_stopping_keeps_what_there_is(video, stage):
     reached = []
