@@ -46,7 +46,9 @@ def read_address(name: str) -> Address:
     >>> read_address("vllm:http://127.0.0.1:8000/org/model").model
     'org/model'
     """
-    if len(name) > MAX_CHARACTERS or not name.isprintable() or not is_remote(name):
+    if not is_remote(name):
+        raise BackboneNotFound(f"{shown(name, 200)} is no address of a server", FORM)
+    if len(name) > MAX_CHARACTERS or not name.isprintable():
         raise BackboneNotFound("the address of the server is damaged or too long", FORM)
     try:
         parts = urlsplit(name.removeprefix(SCHEME))

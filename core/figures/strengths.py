@@ -64,7 +64,7 @@ class Strengths:
         near = "approximate gradient · " if self.approximate else ""
         if len(self.loss) > 1:
             return f"{near}ascent step · r0 {self.r0:g}{band}", ""
-        end = f"r0 {self.r0:g}{band} · query loss {self.loss[0]:.3f}"
+        end = f"r0 {self.r0:g}{band} · query loss {self.loss[0]:.3f} with every strength at r0"
         return f"{near}one step, only the sign decides", end
 
 

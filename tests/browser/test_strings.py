@@ -271,6 +271,12 @@ CASES: dict[str, Any] = {
          "This mask, which was set by hand in part, does not raise the query loss (2.000"
          " without it, 1.500 with it)."),
     ],
+    "tauText": [
+        ([0.75, 0, False, None], "above r0 = 0.75 a mask becomes 1, below it 0, however little: only the sign decides"),
+        ([0.75, 0.1, True, 0.25],
+         "≈ approximate gradient · within τ = 0.1 of r0 = 0.75, the band, a mask stays partly masked"
+         " · of the frames at most 25 % stay masked: those of the largest strengths"),
+    ],
     "switchText": [
         ([LEVELS, 0.4, 1, 2, 3], "partly masked → masked before step 3"),
         ([LEVELS, 0.4, 0, 3, 3], "partly masked → kept at the end"),

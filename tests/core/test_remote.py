@@ -354,7 +354,8 @@ def test_without_log_probabilities_of_the_prompt_masks_are_still_contrasted(toyw
 @pytest.mark.parametrize(
     "name",
     ["vllm:", "vllm:ftp://a:1", "vllm:http://", "vllm:http://u:p@h:1", "vllm:http://h:x/m",
-     "vllm:http://h:1/m?a=b", "vllm:http://h:1/m#x", "vllm:http://h:1/\n", "vllm:" + "h" * 2000],
+     "vllm:http://h:1/m?a=b", "vllm:http://h:1/m#x", "vllm:http://h:1/\n", "vllm:" + "h" * 2000,
+     "http://h:1"],
 )  # fmt: skip
 def test_a_wrong_address_is_refused_before_anything_is_sent(name):
     with pytest.raises(BackboneNotFound, match=r"vllm:http://HOST:PORT|MACD_VLLM_KEY"):

@@ -183,3 +183,8 @@ def test_a_server_that_is_started_anew_with_another_model_is_noticed(held, toywo
 
 
 # over a socket
+
+
+def test_a_server_that_is_no_vllm_is_told(toyworld):
+    with pytest.raises(RemoteError, match=r"no vLLM answers at .* Write it as vllm:http://"):
+        opened(FakeVLLM(toyworld, before=gone))

@@ -72,6 +72,7 @@ export class Beside {
       this.fill(this.choices[1], other);
     }
     this.state.set({});
+    if (other) this.root.scrollIntoView({ block: "nearest" }); // what opens it may stand far below
   }
 
   /** @param {Trace} trace */
@@ -88,11 +89,11 @@ export class Beside {
   }
 
   draw() {
-    const { trace, frame, token } = this.state;
+    const { trace, frame, token, ends } = this.state;
     if (!trace || !this.other) return;
     const at = nearestFrame(this.other.times, trace.times[frame]);
     this.drawFrames(trace, this.other, at);
-    const key = [trace.run, token, this.choices.map((c) => c.value)].join(" ");
+    const key = [trace.run, token, ends, this.choices.map((c) => c.value)].join(" ");
     if (key === this.built) return;
     this.built = key;
     const answers = [trace, this.other].map((t, i) => t.answers[this.choices[i].value]);
@@ -134,7 +135,9 @@ export class Beside {
 
   /** @param {Answer} first @param {Answer} second */
   aligned(first, second) {
-    const pairs = alignTokens(first.tokens.map((t) => t.text), second.tokens.map((t) => t.text));
+    /** @type {(answer: Answer) => string[]} */
+    const texts = (answer) => answer.tokens.slice(0, this.state.ends || endOf(answer) < 1 ? undefined : endOf(answer)).map((t) => t.text);
+    const pairs = alignTokens(texts(first), texts(second));
     /** @type {(name: string, answer: Answer, place: 0 | 1) => HTMLElement} */
     const row = (name, answer, place) => el("tr", {}, el("th", { scope: "row" }, name),
       pairs.map((pair) => {
@@ -146,7 +149,7 @@ export class Beside {
         const inner = place ? el("span", { class: "mv-token" }, text) : button(text, () => this.state.set({ token: i, method: answer.method, picked: true }), { class: "mv-token" });
         return el("td", { class: same ? "" : "mv-differs" }, inner, el("small", {}, p === null ? "" : ` ${percent(p)}`));
       }));
-    return el("table", {}, el("tbody", {}, row(TEXT.thisRunLabel, first, 0), row(TEXT.theOtherRunLabel, second, 1)));
+    return el("table", {}, el("caption", {}, TEXT.sharesGivenTheVideo), el("tbody", {}, row(TEXT.thisRunLabel, first, 0), row(TEXT.theOtherRunLabel, second, 1)));
   }
 }
 

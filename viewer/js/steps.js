@@ -109,7 +109,7 @@ export class Steps {
     this.plots.replaceChildren(...shown.filter((part) => part !== null));
     this.loss.hidden = this.last < 2; // a loss alone is told in words
     if (!this.loss.hidden) this.loss.replaceChildren(this.lossPlot(trace));
-    this.scale.textContent = tauText(trace.r0, trace.tau, trace.approximate);
+    this.scale.textContent = tauText(trace.r0, trace.tau, trace.approximate, groups.length > 1 ? trace.frame_fraction : null);
   }
 
   /** Shows the masks before a step; `last` is the end of the ascent. @param {number} step */

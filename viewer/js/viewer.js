@@ -200,7 +200,8 @@ export class Viewer {
     }
     const same = previous && previous.tracks.length === trace.tracks.length;
     if (fresh || !same) this.state.hover = null; // the pointer rests on an index of the previous objects
-    if (this.state.step !== null && this.state.step >= trace.steps.length) this.state.step = null;
+    const changed = previous && previous.edits.length !== trace.edits.length; // a level by hand is one of the end
+    if (changed || (this.state.step ?? 0) >= trace.steps.length) this.state.step = null;
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
     if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";

@@ -24,7 +24,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from macd_studio.core.backbones.remote_address import KEY, Address
+from macd_studio.core.backbones.remote_address import FORM, KEY, Address
 from macd_studio.core.errors import Cancelled, NumericalError, RemoteError
 from macd_studio.core.types import Progress
 from macd_studio.core.validation import shown
@@ -49,6 +49,7 @@ AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which a request is sent again."""
 LOST = "Look at the server's log; the run can be started again once it answers"
 
+MODELS = "/v1/models"
 SETTLED = (
     "Give fewer or smaller frames where it says that the prompt is too long; else start the server"
     " with the options of docs/remote.md"
@@ -403,6 +404,12 @@ class Client:
             return RemoteError(
                 f"the server at {host} takes no request of that size",
                 "Raise the limit of the proxy in front of it, or give fewer or smaller frames",
+                status,
+            )
+        if status == 404 and asked.path == MODELS:
+            return RemoteError(
+                f"no vLLM answers at {host} ({status} for {MODELS})",
+                FORM,
                 status,
             )
         remedy = LOST if status in AGAIN else SETTLED

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, Prune, Reader
-from macd_studio.core.backbones.remote.client import CONCURRENCY, Client
+from macd_studio.core.backbones.remote.client import CONCURRENCY, MODELS, Client
 from macd_studio.core.backbones.remote.files import FilesLM, load_files, normalised_apart
 from macd_studio.core.backbones.remote.probe import (
     EXACT,
@@ -318,7 +318,7 @@ def open_server(
     progress.begin(f"Asking {address.url}")
     client = connect(address) if connect else Client(address, key(), concurrency)
     client = client.stopping_when(lambda: progress.stopped, progress)
-    model, origin, length = choose_model(client.get("/v1/models"), address.model)
+    model, origin, length = choose_model(client.get(MODELS), address.model)
     lm = load_files(files() or origin, name)
     if question:
         lm.refuse_control_tokens(question)

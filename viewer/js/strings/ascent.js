@@ -1,7 +1,7 @@
 // @ts-check
 // The gradient ascent: steps, strengths, losses, the switch of levels.
 
-import { signed } from "../text.js";
+import { plainNumber, signed } from "../text.js";
 import { isPicture, levelIndex, levelName, levelValue, listed, trackName } from "./parts.js";
 
 /** @import { Level, Trace } from "../types" */
@@ -13,11 +13,12 @@ export const stepName = (at, last, loss) => {
   return last === 1 ? `end, after 1 step${losses}` : `end, after ${last} steps${losses}`;
 };
 
-/** @type {(r0: number, tau: number, approximate: boolean) => string} what the shaded band is */
-export const tauText = (r0, tau, approximate) => {
+/** @type {(r0: number, tau: number, approximate: boolean, share: number | null) => string} what decides a level; share: of the frame groups, the most that stay masked, where there are several */
+export const tauText = (r0, tau, approximate, share) => {
   const band = tau ? `within τ = ${tau} of r0 = ${r0}, the band, a mask stays partly masked`
     : `above r0 = ${r0} a mask becomes 1, below it 0, however little: only the sign decides`;
-  return approximate ? `≈ approximate gradient · ${band}` : band;
+  const most = share === null || share >= 1 ? "" : ` · of the frames at most ${plainNumber(100 * share)} % stay masked: those of the largest strengths`;
+  return `${approximate ? "≈ approximate gradient · " : ""}${band}${most}`;
 };
 
 /** @type {(strength: number | null, r0: number) => string} what decides a level: how far a strength is from r0 */

@@ -20,7 +20,7 @@ export const TEXT = {
   thisRun: "This run", theOtherRun: "The other run", answerOfThisRun: "Answer of this run",
   answerOfTheOtherRun: "Answer of the other run", bothRuns: "Both runs",
   answersTokenByToken: "Answers, token by token", close: "Close", twoRuns: "Two runs", thisRunLabel: "this run",
-  theOtherRunLabel: "the other run", methods: "Methods", methodsTable: "Methods table",
+  theOtherRunLabel: "the other run", sharesGivenTheVideo: "Each token with its probability given the video, before contrast", methods: "Methods", methodsTable: "Methods table",
  
   secondViewOf: "Second view of", theBaseline: "the baseline",
   // controls
