@@ -58,6 +58,7 @@ from macd_studio.evals.running.output import (
     failures_line,
     machine,
     say,
+    tell_replaced,
 )
 from macd_studio.evals.scoring.show import markdown as files_markdown
 
@@ -250,6 +251,7 @@ def _run(args: argparse.Namespace) -> int:
         "made_by": {"version": __version__, "code": code_fingerprint()[:16]},
         "machine": machine(),
     }
+    tell_replaced(args.out, report)
     write(report, args.out)
     answers = {(w.item.id, w.method): rows_by_key[w.key] for w in planned}
     asked_of = benchmark.items("test", n)

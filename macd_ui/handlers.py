@@ -306,7 +306,7 @@ class FormEvents:
                 if not chosen:
                     session.form.unreadable = video
                 shown = self.view.show_error(session, error, "clip") | {"strip": {}}
-                yield joined(shown, self.view.note(session))
+                yield joined(shown, self.view.note(session), self.view.about_model(session))
             return
         if stopped():
             return

@@ -205,7 +205,8 @@ class SessionView:
     def about_model(self, session: Session) -> Updates:
         """Which models the form takes and why, what they know, and larger ones instead."""
         form, title = session.form, self.title_of(session.form)
-        if form.video is None and form.example is None:  # nothing to fit them to
+        empty = form.video is None and form.example is None
+        if empty or form.video == form.unreadable:  # there is nothing to fit them to
             return {"knows": {}, "real": gr.update(visible=False)}
         backbone = backbone_for(form.backbone, title)
         chosen = (form.values.get("detector") or AUTO).strip()

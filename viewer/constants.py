@@ -54,5 +54,5 @@ def constants() -> dict[str, Any]:
         },
         "most_mapped": MAX_MAPPED,
         "verdict": {"small_constant": SMALL_CONSTANT, "most": MOST, "few": FEW, "best": BEST},
-        "glossary": {term.name: term.meaning for term in terms()},
+        "glossary": {term.name: term.meaning.replace("`", "") for term in terms()},
     }

@@ -97,12 +97,17 @@ def _of_kind(kind: str, names: Sequence[str], baseline: Figure, method: Figure) 
         length = np.mean([len((figure.texts.get(n) or "").split()) for n in names])
         sides.append((said, np.array(right, bool), float(length)))
     (before, right_before, first), (after, right_after, second) = sides
+    unread = tuple(
+        f"None of the answers of {figure.title} can be read, so that all of them count as wrong."
+        for figure, side in zip((baseline, method), sides, strict=True)
+        if not any(side[0])
+    )
     both = {**method.clusters, **baseline.clusters}
     return Answers(
         kind, [i.truth for i in items], [i.options for i in items], before, after, right_before,
         right_after, [both.get(n) or n for n in names],
         [baseline.scores.get(n, {}) for n in names], (first, second),
-        tuple(_notes(names, items, baseline, method)),
+        (*unread, *_notes(names, items, baseline, method)),
     )  # fmt: skip
 
 
@@ -120,8 +125,9 @@ def _notes(names: Sequence[str], items: Sequence[Item], baseline: Figure, method
         )
     other = sum(method.items[n].truth != i.truth for n, i in zip(names, items, strict=True))
     if other:
+        verb = "has" if other == 1 else "have"
         yield (
-            f"{count(other, 'question')} have another right answer in the method's file; the"
+            f"{count(other, 'question')} {verb} another right answer in the method's file; the"
             " baseline's counts, but for verdicts that came with the answers."
         )
     if baseline.parser.name != method.parser.name:

@@ -26,6 +26,7 @@ from macd_studio.evals.running.output import (
     failures_line,
     machine,
     say,
+    tell_replaced,
 )
 from macd_studio.evals.scoring.score import OVER
 
@@ -184,6 +185,7 @@ def run(args: argparse.Namespace) -> int:
     from macd_studio.evals.scoring.show import markdown
 
     report["machine"] = machine()
+    tell_replaced(args.out, report)
     write(report, args.out)
     print(visible(markdown(report)))
     print(

@@ -81,9 +81,27 @@ def write_json(path: Path, value: Any) -> None:
 
 
 Report = dict[str, Any]
+DECIDES = {"benchmark": "the benchmark", "content": "the questions", "setting": "the options",
+           "contrasts": "α and β"}  # fmt: skip
+"""Of a run's report what makes it that of another run, in words."""
 MAX_REASONS = 3
 EXIT = 1
 """What a command exits with whose report is written but lacks answers."""
+
+
+def tell_replaced(out: Path, report: Report) -> None:
+    """Says where a folder holds the report of another run, which is about to be replaced."""
+    try:
+        former = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        other = [words for key, words in DECIDES.items() if former[key] != finite(report[key])]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # there is none, or no whole one
+    if other:
+        say(
+            f"note: {shown(str(out), 200)} holds the report of a run with other values of"
+            f" {', '.join(other)}: it is replaced. Its answers stay; give another --out to keep"
+            " both reports."
+        )
 
 
 def count_failures(rows: Iterable[Row]) -> Report:

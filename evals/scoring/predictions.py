@@ -96,11 +96,21 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
 
 
 def _record(reader: Reader) -> Pair:
-    return reader.text(*IDS), answer_of(reader)
+    return _any_case(reader).text(*IDS), answer_of(reader)
+
+
+def _any_case(reader: Reader) -> Reader:
+    """The record with its names in lower case beside them."""
+    lower = {c.lower(): v for c, v in reader.record.items()}
+    return Reader(reader.path, reader.where, lower | dict(reader.record))
 
 
 def answer_of(reader: Reader) -> str | None:
-    """A record's answer, None where it is null. Raises BenchmarkError where it has none."""
+    """A record's answer, None where it is null; the case of a column's name does not count.
+
+    Raises BenchmarkError where it has none.
+    """
+    reader = _any_case(reader)
     if not any(t in reader.record for t in TEXTS):
         raise reader.fail(f"{' or '.join(map(repr, TEXTS))} is missing")
     value = next((reader.record[t] for t in TEXTS if reader.record.get(t) is not None), None)

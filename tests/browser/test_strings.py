@@ -228,8 +228,10 @@ CASES: dict[str, Any] = {
         ([{"reply": "cannot be said", "reason": "D.", "measured": False}], ["It cannot be said yet.", "D."]),
     ],
     "gradientReply": [
-        ([{"verdict": "supported for what was hidden: x"}], ["Yes.", "Supported for what was hidden: x."]),
-        ([{"verdict": "partly supported: x"}], ["No.", "Partly supported: x."]),
+        ([{"verdict": "supported: x"}], ["Yes.", "Supported: x."]),
+        ([{"verdict": "supported for what was hidden: x"}], ["In part.", "Supported for what was hidden: x."]),
+        ([{"verdict": "partly supported: x"}], ["In part.", "Partly supported: x."]),
+        ([{"verdict": "not supported: x"}], ["No.", "Not supported: x."]),
         ([{"verdict": "nothing was hidden; x"}], ["It cannot be said.", "Nothing was hidden; x."]),
     ],
     "tryEveryChoice": [

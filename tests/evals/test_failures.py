@@ -166,6 +166,25 @@ def test_an_answer_that_failed_is_told_in_a_table(monkeypatch, tmp_path):
     assert ours.why == ""
 
 
+def test_the_report_of_another_run_is_not_replaced_in_silence(data, tmp_path, capsys):
+    out, note = tmp_path / "out", "holds the report of a run with other values of the options"
+    for words, told in (((), False), ((), False), (("--frames", "3"), True)):
+        assert run(data, out, *words) == 0
+        assert (note in capsys.readouterr().err) == told, words
+
+
+@pytest.mark.parametrize(("start", "count"), [(0, 6), (1, 4), (2.5, 1)])
+def test_frames_by_time_are_of_the_range_alone(data, start, count):
+    """At two frames a second, of a clip of 3 s."""
+    row = f"video,question,answer,start\nb.mp4,is it?,yes,{start}\n"
+    (data / "questions.csv").write_text(row)
+    benchmark = find_benchmark("questions", data, Sampling(VideoOptions(), fps=2.0))
+    (item,) = benchmark.everything
+    clip = benchmark.clip(item.clip)
+    assert len(clip.times) == count
+    assert clip.times[0] >= start
+
+
 def test_counts_by_hand():
     rows = [Row("k", "i", "m", error=e) for e in ("", "a.", "b.", "a.", "c.", "d.", "a.")]
     failures = count_failures(rows)

@@ -152,6 +152,8 @@ def test_predictions_are_read_in_every_layout(tmp_path):
         "map.json": wanted,
         "list.json": [{"id": k, "prediction": v} for k, v in wanted.items()],
         "nested.json": [{"video_id": "001", "questions": questions}],
+        "null.json": [{"id": k, "prediction": None, "response": v} for k, v in wanted.items()],
+        "case.json": [{"ID": k, "Prediction": v} for k, v in wanted.items()],
         "lines.jsonl": '{"id": "001-1", "text": "B"}\n\n{"id": "001-2", "text": null}\n',
     }
     for name, value in values.items():

@@ -78,6 +78,19 @@ def test_answers_follow_from_the_scene():
             assert asked.answer in ("a dog and a car", "a car and a dog")
 
 
+@pytest.mark.parametrize("there", ["001111", "111100", "001100"])
+def test_what_comes_and_what_goes_is_answered_by_the_first_and_the_last_frame(there):
+    dog = thing("dog", (0.1, 0.1, 0.4, 0.4), frames=6)
+    dog.there = np.array([int(z) for z in there], bool)
+    scene, answers = Scene(6, WHOLE, [dog], True), {True: set(), False: set()}
+    for asked in ask(scene, np.random.default_rng(0), 900):
+        if asked.kind == "enters":
+            goes = any(word in asked.question for word in ("leave", "exit", "out of", "disappear"))
+            answers[goes].add(asked.answer)
+    comes, goes = ("yes" if there[k] == "0" else "no" for k in (0, -1))
+    assert answers == {False: {comes}, True: {goes}}
+
+
 @pytest.mark.parametrize(
     ("relation", "one", "other", "answer"),
     [

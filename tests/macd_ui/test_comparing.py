@@ -3,6 +3,9 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 from macd_studio.core.measurements import RANDOM_MASKS
 from macd_studio.core.run.spec import RunSpec
 from macd_studio.macd_ui.estimate import work_of_trace
@@ -63,6 +66,17 @@ def test_a_slow_comparison_waits_for_the_button(store, monkeypatch):
     frames = len(quick().frames)
     outlined = tuple(replace(t, outlines=(None,) * frames) for t in quick().tracks)
     assert compared(store, monkeypatch, replace(quick(), tracks=outlined))[0] == []
+
+
+@pytest.mark.parametrize("masked", ["objects", "frames", ""])
+def test_what_masks_anything_can_be_compared(masked):
+    trace = quick()
+    found = trace.counterfactual
+    levels = {
+        "level": np.where(masked == "objects", 1.0, 0.0 * found.level),
+        "frame_level": np.where(masked == "frames", 1.0, 0.0 * found.frame_level),
+    }
+    assert can_compare(replace(trace, counterfactual=replace(found, **levels))) == bool(masked)
 
 
 def test_the_time_of_a_comparison_is_what_it_took_here(store, monkeypatch):

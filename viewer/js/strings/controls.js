@@ -27,8 +27,9 @@ export const compareWithRandom = (milliseconds) =>
 
 /** @type {(report: OcclusionReport) => [string, string]} whether the gradient predicts what masking an object does */
 export const gradientReply = ({ verdict }) => {
-  const reply = /^supported/.test(verdict) ? "yes" : /^nothing was hidden/.test(verdict) ? "cannot be said" : "no";
-  return [`${REPLIES[reply]}.`, `${capitalized(verdict)}.`];
+  const reply = /^supported:/.test(verdict) ? REPLIES.yes : /^not supported/.test(verdict) ? REPLIES.no
+    : /^nothing was hidden/.test(verdict) ? REPLIES["cannot be said"] : "In part";
+  return [`${reply}.`, `${capitalized(verdict)}.`];
 };
 
 /** @type {(correlation: number | null) => string} */
