@@ -81,7 +81,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 Report = dict[str, Any]
-DECIDES = {"benchmark": "the benchmark", "content": "the questions", "setting": "the options",
+DECIDES = {"benchmark": "the benchmark", "content": "the questions or frames", "setting": "the options",
            "contrasts": "α and β"}  # fmt: skip
 """Of a run's report what makes it that of another run, in words."""
 MAX_REASONS = 3

@@ -214,6 +214,9 @@ def test_each_object_can_be_measured(page, tmp_path):
     said = page.locator(".mv-occlusion").inner_text()
     assert "upported" in said
     assert page.locator(".mv-occlusion tbody tr").count() == page.locator(".mv-object").count()
+    bars = page.locator(".mv-occlusion .mv-diff > span")
+    widths = bars.evaluate_all("bars => bars.map(bar => parseFloat(bar.style.width))")
+    assert max(widths) == 50  # the largest change reaches an end, of whatever sign
     page.locator(".mv-strip[data-method=baseline] .mv-token").first.click()
     effects = page.locator(".mv-effect").all_inner_texts()
     ranks = sorted(int(e.rsplit("rank ", 1)[1].rstrip(")")) for e in effects)

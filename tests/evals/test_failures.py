@@ -167,7 +167,10 @@ def test_an_answer_that_failed_is_told_in_a_table(monkeypatch, tmp_path):
 
 
 def test_the_report_of_another_run_is_not_replaced_in_silence(data, tmp_path, capsys):
-    out, note = tmp_path / "out", "holds the report of a run with other values of the options"
+    out, note = (
+        tmp_path / "out",
+        "holds the report of a run with other values of the questions or frames, the options",
+    )
     for words, told in (((), False), ((), False), (("--frames", "3"), True)):
         assert run(data, out, *words) == 0
         assert (note in capsys.readouterr().err) == told, words
