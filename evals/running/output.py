@@ -81,8 +81,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 Report = dict[str, Any]
-DECIDES = {"benchmark": "the benchmark", "content": "the questions or frames", "setting": "the options",
-           "contrasts": "α and β"}  # fmt: skip
+DECIDES = {
+    "benchmark": "the benchmark",
+    "content": "the questions or frames",
+    "setting": "the options",
+    "contrasts": "α and β",
+}
 """Of a run's report what makes it that of another run, in words."""
 MAX_REASONS = 3
 EXIT = 1
