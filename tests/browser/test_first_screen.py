@@ -121,7 +121,10 @@ def test_every_question_on_the_page_is_answered(opened):
     )
     assert len(pairs) >= 2
     for question, reply in pairs:
-        assert re.match(r"(Yes|No|In part|It cannot be said( yet)?)\. [A-Z\d]", reply), (question, reply)
+        assert re.match(r"(Yes|No|In part|It cannot be said( yet)?)\. [A-Z\d]", reply), (
+            question,
+            reply,
+        )
 
 
 def test_both_answers_and_what_they_mean_are_in_sight(opened):
