@@ -46,7 +46,7 @@ def test_what_a_former_version_kept_is_completed_and_what_is_damaged_left_out(ba
 def test_what_needs_a_model_is_left_out_with_its_text(page, course):
     lock(page, course, "05-contrast")
     step = page.locator(".ln-step").filter(has=page.locator(".mv-root")).nth(1)
-    step.get_by_text("No model runs here").wait_for()
+    step.get_by_text("No model runs in this copy").wait_for()
     assert step.locator(".ln-task").count() == 0
     assert step.locator(".ln-prose").inner_text().startswith("In this part the masks")
     assert "change the masks yourself" not in page.inner_text("main")
