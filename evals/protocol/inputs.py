@@ -181,7 +181,8 @@ def read_pair(
     assert second is not None
     if not (first.has_answers or second.has_answers):
         raise OptionError("two printed figures say nothing of single answers", REMEDY)
-    if first.has_answers and second.has_answers and not (first.protocol and second.protocol):
+    told = (first.protocol and second.protocol) or (first.prompts and second.prompts)
+    if first.has_answers and second.has_answers and not told:  # else other words are a cause
         asked_by = (own[0] or first).items, (own[1] or second).items
         first, second = same_questions(first, second, asked_by)
     refuse_other_clips(first, second)
