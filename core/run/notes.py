@@ -42,10 +42,10 @@ CLAMPED = (
 
 
 def of_range(clip: Clip, options: VideoOptions) -> Iterator[str]:
-    """Which part of the clip was read, where it is not all of it."""
+    """Which part of the clip was read, in seconds, where it is not all of it."""
     end = clip.duration if options.end is None else min(options.end, clip.duration)
     if options.start > 0 or end < clip.duration - SHORTER_S:
-        yield PART.format(options.start, end, clip.duration)
+        yield PART.format(round(options.start, 2), round(end, 2), clip.duration)
 
 
 def of_view(answer: Answer) -> Iterator[str]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PRIVATE = 0o600
+"""The mode of a file that its owner alone may read and write."""
 
 
 def new_private_file(path: Path) -> None:
