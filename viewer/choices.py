@@ -7,7 +7,14 @@ from typing import Any
 from macd_studio.core.measurements import ChoiceMap, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
-from macd_studio.core.whatif.verdict import as_text, layer_of, map_sentence, marks_of, views_of_map
+from macd_studio.core.whatif.verdict import (
+    as_text,
+    layer_of,
+    likes_of,
+    map_sentence,
+    marks_of,
+    views_of_map,
+)
 
 
 def choices_payload(trace: Trace) -> dict[str, Any] | None:
@@ -32,6 +39,7 @@ def _half(trace: Trace, found: ChoiceMap, frames: bool) -> dict[str, Any]:
         "places": places,
         "ranks": [rank(subset, layer) for subset in layer],
         "macd": marked,
+        "same": [places[layer.index(one)] for one in likes_of(trace, layer)],
         "marks": {
             name: places[layer.index(point)]
             for name, ids in marks_of(trace).items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import PurePath
 from typing import Literal
 
@@ -85,8 +86,8 @@ RULES: dict[Name, str] = {
     "no change": "MACD's answer is the baseline's.",
     "a constant does it": f"A constant below {SMALL_CONSTANT:g} logits on its token does the same.",
     "any damage does it": "At least two thirds of the subsets or of the random masks do it too.",
-    "choice matters": "At most a third of the subsets and of the random masks change it, MACD's"
-    " objects do, and at most a quarter of the subsets rank above them.",
+    "choice matters": "At most a third of the subsets and of the random masks do it too, MACD's"
+    " objects are one of them, and at most a quarter of the subsets rank above them.",
     "undecided": "None of the other rules holds, or something was not measured.",
 }
 """Each verdict's rule, in the order in which they are tried."""
@@ -138,9 +139,10 @@ def verdict_of(trace: Trace) -> Verdict:
     if report is not None:
         tried += [(alike, draws, random_masks_do(alike, draws))] if draws else []
     if layer:
-        flips = sum(one.flips for one in layer)
-        tried.append((flips, len(layer), choices_change(flips, len(layer))))
-        figures.append(f"{flips} of {count(len(layer), 'subset')} of the objects change the answer")
+        own, flips = len(likes_of(trace, layer)), sum(one.flips for one in layer)
+        tried.append((own, len(layer), choices_do(own, len(layer))))
+        subsets = f"{count(len(layer), 'subset')} of the objects"
+        figures.append(f"{own} of {subsets} give MACD's token, {flips} change the answer")
         if chosen is not None:
             figures.append(f"MACD's objects rank {place} of {len(layer)} by margin")
         else:
@@ -155,7 +157,8 @@ def verdict_of(trace: Trace) -> Verdict:
     name: Name = "undecided"
     tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
     rare = all(do <= FEW * of for do, of, _ in tried)
-    best = chosen is not None and chosen.flips and (place - 1) / len(layer) <= BEST
+    does = chosen is not None and chosen in likes_of(trace, layer)
+    best = does and (place - 1) / len(layer) <= BEST
     reason = "; ".join(w + ", more than a third" * (n > FEW * of) for n, of, w in tried)
     if delta is not None and abs(delta) < SMALL_CONSTANT:
         name, reason = "a constant does it", constant_does(delta)
@@ -186,15 +189,31 @@ def random_masks_do(same: int, drawn: int) -> str:
     return f"{same} of {count(drawn, 'random mask')} of the same area {verb} the same"
 
 
-def choices_change(flips: int, of: int) -> str:
-    """How many choices of objects change the answer."""
-    verb = "changes" if flips == 1 else "change"
-    return f"{flips} of {count(of, 'choice')} of objects {verb} the answer"
+def choices_do(same: int, of: int) -> str:
+    """How many choices of objects give MACD's token."""
+    verb = "does" if same == 1 else "do"
+    return f"{same} of {count(of, 'choice')} of objects {verb} the same"
 
 
 def constant_does(delta: float) -> str:
     """That a constant gives MACD's token without a mask."""
     return f"a constant of {signed(delta)} on its logit does the same, without any mask"
+
+
+def likes_of(trace: Trace, layer: Sequence[Subset]) -> list[Subset]:
+    """The subsets that do what MACD does: they leave the baseline where it does, to its token.
+
+    So the random masks of a `ControlReport` are counted. A subset that gives a third answer changes
+    the baseline's, but is none of these. None where MACD's answer does not leave the baseline's.
+    """
+    baseline, macd = trace.answers.get("baseline"), trace.answers.get(masked_answer(trace))
+    at = first_divergence(baseline, macd) if baseline and macd else None
+    if not baseline or not macd or at is None or at >= len(macd.tokens):
+        return []
+    token, pairs = macd.tokens[at].text, zip(baseline.text, macd.text, strict=False)
+    shared = "".join(own for own, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    flipped = [s for s in layer if s.flips and s.token == token]
+    return [s for s in flipped if (s.answer or "").startswith(shared)]
 
 
 def layer_of(trace: Trace, frames: bool | None = None) -> tuple[tuple[Subset, ...], Subset | None]:
@@ -316,7 +335,8 @@ def map_as_text(trace: Trace) -> str:
         lines.append(text.rstrip())
     if layer[0].frames and (others := found.layer(False)):
         flips = sum(one.flips for one in others)
-        lines.append(f"without the frame mask: {choices_change(flips, len(others))}")
+        change = f"{flips} of {count(len(others), 'subset')} change the answer"
+        lines.append(f"without the frame mask: {change}")
     if found.left_out:
         lines.append(f"left out: {', '.join(labels[i] for i in found.left_out)}")
     return "\n".join(lines)

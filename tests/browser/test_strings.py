@@ -257,7 +257,7 @@ CASES: dict[str, Any] = {
         (["VCD", False, "the dog", False, None, True], "VCD corrects the answer."),
         (["VCD", False, "the dog", False, None, False], "VCD spoils the answer."),
         (["VCD", False, "the dog", False, None, False, False], "VCD changes the answer."),
-        (["MACD", False, "the dog", False, {"reply": "yes", "first": "x", "measured": True}], "The answer rests on the dog: few other masks change it."),
+        (["MACD", False, "the dog", False, {"reply": "yes", "first": "x", "measured": True}], "MACD changes the answer, and which objects it masks matters: at most a third of other masks do the same."),
         (["MACD", False, "the dog", False, {"reply": "no", "first": "20 of 20 random masks of the same area do the same", "measured": True}],
          "MACD changes the answer, but which objects it masks did not matter: 20 of 20 random masks of the same area do the same."),
         (["MACD", False, "the dog", False, {"reply": "cannot be said", "first": "6 of 20 do", "measured": True}],

@@ -29,6 +29,7 @@ from macd_studio.core.whatif.verdict import (
     RULES,
     as_text,
     asked_objects,
+    likes_of,
     map_as_text,
     marks_of,
     masked_alone,
@@ -225,9 +226,10 @@ def test_it_is_stopped_between_batches_and_needs_objects(toyworld):
         next(bare.choice_events())
 
 
-def subset(objects, margin, frames=False):
+def subset(objects, margin, frames=False, says="b"):
+    """A subset of this margin; where it changes the answer, `says` is its token and its answer."""
     flips = margin is not None and margin > 0
-    return Subset(objects, frames, flips, margin, "a", "b" if flips else None)
+    return Subset(objects, frames, flips, margin, *((says, says) if flips else ("a", None)))
 
 
 def test_places_are_by_margin_and_what_the_cut_forbids_is_last():
@@ -239,7 +241,7 @@ def test_places_are_by_margin_and_what_the_cut_forbids_is_last():
 
 
 SAID = {
-    "repaired": "undecided", "harmed": "any damage does it",
+    "repaired": "choice matters", "harmed": "any damage does it",
     "controls": "any damage does it", "unchanged": "no change", "background": "no change",
     "co-occurrence": "no change", "question-prior": "no change",
     "not-looked": "no change", "levels": "no change", "frames": "any damage does it",
@@ -258,8 +260,10 @@ def test_shipped_examples_have_the_verdict_that_their_figures_give(name):
     if found.name != "no change":
         same, draws = trace.controls.random()
         layer = trace.choice_map.layer(bool(trace.counterfactual.frame_level.any()))
-        flips = sum(s.flips for s in layer)
-        assert f"{flips} of {len(layer)} subsets" in text
+        own, flips = trace.answers["macd"].tokens[0].text, sum(s.flips for s in layer)
+        alike = sum(s.flips and s.token == own for s in layer)
+        told = f"{alike} of {len(layer)} subsets of the objects give MACD's token, {flips} change"
+        assert told in text
         assert f"{same} of {draws} random masks" in text
 
 
@@ -293,7 +297,8 @@ def test_a_choice_that_matters_is_called_so(repaired):
         t.id for t, z in zip(trace.tracks, trace.counterfactual.level, strict=True) if z >= 1
     )
     margins = dict.fromkeys((s.objects for s in trace.choice_map.layer(True)), -1.0) | {full: 2.0}
-    subsets = tuple(subset(objects, margin, True) for objects, margin in margins.items())
+    says = trace.answers["macd"].tokens[0].text
+    subsets = tuple(subset(chosen, margin, True, says) for chosen, margin in margins.items())
     own = replace(trace.choice_map.own, margin=2.0)
     few = replace(trace.choice_map, subsets=subsets, own=own)
     outcomes = tuple(replace(o, same=False) for o in trace.controls.outcomes)
@@ -320,9 +325,10 @@ def test_a_choice_that_matters_is_called_so(repaired):
         assert told.reason.endswith(ranks) == (name == "undecided")
     higher = [s if s.objects == full else replace(s, margin=3.0) for s in subsets]
     for other in (
-        [replace(s, flips=True) for s in subsets],
+        [replace(s, flips=True, token=says, answer=says) for s in subsets],
         higher,
         [replace(s, flips=False, margin=-1.0) for s in subsets],
+        [replace(s, token="z", answer="z") for s in subsets],
     ):
         worse = replace(few, subsets=tuple(other))
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
@@ -339,13 +345,43 @@ def test_a_choice_that_matters_is_called_so(repaired):
     assert verdict_of(replace(made, counterfactual=partly)).reason.endswith("so it has no rank.")
     found = verdict_of(made)
     assert found.reply == "yes"
+    other = [s if s.flips else replace(s, flips=True, token="z", answer="z") for s in subsets]
+    third = verdict_of(replace(made, choice_map=replace(few, subsets=tuple(other))))
+    assert (third.name, third.reason) == (found.name, found.reason)  # another answer is not MACD's
     flips, of = sum(s.flips for s in subsets), len(subsets)
     assert found.reason == (
         "0 of 20 random masks of the same area do the same;"
-        f" {flips} of {of} choices of objects change{'s' * (flips == 1)} the answer."
+        f" {flips} of {of} choices of objects do{'es' * (flips == 1)} the same."
     )
     unmeasured = verdict_of(replace(made, choice_map=None, controls=None))
     assert (unmeasured.reply, unmeasured.reason) == ("cannot be said", "It was not measured.")
+
+
+def test_a_subset_does_what_macd_does_where_it_leaves_at_the_same_token():
+    """Of an answer of several words: the token, and the words before it."""
+    trace = load(EXAMPLES / "repaired.macd")
+    first = trace.answers["baseline"].tokens[0]
+
+    def answer(text):
+        tokens = tuple(replace(first, token=n, text=f" {w}") for n, w in enumerate(text.split()))
+        ids = {"a": 1, "cat": 2, "and": 3, "dog": 4, "bird": 5}
+        named = tuple(replace(t, token=ids[t.text.strip()]) for t in tokens)
+        return replace(trace.answers["baseline"], text=text, tokens=named)
+
+    both = {"baseline": answer("a cat and a dog"), "macd": answer("a cat and a bird")}
+    told = {
+        "a cat and a bird and a bird": True,  # what follows may be other words
+        "a bird and a bird": False,  # leaves before
+        "a cat and a cat": False,
+    }
+    layer = [
+        Subset((n,), True, True, 1.0, " cat" if said.endswith("cat") else " bird", said)
+        for n, said in enumerate(told)
+    ]
+    layer.append(Subset((9,), True, False, -1.0, " bird", None))
+    found = likes_of(replace(trace, answers=both), layer)
+    assert [one in found for one in layer] == [*told.values(), False]
+    assert not likes_of(replace(trace, answers=both | {"macd": both["baseline"]}), layer)
 
 
 def test_the_table_names_the_nearest_and_counts_the_other_half():
@@ -353,7 +389,7 @@ def test_the_table_names_the_nearest_and_counts_the_other_half():
     found = trace.choice_map
     without = found.layer(False)
     flips = sum(s.flips for s in without)
-    assert f"without the frame mask: {flips} of {len(without)} choices" in map_as_text(trace)
+    assert f"without the frame mask: {flips} of {len(without)} subsets" in map_as_text(trace)
     assert "; the strongest change is {" in map_as_text(trace)
     kept = tuple(replace(s, flips=False, margin=s.margin - 9) for s in found.subsets)
     none = map_as_text(replace(trace, choice_map=replace(found, subsets=kept)))

@@ -459,7 +459,7 @@ MEANINGS = {
     r"(?P<title>.+) does not change the answer\.": ("same", "unknown"),
     r"The answer does not depend on (?P<things>.+): hidden or not, the model says the same\.": ("same", True),
     r"(?P<title>.+) keeps the (?:(?P<kind>right|wrong) )?answer; with these parts hidden, the model gives another one\.": ("same", False),
-    r"The answer rests on (?P<things>.+): few other masks change it\.": ("differ", "yes"),
+    r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, and which objects it masks matters: at most a third of other masks do the same\.": ("differ", "yes"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer, but which objects it masks did not matter: (?P<why>.+)\.": ("differ", "no"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks cannot be said: (?P<why>.+)\.": ("differ", "cannot be said"),
     r"(?P<title>.+) (?P<change>changes|corrects|spoils) the answer\. Whether it matters which objects it masks was not measured\.": ("differ", "not measured"),

@@ -18,19 +18,24 @@ from tests.viewer.test_payload import declared
 def mapped(framed=True, level=None):
     """A trace with a map whose margins are made up: each subset of two objects, in both halves."""
     trace = small_trace()
+    macd = trace.answers["macd"]
+    first, *rest = macd.tokens
+    macd = replace(macd, tokens=(replace(first, token=-1, text=macd.text), *rest))
+    trace = replace(trace, answers=trace.answers | {"macd": macd})
     ids = [t.id for t in trace.tracks][:2]
     levels = trace.counterfactual
     frame_level = np.full_like(levels.frame_level, float(framed))
     level = levels.level if level is None else np.array(level, dtype=levels.level.dtype)
     margins = {(): -1.0, (ids[0],): 0.5, (ids[1],): 2.0, tuple(ids): None}
     subsets = tuple(
-        Subset(chosen, frames, flips, None if margin is None else margin - frames, "x",
-               "yes" if flips else None)
+        Subset(chosen, frames, flips, None if margin is None else margin - frames, token,
+               token if flips else None)
         for frames in ((False, True) if framed else (False,))
         for size in range(3)
         for chosen in combinations(ids, size)
         for margin in (margins[chosen],)
         for flips in (margin is not None and margin - frames > 0,)
+        for token in (macd.text if chosen == (ids[1],) else "x",)
     )  # fmt: skip
     found = ChoiceMap(0, tuple(ids), (), subsets, subsets[0], 12.0)
     counterfactual = replace(levels, level=level, frame_level=frame_level)
@@ -50,6 +55,7 @@ def test_each_half_has_ranks_a_mark_and_its_sentence():
     # {}, {a}, {b}, {a, b}: the cut leaves the last one nothing, so it is below all others
     assert with_mask["ranks"] == without["ranks"] == [3, 2, 1, 4]
     assert (with_mask["macd"], without["macd"]) == (5, 1)
+    assert (with_mask["same"], without["same"]) == ([6], [2])
     rest = f"of 4 subsets change the answer; the strongest change is {{{names[ids[1]]}}}."
     assert with_mask["sentence"] == f"MACD's choice is 2nd of 4; 1 {rest}"
     assert without["sentence"] == f"MACD's choice is 2nd of 4; 2 {rest}"

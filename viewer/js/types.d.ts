@@ -209,6 +209,8 @@ export interface ChoiceLayer {
   ranks: number[];
   /** The place of the objects that MACD masks fully; null where they were not read together. */
   macd: number | null;
+  /** The places of those that do what MACD does. */
+  same: number[];
   /** The place of other choices, as far as they are known: core/whatif/verdict.py. */
   marks: Partial<Record<"measured" | "enough" | "asked", number>>;
   sentence: string;

@@ -2,7 +2,7 @@
 // Did the choice of masks matter? core/whatif/verdict.py says it of a trace; here it is said of what is on
 // show, which a browser may have changed. Pure functions, no DOM.
 
-import { choicesChange, constantDoes, moreThanAThird, openQuestion, randomMasksDo } from "./strings/verdict.js";
+import { choicesDo, constantDoes, moreThanAThird, openQuestion, randomMasksDo } from "./strings/verdict.js";
 import { capitalized } from "./strings/parts.js";
 import { TEXT } from "./strings/labels.js";
 
@@ -23,13 +23,12 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   if (!baseline || !macd) return { reply: "cannot be said", reason: TEXT.noTwoAnswers, first: "", measured: false };
   const tokens = [baseline, macd].map((answer) => answer.tokens.map(({ token }) => token).join(" "));
   if (tokens[0] === tokens[1] && baseline.text === macd.text) return { reply: "no", reason: TEXT.sameAnswers, first: "", measured: true };
-  const { controls, choices, choice_map: map } = trace, [layer] = choices?.layers ?? [];
+  const { controls, choices } = trace, [layer] = choices?.layers ?? [];
   /** @type {[number, number, string][]} how many do it, of how many, in words */
   const tried = [];
   const random = controls?.outcomes.filter(({ name }) => name === "random") ?? [], same = random.filter((one) => one.same).length;
   if (random.length) tried.push([same, random.length, randomMasksDo(same, random.length)]);
-  const flips = map && layer ? layer.places.filter((place) => map.subsets[place].flips).length : 0;
-  if (layer) tried.push([flips, layer.places.length, choicesChange(flips, layer.places.length)]);
+  if (layer) tried.push([layer.same.length, layer.places.length, choicesDo(layer.same.length, layer.places.length)]);
   tried.sort((a, b) => Number(a[0] <= few * a[1]) - Number(b[0] <= few * b[1])); // what is against it first
   const constant = macd.constant_amount ?? null;
   /** @type {(reply: Reply, reasons: string[]) => Verdict} */
@@ -40,7 +39,7 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([does, of, text]) => does > few * of ? moreThanAThird(text) : text);
   if (by.length) return verdict("no", by.map(([, , text]) => text));
   const own = layer && layer.macd !== null ? layer.places.indexOf(layer.macd) : -1;
-  const chosen = own >= 0 && map && layer ? map.subsets[layer.places[own]].flips && (layer.ranks[own] - 1) / layer.places.length <= best : false;
+  const chosen = own >= 0 && layer ? layer.same.includes(layer.places[own]) && (layer.ranks[own] - 1) / layer.places.length <= best : false;
   const rare = tried.every(([does, of]) => does <= few * of);
   if (controls && chosen && rare) return verdict("yes", words);
   if (!rare || !tried.length) return verdict("cannot be said", words);

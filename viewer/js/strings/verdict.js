@@ -10,9 +10,9 @@ import { listed } from "./parts.js";
 export const randomMasksDo = (same, drawn) =>
   `${same} of ${drawn === 1 ? "1 random mask" : `${drawn} random masks`} of the same area ${same === 1 ? "does" : "do"} the same`;
 
-/** @type {(flips: number, of: number) => string} */
-export const choicesChange = (flips, of) =>
-  `${flips} of ${of === 1 ? "1 choice" : `${of} choices`} of objects ${flips === 1 ? "changes" : "change"} the answer`;
+/** @type {(same: number, of: number) => string} */
+export const choicesDo = (same, of) =>
+  `${same} of ${of === 1 ? "1 choice" : `${of} choices`} of objects ${same === 1 ? "does" : "do"} the same`;
 
 /** @type {(text: string) => string} why a choice cannot be said to matter */
 export const moreThanAThird = (text) => `${text}, more than a third`;
@@ -55,7 +55,7 @@ export const meaningText = (title, same, things, keeps, verdict, right = null, c
   const change = !changed ? "changes" : right ? "corrects" : "spoils";
   if (!verdict) return `${title} ${change} the answer.`;
   const { reply, first, measured } = verdict;
-  if (reply === "yes") return `The answer rests on ${things}: few other masks change it.`;
+  if (reply === "yes") return `${title} ${change} the answer, and which objects it masks matters: at most a third of other masks do the same.`;
   if (reply === "no") return `${title} ${change} the answer, but which objects it masks did not matter: ${first}.`;
   return measured ? `${title} ${change} the answer. Whether it matters which objects it masks cannot be said: ${first}.`
     : `${title} ${change} the answer. Whether it matters which objects it masks was not measured.`;
