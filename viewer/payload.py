@@ -244,6 +244,7 @@ def _constant(trace: Trace, answer: Answer) -> dict[str, Any]:
     return {
         "constant": same.sentence if same else "",
         "constant_amount": same.amount if same else None,
+        "constant_of": same.of if same else "",
     }
 
 

@@ -20,6 +20,7 @@ from macd_studio.core.measurements import VIEWS
 from macd_studio.core.objects.formats import WRITERS
 from macd_studio.core.options import PlanOptions, RunOptions, VideoOptions, options_from
 from macd_studio.core.report.export import What, export_tracks
+from macd_studio.core.text.words import count
 from macd_studio.core.traces.bundle import load
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def render(args: argparse.Namespace) -> None:
     last = float(spacing) or float(trace.to_dict()["clip"].get("duration", 1.0)) or 1.0
     write_film(drawn_frames(trace, shots, chosen), shots.times, args.out, last)
     size = args.out.stat().st_size / 1000
-    tell(f"  saved   {args.out} ({len(shots.times)} pictures, {size:.0f} kB)")
+    tell(f"  saved   {args.out} ({count(len(shots.times), 'picture')}, {size:.0f} kB)")
 
 
 def _shots_of(trace: Trace, video: str) -> Shots:

@@ -35,9 +35,9 @@ from macd_studio.core.report.evidence import as_json, as_text, enough_as_json, e
 from macd_studio.core.traces.bundle import check_target, load
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
-from macd_studio.core.whatif.edits import read_edits, redecodable
+from macd_studio.core.whatif.edits import check_changeable, read_edits, redecodable
 from macd_studio.core.whatif.verdict import as_text as verdict_as_text
-from macd_studio.core.whatif.verdict import map_as_text, verdict_of
+from macd_studio.core.whatif.verdict import check_choices, map_as_text, verdict_of
 
 if TYPE_CHECKING:
     from macd_studio.core.records import Edit
@@ -54,7 +54,7 @@ EVIDENCE = ClassFlags(
     off={
         "lens": "no read-outs of the token after each layer",
         "sanity": "no comparison of maps with those of a head of random weights",
-        "maps": "no maps: knock-outs and the read-outs alone",
+        "maps": "no further maps: knock-outs and read-outs of a token whose maps the trace holds",
     },
 )  # fmt: skip
 """The flags of `evidence`."""
@@ -126,6 +126,11 @@ def measured(args: argparse.Namespace) -> Trace:
         (trace.choice_map and trace.controls) or not verdict_of(trace).missing
     ):
         return trace
+    check_changeable(trace)  # before a backbone is asked for that could not help
+    if options is not None:
+        options.check_of(trace)
+    else:
+        check_choices(trace)
     backbone = backbone_of(trace, args.backbone)
     check_measurable(trace, backbone, args.device)
     tell(f"  load    {backbone}")
@@ -242,6 +247,7 @@ def edited(args: argparse.Namespace) -> Trace:
     check_out(args.out)
     held = weights_of(args)
     trace = load(args.file)
+    check_changeable(trace)
     backbone = backbone_of(trace, args.backbone)
     check_measurable(trace, backbone, args.device)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]

@@ -61,6 +61,7 @@ def enough_events(
     too much; Cancelled.
     """
     trace = bench.trace
+    options.check_of(trace)
     target, tokens = _target(trace, options)
     others = tuple(e for e in trace.enough if (e.target, e.same) != (target, options.same))
     if len(others) >= MAX_ENOUGH:
@@ -135,11 +136,6 @@ def _continues(previous: Enough, reader: PieceReader, options: EnoughOptions) ->
 def _target(trace: Trace, options: EnoughOptions) -> tuple[Target, list[int]]:
     """The token, and what is read: the whole answer, or what leads to the token."""
     steps = trace.answers["baseline"].tokens
-    if options.token > len(steps):
-        raise OptionError(
-            f"the baseline answer has no token {options.token}",
-            f"Choose from 1 to {len(steps)}" if steps else "Choose another trace",
-        )
     step = steps[options.token - 1]
     target = Target("baseline", step.index, step.token, step.text)
     last = len(steps) if options.same == "answer" else options.token
@@ -263,9 +259,11 @@ class PieceReader:
             wanted = every & set(range(frames[0], frames[1] + 1)) if frames else every
             matching = [i for i, those in of_name.items() if those <= wanted]
             if not matching or wanted != set[int]().union(*(of_name[i] for i in matching)):
+                of = "" if frames is None else f" of frames {frames[0] + 1} to {frames[1] + 1}"
                 raise OptionError(
-                    f"there is no piece {name} of these frames",
-                    f"Choose among {', '.join(map(self._full_name, self.pieces))}",
+                    f"there is no piece {name}{of}",
+                    f"Choose among {', '.join(map(self._full_name, self.pieces))}, or cut the"
+                    " frames into other runs (--spans)",
                 )
             chosen |= set(matching)
         return sorted(chosen)

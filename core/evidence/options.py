@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import find_kind
@@ -21,6 +21,9 @@ from macd_studio.core.validation import (
     texts,
     whole,
 )
+
+if TYPE_CHECKING:
+    from macd_studio.core.types import Trace
 
 Answers = Literal["macd", "baseline"]
 DEFAULT_KINDS = ("gradient", "attention", "occlusion")
@@ -60,7 +63,9 @@ class EvidenceOptions(Checked):
     lens: bool = flag(True, "the token's probability as read out after each layer")
     sanity: bool = flag(True, "compare each map with that of a head of random weights")
     curves: bool = flag(False, "score each map by insertion and deletion, beside random orders")
-    maps: bool = flag(True, "measure maps; otherwise knock-outs and the lens alone")
+    maps: bool = flag(
+        True, "measure maps; otherwise knock-outs and the lens alone, beside maps of before"
+    )
     low_memory: bool = flag(False, "keep few activations for the gradient, and compute them again")
 
     def check_together(self) -> None:
@@ -72,6 +77,28 @@ class EvidenceOptions(Checked):
         self.track_ids()
         read_layers(self.layers, None)
         read_layers(self.knock_out_layers, None)
+
+    def answer_of(self, trace: Trace) -> Answers:
+        """The answer whose token is meant: without ascent there is none of MACD."""
+        return self.answer if self.answer in trace.answers else "baseline"
+
+    def check_of(self, trace: Trace) -> None:
+        """Raises OptionError for what no model can measure of this trace."""
+        answer = self.answer_of(trace)
+        _check_token(trace, answer, self.token)
+        for track in self.track_ids():
+            if track not in [t.id for t in trace.tracks]:
+                listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
+                raise OptionError(
+                    f"there is no object {track}",
+                    f"Choose one of {listed}" if listed else "The trace has no objects",
+                )
+        before = ((e.target.answer, e.target.index + 1) for e in trace.evidence)
+        if not self.maps and (answer, self.token) not in before:
+            raise OptionError(
+                "the trace holds no map of this token yet, so nothing can be added to one",
+                "Measure a kind of map first, or with it",
+            )
 
     @property
     def chosen_kinds(self) -> tuple[str, ...]:
@@ -143,6 +170,19 @@ class EnoughOptions(Checked):
     def kept(self) -> tuple[tuple[str, tuple[int, int] | None], ...]:
         """Name and first and last frame, from 0, of each piece to keep; None for all frames."""
         return tuple(_piece(one) for one in self.keep)
+
+    def check_of(self, trace: Trace) -> None:
+        """Raises OptionError for what no model can measure of this trace."""
+        _check_token(trace, "baseline", self.token)
+
+
+def _check_token(trace: Trace, answer: str, token: int) -> None:
+    steps = trace.answers[answer].tokens
+    if token > len(steps):
+        raise OptionError(
+            f"the {answer} answer has no token {token}",
+            f"Choose from 1 to {len(steps)}" if steps else "Choose another answer",
+        )
 
 
 _PIECE = re.compile(r"([0-9]{1,9}|background|box[0-9]{1,2})(?::([0-9]{1,4})(?:-([0-9]{1,4}))?)?")

@@ -58,11 +58,10 @@ def evidence_events(
     candidate, object or layer that is not there, and where the trace holds too much already.
     """
     trace = bench.trace
+    options.check_of(trace)
     case = open_case(bench, options, stopped)
     previous = next((e for e in trace.evidence if e.target == case.target), None) if join else None
     others = tuple(e for e in trace.evidence if e.target != case.target)
-    if not options.chosen_kinds and previous is None:
-        raise OptionError("nothing was measured of this token yet", "Choose a kind of map")
     if len(others) >= MAX_EVIDENCE:
         raise OptionError(
             f"the trace holds the evidence of {MAX_EVIDENCE} tokens already",
@@ -129,16 +128,7 @@ def open_case(
     bench.lm.need("maps")
     trace, lm, context = bench.trace, bench.context.local, bench.context
     options = _possible(options, lm, context.encoded)
-    if options.answer not in trace.answers:  # without ascent there is no answer of MACD
-        options = replace(options, answer="baseline")
-    track_ids = [t.id for t in trace.tracks]
-    for track in options.track_ids():
-        if track not in track_ids:
-            listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
-            raise OptionError(
-                f"there is no object {track}",
-                f"Choose one of {listed}" if listed else "The trace has no objects",
-            )
+    options = replace(options, answer=options.answer_of(trace))
     target, prefix = _target(trace, lm, options)
     levels = trace.counterfactual
     assert levels is not None
@@ -203,11 +193,6 @@ def _readable(layers: tuple[int, ...], lm: LocalLM, named: bool) -> tuple[int, .
 def _target(trace: Trace, lm: LocalLM, options: EvidenceOptions) -> tuple[Target, list[int]]:
     """The token, and the answer's tokens before it."""
     steps = trace.answers[options.answer].tokens
-    if options.token > len(steps):
-        raise OptionError(
-            f"the {options.answer} answer has no token {options.token}",
-            f"Choose from 1 to {len(steps)}" if steps else "Choose another answer",
-        )
     step = steps[options.token - 1]
     against = _candidate(step.texts, step.candidates.tolist(), lm, options.against)
     if against == step.token:
@@ -228,7 +213,7 @@ def _target(trace: Trace, lm: LocalLM, options: EvidenceOptions) -> tuple[Target
 def _candidate(
     texts: Sequence[str], candidates: Sequence[int], lm: LocalLM, rival: str
 ) -> int | None:
-    """The candidate of that text, else the one token the text is."""
+    """The candidate of that text, else the one token the text is, if the model knows it."""
     if not rival:
         return None
     for clean in (str, str.strip):
@@ -236,11 +221,11 @@ def _candidate(
             if clean(text) == clean(rival):
                 return token
     tokens = lm.tokens(rival)
+    such = f"Choose one, such as {', '.join(shown(t) for t in texts[:5])}"
     if len(tokens) != 1:
-        raise OptionError(
-            f"{shown(rival)} is {len(tokens)} tokens and no candidate",
-            f"Choose one, such as {', '.join(shown(t) for t in texts[:5])}",
-        )
+        raise OptionError(f"{shown(rival)} is {len(tokens)} tokens and no candidate", such)
+    if lm.token_text(tokens[0]).strip() != rival.strip():
+        raise OptionError(f"{shown(rival)} is no word of this model and no candidate", such)
     return tokens[0]
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import OptionError
 from macd_studio.core.measurements import EvidenceMap
 from macd_studio.core.report.evidence import extent
+from macd_studio.core.text.words import count
 from macd_studio.core.types import LOST, Floats, Pixels, Trace
 
 SIDE = 640
@@ -110,7 +111,7 @@ def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | 
         return None
     if not 0 <= index <= len(trace.evidence) or not trace.evidence:
         raise OptionError(
-            f"the trace holds the evidence of {len(trace.evidence)} tokens",
+            f"the trace holds the evidence of {count(len(trace.evidence), 'token')}",
             "Measure it first: python -m core evidence FILE.macd --out NEW.macd",
         )
     evidence = trace.evidence[index - 1]

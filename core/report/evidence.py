@@ -159,8 +159,9 @@ def as_text(evidence: Evidence, trace: Trace) -> str:
         what = f"object {k.track}" if k.box is None else f"box {', '.join(f'{x:g}' for x in k.box)}"
         lines.append(
             f"Knock-out  {what} ({k.tokens} vision tokens, layers {k.layers[0] + 1} to"
-            f" {k.layers[1] + 1}): {k.before!r} → {k.after!r},"
-            f" probability {k.probability[0]:.3f} → {k.probability[1]:.3f}"
+            f" {k.layers[1] + 1}): the answer to the video {k.before!r} → {k.after!r},"
+            f" probability of {evidence.target.text!r} {k.probability[0]:.3f} →"
+            f" {k.probability[1]:.3f}"
         )
     if evidence.lens is not None:
         for view in ("video", "counterfactual"):
@@ -291,12 +292,14 @@ def enough_as_text(enough: Enough, trace: Trace) -> str:
         if found is None:
             continue
         if found.pieces is None or found.given is None:
-            known = "" if found.certified(n) else f", as far as sets of {found.lower - 1} show"
+            far = f", as far as sets of {found.lower - 1} show" if found.lower > 1 else ", so far"
+            known = "" if found.certified(n) else far
             lines.append(f"{head:<11}{none}{known}")
             continue
         size = len(found.pieces)
+        alike = f", {count(found.alike, 'set')} of {size} known" if size else ""
         proof = (
-            f"certified: no smaller set does it, {count(found.alike, 'set')} of {size} known"
+            f"certified: no smaller set does it{alike}"
             if found.certified(n)
             else f"an upper bound: {size} pieces, no set of fewer than {found.lower}"
         )

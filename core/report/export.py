@@ -59,7 +59,7 @@ def exported(trace: Trace, format: str = "json", what: What = "tracks") -> bytes
 def sheet_of(trace: Trace, what: What) -> Sheet:
     """What is to be written of a trace."""
     size = trace.frames.shape[1], trace.frames.shape[2]
-    if not trace.tracks:
+    if what == "tracks" and not trace.tracks:
         raise OptionError("the trace holds no objects", "Choose a trace with objects")
     objects = _level_objects(trace, size) if what == "levels" else _track_objects(trace, size)
     count = len(trace.times)
@@ -100,7 +100,7 @@ def _drawn(one: Track, frame: int, size: tuple[int, int]) -> Drawn | None:
 
 def _level_objects(trace: Trace, size: tuple[int, int]) -> tuple[Exported, ...]:
     final = trace.counterfactual
-    if final is None or len(final.level) != len(trace.tracks):
+    if final is None or (len(final.level) != len(trace.tracks) and trace.tracks):
         raise OptionError("the trace has no levels", "Choose one whose run came to its levels")
     masks = draw_masks(trace.tracks, len(trace.times), size, trace.mask)
     hidden = combine_masks(

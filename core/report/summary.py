@@ -226,7 +226,8 @@ def as_text(trace: Trace) -> str:
         lines.append(f"Device     {device}")
     if weights := weights_of(trace):
         lines.append(f"Weights    {weights}")
-    lines.append(f"Times      {spent}  ({memory_of(trace)})")
+    run = " of the run before the changes" if trace.edits else ""
+    lines.append(f"Times      {spent}  ({memory_of(trace)}){run}")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
@@ -265,14 +266,14 @@ def _constant_lines(trace: Trace) -> list[str]:
 def _header(trace: Trace) -> list[str]:
     """What was run, in one line."""
     ascent, contrast = trace.options.ascent, trace.options.contrast
+    climbed = f"{count(ascent.steps, 'step')}, {ascent.gradient} gradient"
     parts = [
         trace.clip.name,
         trace.backbone.name,
         trace.detector.name,
         "a picture" if trace.is_picture else count(len(trace.frames), "frame"),
         f"α {contrast.alpha:g} β {contrast.beta:g}",
-        f"{count(ascent.steps, 'step')}, {ascent.gradient} gradient",
-        f"seed {trace.seed}",
+        *(() if trace.backbone.is_recorded else (climbed, f"seed {trace.seed}")),
     ]
     return ["Run        " + " · ".join(part for part in parts if part)]
 
@@ -354,18 +355,21 @@ def as_table(trace: Trace) -> str:
 def _object_lines(trace: Trace) -> list[str]:
     ascent = trace.options.ascent
     slope = {"exact": "gradient", "difference": "difference"}.get(ascent.gradient, "≈ gradient")
+    slope += " at r0" * (len(trace.steps) > 1)  # the margin is where all steps led
     names = [f"{t.id} {t.label} {t.confidence:.2f}" for t in trace.tracks]
     width = max(18, *(min(len(name), 40) for name in names)) if names else 18
-    lines = [f"{'Object':<{width}}{'sightings':>10}{slope:>12}{'margin':>12}  level"]
+    lines = [f"{'Object':<{width}}{'sightings':>10}{slope:>18}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
-    for name, t in zip(names, trace.tracks, strict=True):
+    for k, (name, t) in enumerate(zip(names, trace.tracks, strict=True)):
         row = rows.get(t.id)
         if row is None:
-            lines.append(f"{name:<{width}}{t.frames_seen:>10}")
+            level = trace.counterfactual.level if trace.counterfactual else ()
+            known = f"{'':30}  {level[k]:g}" if len(level) == len(trace.tracks) else ""
+            lines.append(f"{name:<{width}}{t.frames_seen:>10}{known}")
             continue
         meaning = ascent.level_name(row["level"]) + ", set by hand" * row["by_hand"]
         lines.append(
-            f"{name:<{width}}{t.frames_seen:>10}{_gradient(row['gradient'], ascent):>12}"
+            f"{name:<{width}}{t.frames_seen:>10}{_gradient(row['gradient'], ascent):>18}"
             f"{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({meaning})"
         )
@@ -386,10 +390,9 @@ def _frame_lines(trace: Trace) -> list[str]:
         return ["Frame mask none"]
     level = trace.counterfactual.frame_level if trace.counterfactual else np.zeros(0)
     named = ", ".join(str(group) for group in np.flatnonzero(level > 0))
-    return [
-        f"Frame mask frames {', '.join(hidden)} (outside the objects; `edit --frames` calls them"
-        f" {named})"
-    ]
+    noun = "frame" if len(hidden) == 1 else "frames"
+    where = "whole frames" if trace.options.mask.frame_mask == "whole" else "outside the objects"
+    return [f"Frame mask {noun} {', '.join(hidden)} ({where}; `edit --frames` calls them {named})"]
 
 
 def _edit_lines(trace: Trace) -> list[str]:

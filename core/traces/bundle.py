@@ -89,7 +89,9 @@ def load(path: str | Path) -> Trace:
     try:
         if path.is_dir():
             raise TraceError(f"{name} is a folder", "Choose a .macd file")
-        if not stat.S_ISREG(mode_of(path)):
+        if (mode := mode_of(path)) and not stat.S_ISREG(mode):
+            raise TraceError(f"{name} is no file", "Save the trace to a file first")
+        if not mode:
             raise TraceError(f"there is no trace {shown(str(path), 200)}", "Check the file name")
         if path.stat().st_size > MAX_BYTES:
             raise TraceError(f"{name} is larger than a trace can be", "Choose a .macd file")

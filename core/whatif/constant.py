@@ -47,18 +47,20 @@ class EquivalentConstant:
         return self.delta if self.on_yes is None else self.on_yes
 
     @property
+    def of(self) -> str:
+        """The text of what it is added to."""
+        return visible(self.token) if self.on_yes is None else YES
+
+    @property
     def sentence(self) -> str:
         """For a person."""
-        if self.delta is None:
+        if self.amount is None:
             return (
                 f"No stored logit tells which constant would make token {self.index + 1} the same."
             )
-        amount, place = self.delta, visible(self.token)
-        if self.on_yes is not None:
-            amount, place = self.on_yes, YES
         return (
-            f"A constant of {signed(amount)} on the logit of “{place}” would do the same at token"
-            f" {self.index + 1}, without a second view."
+            f"A constant of {signed(self.amount)} on the logit of “{self.of}” would do the same at"
+            f" token {self.index + 1}, without a second view."
         )
 
 
@@ -120,8 +122,9 @@ def equivalent_constant(answer: Answer, baseline: Answer) -> EquivalentConstant 
     """The smallest constant that makes plain decoding choose the answer's token where they differ.
 
     What comes before is equal, so the baseline's logits there are those of the same prefix; what
-    follows is another path, about which they say nothing. None where no token differs, or the
-    baseline's token there is not its best one, so that it was not decoded greedily.
+    follows is another path, about which they say nothing. Where the baseline's step does not hold
+    the token, the answer's own step may. None where no token differs, or the baseline's token
+    there is not its best one, so that it was not decoded greedily.
     """
     index = first_difference(baseline, answer)
     if index is None or index >= min(len(baseline.tokens), len(answer.tokens)):
@@ -129,8 +132,12 @@ def equivalent_constant(answer: Answer, baseline: Answer) -> EquivalentConstant 
     plain, other = baseline.tokens[index], answer.tokens[index]
     if (_lead_over(plain, plain.token) or 0.0) > ROUNDED:
         return None
-    delta = _lead_over(plain, other.token)
-    return EquivalentConstant(plain.index, other.text, plain.text, delta, _on_yes(plain, other))
+    both = [plain.token, other.token]
+    held = next((s for s in (plain, other) if np.isin(both, s.candidates).all()), None)
+    delta = on_yes = None
+    if held is not None:
+        delta, on_yes = _lead_over(held, other.token), _on_yes(held, plain.text, other.text)
+    return EquivalentConstant(plain.index, other.text, plain.text, delta, on_yes)
 
 
 def _lead_over(step: TokenStep, token: int) -> float | None:
@@ -150,14 +157,15 @@ def _missing(step: TokenStep, score: float) -> NDArray[np.float64]:
     return undo_repetition_penalty(np.full(len(step.base), score), step.repeats) - step.base
 
 
-def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:
-    words = [text.strip().lower() for text in plain.texts]
-    now, then = plain.text.strip().lower(), other.text.strip().lower()
+def _on_yes(step: TokenStep, baseline: str, answer: str) -> float | None:
+    """step: holds the logits given the video. baseline, answer: the token of each there."""
+    words = [text.strip().lower() for text in step.texts]
+    now, then = baseline.strip().lower(), answer.strip().lower()
     yes = np.array([w == YES for w in words])
     if {now, then} != {YES, NO} or not yes.any():
         return None
-    rest = np.where(yes, -np.inf, _scores(plain))
+    rest = np.where(yes, -np.inf, _scores(step))
     rival = int(rest.argmax())
     if words[rival] != NO:  # another word than no would win
         return None
-    return float(_missing(plain, float(rest[rival]))[yes].min())
+    return float(_missing(step, float(rest[rival]))[yes].min())

@@ -46,7 +46,7 @@ from macd_studio.core.views.context import MethodContext
 from macd_studio.core.views.measured import measured_changes, measured_levels
 from macd_studio.core.views.table import hidden_pixels_of
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
-from macd_studio.core.whatif.verdict import masks_frames
+from macd_studio.core.whatif.verdict import check_choices, masks_frames
 
 BATCH = 8
 """Views that are read together."""
@@ -191,6 +191,7 @@ def measure_choices(
     greedily, where there is no object, and where there is no answer to compare with.
     """
     began = time.perf_counter()
+    check_choices(trace)
     objects, left_out = _objects(context, trace)
     effects = measured_levels(measured_changes(context), context.options.ascent.r0)
     measured = tuple(t.id for t, level in zip(trace.tracks, effects, strict=True) if level >= 1)
@@ -279,8 +280,6 @@ def _answers(
 def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Ids of the objects whose subsets are read, in the trace's order, and of the others."""
     ids = [t.id for t in trace.tracks]
-    if not ids:
-        raise OptionError("there is no object to choose", "Add one, or run another clip")
     if len(ids) <= MAX_MAPPED:
         return tuple(ids), ()
     strongest = np.argsort(-measured_changes(context), kind="stable")[:MAX_MAPPED]
@@ -290,13 +289,7 @@ def _objects(context: MethodContext, trace: Trace) -> tuple[tuple[int, ...], tup
 
 def _tokens(trace: Trace) -> list[int]:
     """The baseline's tokens up to the one where MACD's answer parts from it, else the first."""
-    if trace.options.decode.search != "greedy":
-        raise OptionError(
-            "subsets are compared for greedy answers only", "Choose the greedy search"
-        )
-    baseline, macd = trace.answers["baseline"], trace.answers.get(masked_answer(trace))
-    if macd is None or not macd.tokens or not baseline.tokens:
-        raise OptionError("there is no answer to compare with", "Run the clip again")
+    baseline, macd = trace.answers["baseline"], trace.answers[masked_answer(trace)]
     parts = first_divergence(baseline, macd)
     last = 0 if parts is None else min(parts, len(baseline.tokens) - 1)
     return [step.token for step in baseline.tokens[: last + 1]]

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from macd_studio.core.errors import OptionError
 from macd_studio.core.measurements import MAX_MAPPED, Enough, Subset, rank
 from macd_studio.core.methods import masked_answer
 from macd_studio.core.objects.truth import normalized
@@ -84,7 +85,7 @@ REPLIES: dict[Name, Reply] = {
 """What each verdict says to the question whether the choice of masks mattered."""
 RULES: dict[Name, str] = {
     "no change": "MACD's answer is the baseline's.",
-    "a constant does it": f"A constant below {SMALL_CONSTANT:g} logits on its token does the same.",
+    "a constant does it": f"A constant below {SMALL_CONSTANT:g} logits does the same.",
     "any damage does it": "At least two thirds of the subsets or of the random masks do it too.",
     "choice matters": "At most a third of the subsets and of the random masks do it too, MACD's"
     " objects are one of them, and at most a quarter of the subsets rank above them.",
@@ -123,7 +124,9 @@ def verdict_of(trace: Trace) -> Verdict:
     """
     baseline, macd = trace.answers.get("baseline"), trace.answers.get(masked_answer(trace))
     if baseline is None or macd is None:
-        return Verdict("undecided", (), ("both answers",), "There are not two answers.")
+        return Verdict(
+            "undecided", (), ("both answers",), "MACD's answer or the baseline's is missing."
+        )
     if first_divergence(baseline, macd) is None and baseline.text == macd.text:
         same = "MACD does not change the answer."
         return Verdict("no change", (f"Both answers: {macd.text}",), (), same)
@@ -149,19 +152,20 @@ def verdict_of(trace: Trace) -> Verdict:
             figures.append("MACD masks objects in part, or others than were read: it has no rank")
     if report is not None:
         figures.append(f"{alike} of {count(draws, 'random mask')} give MACD's token")
-    on_yes = None if constant is None else constant.on_yes
     delta = None if constant is None else constant.amount
-    if delta is not None:
-        on = "its token" if on_yes is None else "yes"
-        figures.append(f"a constant of {signed(delta)} logits on {on} gives MACD's token unmasked")
+    if constant is not None and delta is not None:
+        given = f"a constant of {signed(delta)} logits on “{constant.of}”"
+        figures.append(f"{given} gives MACD's token unmasked")
+    elif constant is not None:
+        missing.append("the constant")
     name: Name = "undecided"
     tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
     rare = all(do <= FEW * of for do, of, _ in tried)
     does = chosen is not None and chosen in likes_of(trace, layer)
     best = does and (place - 1) / len(layer) <= BEST
     reason = "; ".join(w + ", more than a third" * (n > FEW * of) for n, of, w in tried)
-    if delta is not None and abs(delta) < SMALL_CONSTANT:
-        name, reason = "a constant does it", constant_does(delta)
+    if constant is not None and delta is not None and abs(delta) < SMALL_CONSTANT:
+        name, reason = "a constant does it", constant_does(delta, constant.of)
     elif most := [words for do, of, words in tried if do >= MOST * of]:
         name, reason = "any damage does it", "; ".join(most)
     elif rare and best and not missing:
@@ -176,8 +180,10 @@ def _open_question(missing: list[str], chosen: Subset | None, place: int, of: in
     """Why a verdict is open although few other masks do the same."""
     if "the choice map" in missing:
         return "other choices of objects were not measured"
-    if missing:
+    if "the controls" in missing:
         return "random masks were not measured"
+    if missing:
+        return "which constant does the same is not known"
     if chosen is None:
         return "MACD masks objects in part, or others than were measured, so it has no rank"
     return f"MACD's objects rank {place} of {of}"
@@ -195,9 +201,9 @@ def choices_do(same: int, of: int) -> str:
     return f"{same} of {count(of, 'choice')} of objects {verb} the same"
 
 
-def constant_does(delta: float) -> str:
-    """That a constant gives MACD's token without a mask."""
-    return f"a constant of {signed(delta)} on its logit does the same, without any mask"
+def constant_does(delta: float, of: str) -> str:
+    """That a constant on the logit of a token gives MACD's without a mask."""
+    return f"a constant of {signed(delta)} on the logit of “{of}” does the same, without any mask"
 
 
 def likes_of(trace: Trace, layer: Sequence[Subset]) -> list[Subset]:
@@ -354,6 +360,19 @@ def masks_frames(trace: Trace) -> bool:
     """Whether MACD masks a frame group, so that its map has a second half."""
     levels = trace.counterfactual
     return levels is not None and bool((levels.frame_level > 0).any())
+
+
+def check_choices(trace: Trace) -> None:
+    """Raises OptionError where no map can be measured: see `whatif.controls.measure_choices`."""
+    if not trace.tracks:
+        raise OptionError("there is no object to choose", "Add one, or run another clip")
+    if trace.options.decode.search != "greedy":
+        raise OptionError(
+            "subsets are compared for greedy answers only", "Choose the greedy search"
+        )
+    baseline, macd = trace.answers.get("baseline"), trace.answers.get(masked_answer(trace))
+    if baseline is None or macd is None or not macd.tokens or not baseline.tokens:
+        raise OptionError("there is no answer to compare with", "Run the clip again")
 
 
 def views_of_map(trace: Trace) -> int:

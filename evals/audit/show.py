@@ -199,7 +199,8 @@ def _figures(report: Plain, part: Plain) -> Iterator[str]:
         )
     yield (
         f"Right only by the method: {part['repaired']}; only by the baseline: {part['spoiled']};"
-        f" McNemar's exact test, every question for itself: p = {_p(part['p_questions'])}.{moved}"
+        " McNemar's exact test, every question for itself: p"
+        f" {_relation(part['p_questions'])}.{moved}"
     )
 
 
@@ -245,6 +246,15 @@ def _p(value: float | None) -> str:
     if value is None:
         return "–"
     return "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
+def _relation(value: float) -> str:
+    """
+    >>> _relation(0.0001), _relation(0.0312)
+    ('< .001', '= .031')
+    """
+    text = _p(value)
+    return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
 
 
 HEADS = ("method", "n (clips)", "greedy %", "method %", "gain [95 %], p", '"yes" %',

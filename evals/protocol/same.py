@@ -5,7 +5,6 @@ Files of other programs number their questions from 1, so that any two of them h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -16,6 +15,7 @@ from macd_studio.core.validation import shown
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.protocol.figure import Figure
 from macd_studio.evals.scoring.answered import no_clip
+from macd_studio.evals.scoring.predictions import same_text
 
 Items = Mapping[str, Item]
 MOST = 0.5
@@ -40,7 +40,7 @@ def same_questions(
     comparable = any(a and a == b for a, b in clips.values())
     other = [
         n for n in names
-        if not _one_text(own[0][n].question, own[1][n].question)
+        if not same_text(own[0][n].question, own[1][n].question)
         or (comparable and all(clips[n]) and clips[n][0] != clips[n][1])
     ]  # fmt: skip
     if len(other) > MOST * len(names):
@@ -75,11 +75,6 @@ def same_questions(
 
 def _asked(item: Item) -> str:
     return f"{item.question} ({clip})" if (clip := _clip(item)) else item.question
-
-
-def _one_text(one: str, other: str) -> bool:
-    a, b = (" ".join(re.findall(r"\w+", text.casefold())) for text in (one, other))
-    return not a or not b or a in b or b in a
 
 
 def _clip(item: Item) -> str:

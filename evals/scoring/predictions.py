@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,27 +26,32 @@ REMEDY = (
 class Predictions:
     """texts: question id → answer, None where the file has null. missing: questions without one.
 
-    unknown: ids of answers to questions that the benchmark does not have.
+    unknown: ids of answers to questions that the benchmark does not have. other: ids under which
+    the file names another question than the benchmark; these answers are left out too.
     """
 
     texts: dict[str, str | None]
     missing: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
         """The number of answers that are left out, in words; "" where there are none."""
-        if not self.unknown:
-            return ""
-        n, of = len(self.unknown), len(self.unknown) + len(self.texts)
-        return (
-            f"{n} of {count(of, 'prediction')} answer questions that the benchmark does not have,"
-            f" such as {shown(self.unknown[0])}; they are left out"
+        of = count(len(self.unknown) + len(self.other) + len(self.texts), "prediction")
+        left_out = (
+            (self.unknown, "answer questions that the benchmark does not have"),
+            (self.other, "name another question under the same id"),
         )
+        parts = [f"{len(ids)} of {of} {do}, such as {shown(ids[0])}" for ids, do in left_out if ids]
+        return f"{'; '.join(parts)}; they are left out" if parts else ""
 
 
 def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
-    """The answers of a file. Raises BenchmarkError where none is of a question, or one comes twice.
+    """The answers of a file.
+
+    Raises BenchmarkError where none is of a question, where one comes twice, and where most records
+    that name their question name another than the benchmark has under that id.
 
     Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
@@ -53,9 +59,18 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
     and columns of a record are left alone.
     """
     by_id = {item.id: item for item in items}
-    pairs = list(_pairs(path, by_id))
+    asked: dict[str, str] = {}
+    pairs = list(_pairs(path, by_id, asked))
     require_unique(path, (name for name, _ in pairs))
-    texts = {name: text for name, text in pairs if name in by_id}
+    named = {n: q for n, q in asked.items() if q and n in by_id}
+    other = [n for n, q in named.items() if not same_text(q, by_id[n].question)]
+    if 2 * len(other) > len(named):
+        raise BenchmarkError(
+            f"{place(path)} answers different questions under the same ids: of {shown(other[0])}"
+            f" {shown(named[other[0]], 80)} instead of {shown(by_id[other[0]].question, 80)}",
+            "Give answers to the same questions, by the same ids",
+        )
+    texts = {name: text for name, text in pairs if name in by_id and name not in other}
     unknown = tuple(name for name, _ in pairs if name not in by_id)
     if unknown and not texts:
         raise BenchmarkError(
@@ -65,18 +80,26 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
         )
     if not texts:
         raise BenchmarkError(f"{place(path)} holds no prediction", REMEDY)
-    return Predictions(texts, tuple(name for name in by_id if name not in texts), unknown)
+    missing = tuple(name for name in by_id if name not in texts)
+    return Predictions(texts, missing, unknown, tuple(other))
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two questions have the same words, or one holds the other's, as a prompt does."""
+    a, b = (" ".join(re.findall(r"\w+", text.casefold())) for text in (one, other))
+    return not a or not b or a in b or b in a
 
 
 Pair = tuple[str, str | None]
 
 
-def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
+def _pairs(path: Path, items: Mapping[str, Item], asked: dict[str, str]) -> Iterable[Pair]:
+    """asked: gets id → question, where a record names it."""
     if path.suffix.lower() != ".json":
         readers = [Reader(path, where, r) for where, r in read_table(path, REMEDY)]
         if readers and all({"doc_id", "filtered_resps"} <= set(r.record) for r in readers):
             return samples_by_question(path, readers, items)
-        return [_record(r) for r in readers]
+        return [_record(r, asked) for r in readers]
     value = read_json(path, REMEDY)
     if isinstance(value, Mapping):
         if all(isinstance(v, Mapping) for v in value.values()):
@@ -89,14 +112,18 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
         reader = Reader(path, f"entry {i}", entry)
         if "questions" in reader.record:
             inner = reader.list("questions")
-            records += [_record(Reader(path, f"entry {i}", q)) for q in inner]
+            records += [_record(Reader(path, f"entry {i}", q), asked) for q in inner]
         else:
-            records.append(_record(reader))
+            records.append(_record(reader, asked))
     return records
 
 
-def _record(reader: Reader) -> Pair:
-    return _any_case(reader).text(*IDS), answer_of(reader)
+def _record(reader: Reader, asked: dict[str, str]) -> Pair:
+    named = _any_case(reader)
+    name, question = named.text(*IDS), named.record.get("question")
+    if isinstance(question, str):
+        asked[name] = question
+    return name, answer_of(reader)
 
 
 def _any_case(reader: Reader) -> Reader:

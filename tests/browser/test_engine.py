@@ -293,9 +293,15 @@ def test_a_new_question_gets_the_same_logits_levels_and_answers(
     show(alone, trace)
     bench = Workbench(trace, toyworld)
     new = max((t.id for t in trace.tracks), default=0) + 1
-    edits = [{"kind": "add", "label": "drawn", "box": [0.2, 0.2, 0.6, 0.7]}]
-    edits.append({"kind": "level", "track": new, "level": 0.5})
-    compare(alone, bench, edits, allowed(toyworld, exact, trace))
+    close = allowed(toyworld, exact, trace)
+    compare(alone, bench, [{"kind": "add", "label": "drawn", "box": [0.2, 0.2, 0.6, 0.7]}], close)
+    before = bench.trace
+    compare(alone, bench, [{"kind": "level", "track": new, "level": 0.5}], close)
+    alone.evaluate("ask({ do: 'undo' })")  # what is read next is behind the masks of before
+    again = Workbench(before, toyworld)
+    again.redecode(3.0, 0.2)
+    rule = {"do": "redecode", "method": "macd", "alpha": 3.0, "beta": 0.2}
+    assert_agree(alone.evaluate("(action) => ask(action)", rule)["trace"], again.trace, close)
 
 
 @pytest.mark.long

@@ -332,6 +332,17 @@ def test_a_choice_that_matters_is_called_so(repaired):
     ):
         worse = replace(few, subsets=tuple(other))
         assert verdict_of(replace(made, choice_map=worse)).name != "choice matters"
+    lacking = dict(made.answers)  # neither answer's step holds the other's token
+    for name, one in lacking.items():
+        if name in ("baseline", "macd"):
+            head, *rest = one.tokens
+            own = head.candidates == head.token
+            head = replace(head, candidates=head.candidates[own], base=head.base[own],
+                           texts=(head.text,), others=tuple(o[own] for o in head.others))  # fmt: skip
+            lacking[name] = replace(one, tokens=(head, *rest))
+    unknown = verdict_of(replace(made, answers=lacking))
+    assert (unknown.name, unknown.missing) == ("undecided", ("the constant",))
+    assert unknown.reason.endswith("; which constant does the same is not known.")
     uncontrolled = verdict_of(replace(made, controls=None))
     assert uncontrolled.missing == ("the controls",)
     assert uncontrolled.reason.endswith("; random masks were not measured.")

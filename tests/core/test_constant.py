@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from macd_studio.core.report.summary import as_json, as_table, as_text
 from macd_studio.core.types import Answer, TokenStep
 from macd_studio.core.whatif.constant import equivalent_constant, first_difference, first_divergence
+from macd_studio.core.whatif.verdict import verdict_of
 from macd_studio.viewer import payload
 from tests.small_trace import small_trace
 
@@ -74,8 +75,18 @@ def test_the_first_difference_counts_and_a_missing_logit_is_said():
     plain, other = (step(WORDS, [1.0, 0.0, 0.5, 0.0], i, index=1) for i in (0, 2))
     same = equivalent_constant(answer(first, other), answer(first, plain))
     assert (same.index, same.token, same.instead_of, same.delta) == (1, "Maybe", "Yes", 0.5)
-    gone = replace(plain, candidates=plain.candidates[:1], texts=("Yes",), base=plain.base[:1])
-    assert equivalent_constant(answer(first, other), answer(first, gone)).delta is None
+
+    def alone(step):
+        """The step with the first candidate alone, as `--keep 1` stores the baseline's."""
+        own = step.candidates == step.token
+        kept = {name: getattr(step, name)[own] for name in ("candidates", "base")}
+        return replace(step, texts=(step.text,), **kept)
+
+    again = equivalent_constant(answer(first, other), answer(first, alone(plain)))
+    assert again == same  # the answer's own step holds both tokens
+    none = equivalent_constant(answer(first, alone(other)), answer(first, alone(plain)))
+    assert none.delta is None
+    assert none.sentence == "No stored logit tells which constant would make token 2 the same."
 
 
 def parted(search="greedy"):
@@ -131,6 +142,22 @@ def test_one_answer_is_the_beginning_of_the_other():
     answers = {"baseline": replace(short, method="baseline"), "macd": long}
     rows = [row.split() for row in as_table(replace(trace, answers=answers)).splitlines()]
     assert next(row for row in rows if row[:1] == ["macd"])[-3] == "2"  # where it diverges
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, 1), (1, 0)])
+def test_the_verdict_names_what_a_small_constant_is_added_to(first, then):
+    """Less for yes is what makes it no: the sign is that of the token that is named."""
+    leads = {0: 0.1, 1: 0.0} if first == 0 else {0: 0.0, 1: 0.1}
+    logits = [2.0 + leads[0], 2.0 + leads[1], -3.0, -4.0]
+    plain, other = (answer(step(WORDS, logits, i)) for i in (first, then))
+    trace = small_trace()
+    trace = replace(trace, answers={"baseline": replace(plain, method="baseline"), "macd": other})
+    found = verdict_of(trace)
+    assert found.name == "a constant does it"
+    sign = "−" if first == 0 else "+"
+    given = f"constant of {sign}0.10 on the logit of “yes” does the same, without any mask."
+    assert found.reason == f"A {given}"
+    assert any(f"{sign}0.10 logits on “yes”" in figure for figure in found.figures)
 
 
 def test_a_small_constant_is_not_rounded_to_zero():

@@ -160,6 +160,29 @@ def test_predictions_are_read_in_every_layout(tmp_path):
         assert read_predictions(write(tmp_path / name, value), items).texts == wanted, name
 
 
+def test_predictions_for_other_questions_under_the_same_ids_are_not_scored(tmp_path):
+    items = open_files("eventhallusion", MAKERS["eventhallusion"](tmp_path)).everything
+    assert len(items) > 2
+
+    def read(*questions):
+        pairs = zip(items, (*questions, *[""] * len(items)), strict=False)
+        rows = [{"id": i.id, "Question": q, "prediction": "A"} for i, q in pairs]
+        return read_predictions(write(tmp_path / "list.json", rows), items)
+
+    first, second, third = (f"Answer. {i.question.upper()}  (A) x" for i in items[:3])
+    assert not read(first, second, third).other  # as a prompt holds it
+    found = read("Who sings?", second, third)
+    assert found.other == (items[0].id,)
+    assert items[0].id not in found.texts
+    assert items[0].id in found.missing
+    assert found.note == (
+        f"1 of {len(items)} predictions name another question under the same id, such as"
+        f" '{items[0].id}'; they are left out"
+    )
+    with pytest.raises(BenchmarkError, match="'Who sings\\?' instead of"):
+        read("Who sings?", "Who dances?", third)
+
+
 def sample(number, answer, asked, **metrics):
     """A line as lmms-eval 0.7.3 writes it."""
     return {"doc_id": number, "target": "x", "filtered_resps": answer, "token_counts": [None],

@@ -264,6 +264,8 @@ export interface Answer extends Stored.Answer {
   constant?: string;
   /** The constant of that sentence in logits; null where none is known. */
   constant_amount?: number | null;
+  /** What it is added to. */
+  constant_of?: string;
   /** Why it cannot be decoded on under another α and β; empty where it can. */
   cannot_redecode?: string;
 }

@@ -30,19 +30,19 @@ export function verdictOf(trace, { small_constant: small, most, few, best }) {
   if (random.length) tried.push([same, random.length, randomMasksDo(same, random.length)]);
   if (layer) tried.push([layer.same.length, layer.places.length, choicesDo(layer.same.length, layer.places.length)]);
   tried.sort((a, b) => Number(a[0] <= few * a[1]) - Number(b[0] <= few * b[1])); // what is against it first
-  const constant = macd.constant_amount ?? null;
+  const constant = macd.constant_amount ?? null, known = constant !== null || !macd.constant;
   /** @type {(reply: Reply, reasons: string[]) => Verdict} */
   const verdict = (reply, reasons) => ({
     reply, reason: reasons.length ? `${capitalized(reasons.join("; "))}.` : TEXT.notMeasured, first: reasons[0] ?? "", measured: reasons.length > 0,
   });
-  if (constant !== null && Math.abs(constant) < small) return verdict("no", [constantDoes(constant)]);
+  if (constant !== null && Math.abs(constant) < small) return verdict("no", [constantDoes(constant, macd.constant_of ?? "")]);
   const by = tried.filter(([does, of]) => does >= most * of), words = tried.map(([does, of, text]) => does > few * of ? moreThanAThird(text) : text);
   if (by.length) return verdict("no", by.map(([, , text]) => text));
   const own = layer && layer.macd !== null ? layer.places.indexOf(layer.macd) : -1;
   const chosen = own >= 0 && layer ? layer.same.includes(layer.places[own]) && (layer.ranks[own] - 1) / layer.places.length <= best : false;
   const rare = tried.every(([does, of]) => does <= few * of);
-  if (controls && chosen && rare) return verdict("yes", words);
+  if (controls && known && chosen && rare) return verdict("yes", words);
   if (!rare || !tried.length) return verdict("cannot be said", words);
   const rank = own >= 0 && layer ? /** @type {[number, number]} */ ([layer.ranks[own], layer.places.length]) : null;
-  return verdict("cannot be said", [[...words, openQuestion(!!layer, !!controls, rank)].join("; ")]);
+  return verdict("cannot be said", [[...words, openQuestion(!!layer, !!controls, known, rank)].join("; ")]);
 }

@@ -9,6 +9,7 @@ import { maskedVideo } from "./reading.js";
 import { rescore } from "./rescore.js";
 import { constantText, isMaskedAlready, occlusionVerdict, stepMessage } from "./strings/edits.js";
 import { TEXT } from "./strings/labels.js";
+import { visible } from "./text.js";
 
 /** @import { Action, Answer, AscentStep, Constants, ControlOutcome, ControlReport, Counterfactual, Edit, EngineRun, FrameMasks, OcclusionReport, ReadMasked, Reading, Rule, TokenStep, Trace } from "./types" */
 
@@ -393,22 +394,24 @@ function smallestConstant(macd, at) {
 
 /**
  * Whether a constant would do the same, in a sentence, and how large it is: core/whatif/constant.py.
- * @param {Answer} answer @param {Answer} baseline @returns {{ constant: string, constant_amount: number | null }}
+ * @param {Answer} answer @param {Answer} baseline @returns {{ constant: string, constant_amount: number | null, constant_of: string }}
  */
 export function constantOf(answer, baseline) {
   const at = answer.tokens.findIndex((t, i) => i < baseline.tokens.length && t.token !== baseline.tokens[i].token);
-  if (at < 0) return { constant: "", constant_amount: null };
+  if (at < 0) return { constant: "", constant_amount: null, constant_of: "" };
   const plain = baseline.tokens[at], other = answer.tokens[at];
-  const known = plain.candidates.includes(other.token);
-  const words = plain.texts.map((text) => text.trim().toLowerCase());
+  const held = [plain, other].find(({ candidates }) => [plain, other].every(({ token }) => candidates.includes(token)));
+  /** @type {(amount: number | null, of: string) => { constant: string, constant_amount: number | null, constant_of: string }} */
+  const told = (amount, of) => ({ constant: constantText(at, of, amount), constant_amount: amount, constant_of: visible(of) });
+  if (!held) return told(null, other.text);
+  const words = held.texts.map((text) => text.trim().toLowerCase());
   const pair = [plain.text, other.text].map((text) => text.trim().toLowerCase());
   const yes = words.map((word) => word === "yes");
-  if (known && pair.includes("yes") && pair.includes("no") && yes.some(Boolean)) {
-    const best = Math.max(...plain.base.filter((_, i) => yes[i]));
-    const rest = plain.base.map((logit, i) => (yes[i] ? -Infinity : logit)), rival = rest.indexOf(Math.max(...rest));
-    if (words[rival] === "no") return { constant: constantText(at, "yes", rest[rival] - best), constant_amount: rest[rival] - best };
+  if (pair.includes("yes") && pair.includes("no") && yes.some(Boolean)) {
+    const best = Math.max(...held.base.filter((_, i) => yes[i]));
+    const rest = held.base.map((logit, i) => (yes[i] ? -Infinity : logit)), rival = rest.indexOf(Math.max(...rest));
+    if (words[rival] === "no") return told(rest[rival] - best, "yes");
   }
-  const amount = known ? leadOver(plain, other.token) : null;
-  return { constant: constantText(at, other.text, amount), constant_amount: amount };
+  return told(leadOver(held, other.token), other.text);
 }
 

@@ -25,7 +25,7 @@ export const TEXT = {
   secondViewOf: "Second view of", theBaseline: "the baseline",
   // controls
   choiceOfMasks: "Did the choice of masks matter?", whatWasTried: "What was tried",
-  noTwoAnswers: "There are not two answers.", sameAnswers: "MACD does not change the answer.", notMeasured: "It was not measured.", measureEachObject: "Measure each object",
+  noTwoAnswers: "MACD's answer or the baseline's is missing.", sameAnswers: "MACD does not change the answer.", notMeasured: "It was not measured.", measureEachObject: "Measure each object",
   occlusionHint: "Hides one object after the other and measures what changes: one pass of the model.",
   measuredEffectOfEachObject: "Measured effect of each object",
   gradientPredicts: "Does the gradient predict the effect?",

@@ -18,18 +18,19 @@ export const choicesDo = (same, of) =>
 export const moreThanAThird = (text) => `${text}, more than a third`;
 
 /**
- * Why it cannot be said, although few other masks do the same. choices, controls: whether they were measured;
+ * Why it cannot be said, although few other masks do the same. choices, controls, constant: whether they are known;
  * rank: of MACD's choice of objects, of how many; null where it is none of those measured.
  *
- * @type {(choices: boolean, controls: boolean, rank: [number, number] | null) => string}
+ * @type {(choices: boolean, controls: boolean, constant: boolean, rank: [number, number] | null) => string}
  */
-export const openQuestion = (choices, controls, rank) => !choices ? "other choices of objects were not measured"
+export const openQuestion = (choices, controls, constant, rank) => !choices ? "other choices of objects were not measured"
   : !controls ? "random masks were not measured"
+  : !constant ? "which constant does the same is not known"
   : rank ? `MACD's objects rank ${rank[0]} of ${rank[1]}`
   : "MACD masks objects in part, or others than were measured, so it has no rank";
 
-/** @type {(amount: number) => string} */
-export const constantDoes = (amount) => `a constant of ${signed(amount)} on its logit does the same, without any mask`;
+/** @type {(amount: number, of: string) => string} of: what it is added to */
+export const constantDoes = (amount, of) => `a constant of ${signed(amount)} on the logit of “${of}” does the same, without any mask`;
 
 /** @type {Record<Verdict["reply"], string>} at the beginning of a sentence */
 export const REPLIES = { yes: "Yes", no: "No", "cannot be said": "It cannot be said" };
