@@ -49,7 +49,7 @@ from macd_studio.macd_ui.session_view import (
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
-RUN_LINK, STOPPED = "run:", "stopped:"
+RUN_LINK, STOPPED, UNASKED = "run:", "stopped:", "unasked:"
 """What stands before the name of a run, and before the question of one that a reload stopped, where
 the name of an example could stand too. Behind both stands a blank and how often the page asked."""
 
@@ -151,13 +151,18 @@ class FormEvents:
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
 
-        name: of the example, "run:HASH", or "stopped:QUESTION" of a run that a reload stopped; the
-        latter two end in a blank and a count.
+        name: of the example, "run:HASH", "stopped:QUESTION" of a run that a reload stopped, or
+        "unasked:QUESTION" of a form that a restarted server does not know; the latter three end in
+        a blank and a count.
         """
         session = self.store.sessions.open(key)
         asked = (name or "").rpartition(" ")[0]
         if asked.startswith(STOPPED):
             return self._come_back(session, asked.removeprefix(STOPPED))
+        if asked.startswith(UNASKED):
+            error = TraceError(*sentences.FORM_FORGOTTEN)
+            question = {"question": asked.removeprefix(UNASKED)}
+            return self.view.show_error(session, error, "form") | question
         if asked.startswith(RUN_LINK):
             name = self.runs_of_examples.get(asked.removeprefix(RUN_LINK))
             if name is None:

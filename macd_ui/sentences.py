@@ -102,6 +102,10 @@ NO_RUN_OF_LINK = (
     "Ask whoever sent the link for the saved trace, and open that",
 )
 NOTHING_TO_CHANGE = ("there is nothing to change yet", "Run a clip first")
+FORM_FORGOTTEN = (
+    "the server was restarted, and of the form only the question is left",
+    "Choose the clip and the options again",
+)
 CHANGE_STOPPED = ("the change was stopped", "What was there before is shown")
 GONE_ON = (
     "another run was opened meanwhile",

@@ -31,7 +31,7 @@ from macd_studio.core.report.summary import device_of, memory_of, weights_of
 from macd_studio.core.rules import CUT_BY_VIDEO, RULES
 from macd_studio.core.text.everyday_words import classes_called
 from macd_studio.core.text.phrases import noun_phrases, unfound
-from macd_studio.core.text.question import UNKNOWN_WORDS
+from macd_studio.core.text.question import NEGATED, UNKNOWN_WORDS
 from macd_studio.core.text.words import count
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import constant_of_answer
@@ -223,7 +223,13 @@ KNOWS = {
 def _badge(trace: Trace) -> str:
     """What must be seen before anything is believed; empty where there is nothing of the kind."""
     only = "masks only, no answer" if trace.options.masks_only else ""
-    return " · ".join(filter(None, (OUTSIDE if trace.outside_domain else _unknown(trace), only)))
+    said = [OUTSIDE] if trace.outside_domain else [_unknown(trace), _negated(trace)]
+    return " · ".join(filter(None, (*said, only)))
+
+
+def _negated(trace: Trace) -> str:
+    """That the model does not heed a negation of the question."""
+    return next((f"T{w[1:]}" for w in trace.warnings if w.startswith(NEGATED)), "")
 
 
 def _unknown(trace: Trace) -> str:

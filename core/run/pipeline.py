@@ -15,6 +15,7 @@ import torch
 
 from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.decoding.answers import MAX_BLANKS
+from macd_studio.core.embedded import SHIPPED
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory, RemoteError
 from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
@@ -54,7 +55,7 @@ from macd_studio.core.run.state import Event, RunState, loaded_beside, with_wait
 from macd_studio.core.system.cost import Meter
 from macd_studio.core.system.library_notes import collecting, collecting_from
 from macd_studio.core.text.phrases import unfound
-from macd_studio.core.text.question import clean_question
+from macd_studio.core.text.question import clean_question, negation_note
 from macd_studio.core.text.words import count
 from macd_studio.core.types import (
     Answer,
@@ -392,6 +393,8 @@ def _load(
     with collecting(reports):
         encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     run.warnings += [*encoded.notes, *reports]
+    if model.info.name in SHIPPED and (note := negation_note(question)):
+        run.warnings.append(note)
     if abs(encoded.frames.stretch - 1) > 0.05:
         run.warnings.append(
             f"the backbone's own processor stretches frames by {encoded.frames.stretch:.2f}"

@@ -6,7 +6,7 @@ import { el } from "../../viewer/js/dom.js";
 import { MAX_AGE_MS, Records, TAB_KEY, quietly, traceFile, userName } from "./kept.js";
 import { openTrace } from "./open.js";
 import { exampleFile } from "./restore.js";
-import { MASKS_ONLY, NO_COPY, OPEN_COPY, PIN, RUNS, SHOW, runsOfTab } from "./strings.js";
+import { CHANGED_BY_HAND, MASKS_ONLY, NO_COPY, OPEN_COPY, PIN, RUNS, SHOW, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -24,6 +24,7 @@ import { MASKS_ONLY, NO_COPY, OPEN_COPY, PIN, RUNS, SHOW, runsOfTab } from "./st
  */
 
 const MOST = 12; // runs without a pin, and as many with one
+const CHANGED = " changed"; // at the end of a key: the run as it was before a change by hand stays in the list
 const SHORT = 60; // characters of a question in the list
 
 export class RunHistory {
@@ -76,12 +77,12 @@ export class RunHistory {
   observe(value) {
     const { status, trace, files } = value || {};
     if (!status || status.running || !trace || !(trace.again || Object.keys(trace.answers).length)) return;
-    const key = [this.tab, trace.run, trace.backbone, ...Object.keys(trace.answers)].join(" ");
-    const former = this.runs.get(key);
+    const key = [this.tab, trace.run, trace.backbone, ...Object.keys(trace.answers)].join(" ") + (trace.edits.length ? CHANGED : "");
+    const former = this.runs.get(key), before = former ?? this.runs.get(plain(key)) ?? this.runs.get(plain(key) + CHANGED);
     this.runs.delete(key); // the newest is last
     const run = {
       key, tab: this.tab, user: userName(), pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
-      trace: whole(trace, former?.trace), content: former?.content || null,
+      trace: whole(trace, before?.trace), content: former?.content || null,
       address: exampleFile(trace),
     };
     this.runs.set(key, run);
@@ -119,13 +120,13 @@ export class RunHistory {
     const { trace, pinned } = run;
     const question = trace.question.length > SHORT ? `${trace.question.slice(0, SHORT - 1)}…` : trace.question;
     const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ") || MASKS_ONLY;
-    const here = run.key === this.shown;
+    const here = run.key === this.shown, changed = trace.edits.length ? ` · ${CHANGED_BY_HAND}` : "";
     const lasts = Boolean(run.content || run.address);
     /** @type {(name: string, action: () => void, more?: Record<string, unknown>) => HTMLElement} */
     const button = (name, action, more = {}) =>
       el("button", { type: "button", class: "mv-button", "aria-label": `${name}: ${question}`, on: { click: action }, ...more }, name);
     return el("li", { class: here ? "mv-history-now" : "", "aria-current": here ? "true" : null },
-      el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
+      el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}${changed}`),
       el("span", { class: "mv-history-buttons" },
         button(SHOW, () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : NO_COPY }),
         button("Beside", () => this.viewer.panels.beside.show(trace), { disabled: here }),
@@ -187,6 +188,12 @@ export class RunHistory {
     this.quietly(() => this.records.put(run));
   }
 }
+
+/** @param {string} key */
+const plain = (key) => key.endsWith(CHANGED) ? key.slice(0, -CHANGED.length) : key;
+
+/** Whether two keys are of one run, before and after changes by hand. @param {string} one @param {string} other */
+export const isOneRun = (one, other) => plain(one) === plain(other);
 
 /**
  * A trace with its pictures, which are sent only when they are new.

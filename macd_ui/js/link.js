@@ -5,6 +5,7 @@
 // lead from one to the next.
 
 import { example, linked } from "./address.js";
+import { isOneRun } from "./history.js";
 import { exampleFile } from "./restore.js";
 
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -47,6 +48,7 @@ export class RunLink {
   observe() {
     const { shown } = this.history, run = this.viewer.state.trace?.run;
     if (!shown || shown === this.last || this.viewer.state.running) return;
+    const changed = isOneRun(shown, this.last);
     this.last = shown;
     const entry = history.state?.shown;
     if (this.following) { // the entry is there already
@@ -54,7 +56,7 @@ export class RunLink {
       return;
     }
     if (entry === shown) return;
-    if (!this.touched || (!entry && linked() === run)) history.replaceState({ ...history.state, shown }, "");
+    if (changed || !this.touched || (!entry && linked() === run)) history.replaceState({ ...history.state, shown }, "");
     else history.pushState({ shown }, "", addressOf(run ?? ""));
   }
 

@@ -40,7 +40,7 @@ export function mountPage({ element, props, trigger, watch }) {
   const form = new Form();
   const history = new RunHistory(viewer);
   const link = new RunLink(viewer, restorer, history);
-  const interruption = new Interruption(link);
+  const interruption = new Interruption(viewer, link);
   watchRuns(interruption);
   const show = () => {
     viewer.attach(place());

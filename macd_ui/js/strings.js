@@ -8,6 +8,7 @@ const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 export const DEMO_MODEL = "Model: toyworld, for drawn clips";
 export const RESTORED = "Restored after a reload";
 export const RUNS = "Runs of this tab";
+export const CHANGED_BY_HAND = "changed by hand";
 export const MASKS_ONLY = "masks only, no answer";
 export const NO_COPY = "This browser holds no copy of its file; run it again";
 export const SHOW = "Show";

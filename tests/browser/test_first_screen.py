@@ -138,7 +138,11 @@ def test_both_answers_and_what_they_mean_are_in_sight(opened):
     assert AFTER in page.locator(".mv-outcome").inner_text()
     without = page.locator(".mv-without").inner_text()
     assert re.match(r"With the \w+.* hidden, the model's answer begins: \S+", without)
-    assert page.locator(".mv-meaning").inner_text().startswith("MACD corrects the answer, and which objects it masks matters: ")
+    assert (
+        page.locator(".mv-meaning")
+        .inner_text()
+        .startswith("MACD corrects the answer, and which objects it masks matters: ")
+    )
     assert "random masks" in page.locator("[data-part=controls] .mv-reply").inner_text()
     assert page.locator(".mv-purpose").inner_text().startswith("MACD (model-aware")
     # why is one click away

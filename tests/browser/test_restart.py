@@ -135,6 +135,9 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     wait_until_restored(tab)
     assert tokens(tab) == answer
     assert levels(tab) == changed
+    runs = tab.locator(".mv-history-list li")
+    assert [("changed by hand" in run) for run in runs.all_text_contents()[:2]] == [True, False]
+    assert runs.nth(1).get_by_text("Show", exact=True).is_enabled()  # nothing undoes it here
     assert tab.locator("#question textarea").input_value() == QUESTION
     assert tab.locator("#example input").input_value() == ""
     notes(tab, "upload it, or choose an example")
@@ -147,6 +150,26 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     assert trace.clip.name == toy_mp4.name
     assert len(trace.edits) == 1
     change_a_level(tab, 2)
+    assert not tab.errors
+
+
+@pytest.mark.long
+def test_a_question_that_was_not_asked_yet_outlives_the_server(restartable, tab, toy_mp4):
+    upload(tab, toy_mp4)
+    tab.fill("#question textarea", "Is there a red cup?")
+    tab.wait_for_timeout(500)
+    restartable.end(signal.SIGTERM)
+    tab.evaluate("() => { window.before = true; Date.now = () => performance.now() + 1e13; }")
+    restartable.start()
+    tab.wait_for_function("!window.before")
+    tab.wait_for_selector("#run-error:visible")
+    said = tab.locator("#run-error").inner_text()
+    assert "of the form only the question is left" in said
+    assert tab.locator("#question textarea").input_value() == "Is there a red cup?"
+    tab.reload()  # it is said once, and a reload alone forgets no server
+    tab.wait_for_selector(".mv-token")
+    tab.wait_for_timeout(1000)
+    assert tab.locator("#run-error").is_hidden()
     assert not tab.errors
 
 

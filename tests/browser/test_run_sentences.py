@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from macd_studio.core.measurements import ControlOutcome, ControlReport
+from macd_studio.core.measurements import ChoiceMap, ControlOutcome, ControlReport, Subset
 from tests.browser.states import show
 from tests.browser.test_answers import END, answered, visible_tokens
 
@@ -36,9 +36,29 @@ def test_the_headline_and_what_was_measured_follow_alpha(bare):
     note = "Measured with α 1 and β 0.1, not with the values in hand."
     assert controls.locator(".mv-stale-note").inner_text() == note
     assert "mv-stale" in controls.get_attribute("class")
+    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    chosen = page.locator(".mv-candidates tr:has(.mv-chosen)")
+    assert chosen.count() == 1
+    assert chosen.locator(".mv-piece").inner_text().startswith("yes")  # not what the answer took
+    assert "mv-top" in chosen.get_attribute("class")
     page.locator(".mv-live input").first.press("End")  # far from the video's own choice again
     assert "chooses" not in outcome.inner_text()
     assert "MACD with α " in outcome.inner_text()
+
+
+def test_each_place_that_tells_of_other_choices_says_with_which_alpha_they_were_measured(bare):
+    choices = ChoiceMap(
+        0, (), (), (Subset((), False, False, None, "x"),), Subset((), False, False, None, "x"), 1.0
+    )
+    page = show(bare, replace(answered([0, END], [2, END], other=0), choice_map=choices))
+    box, deeper = (
+        page.locator(f"{place} .mv-stale-note")
+        for place in ("[data-part=choices]", ".mv-choices-each")
+    )
+    assert not box.is_visible()
+    move_alpha_to_0(page)
+    note = "Measured with α 1 and β 0.1, not with the values in hand."
+    assert box.inner_text() == deeper.text_content() == note
 
 
 def test_a_cut_answer_keeps_the_headline_and_is_marked(bare):

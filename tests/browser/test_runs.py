@@ -68,6 +68,30 @@ def test_the_oldest_run_makes_room_a_pinned_one_for_a_pinned_one(bare):
     assert removed == [0, 1]  # of 13 with a pin and 13 without, 12 stay of either
 
 
+def test_a_run_stays_in_the_list_as_it_was_before_a_change_by_hand(bare):
+    kept = bare.evaluate("""(history) => {
+        const { RunHistory, isOneRun } = eval(history), list = Object.create(RunHistory.prototype);
+        Object.defineProperty(list, "tab", { value: "t" });
+        Object.assign(list, { runs: new Map(), draw() {}, quietly() {} });
+        const trace = { run: "r", backbone: "b", answers: { macd: {} }, frames: ["f"], edits: [] };
+        const show = (more) => {
+          list.observe({ status: {}, trace: { ...trace, ...more }, files: null });
+          return list.shown;
+        };
+        const edits = [[], [1], [1, 2], []];
+        const keys = edits.map((edits, i) => show(i === 1 ? { edits, frames: [] } : { edits }));
+        const told = (run) => [run.key, run.trace.edits.length, run.trace.frames];
+        const runs = [...list.runs.values()].map(told);
+        const one = keys.map((key) => isOneRun(key, keys[0]));
+        return { keys, runs, one, two: isOneRun("a", "b") };
+    }""", bundle(HISTORY))  # fmt: skip
+    first, changed, again, undone = kept["keys"]
+    assert (first, changed) == (undone, again)
+    assert first != changed
+    assert kept["runs"] == [[changed, 2, ["f"]], [first, 0, ["f"]]]  # the newest is last
+    assert (kept["one"], kept["two"]) == ([True] * 4, False)
+
+
 def test_an_answer_to_one_of_several_questions_is_marked_where_the_truth_is_known(bare):
     cells = bare.evaluate("""(answers) => {
         const { AnswerTable } = eval(answers), table = new AnswerTable();

@@ -216,10 +216,11 @@ CASES: dict[str, Any] = {
         ([["the dog"], 1, 1, True, True], "the dog and the background"),
     ],
     "openQuestion": [
-        ([False, True, None], "other choices of objects were not measured"),
-        ([True, False, [3, 8]], "random masks were not measured"),
-        ([True, True, [3, 8]], "MACD's objects rank 3 of 8"),
-        ([True, True, None], "MACD masks objects in part, or others than were measured, so it has no rank"),
+        ([False, True, True, None], "other choices of objects were not measured"),
+        ([True, False, True, [3, 8]], "random masks were not measured"),
+        ([True, True, False, [3, 8]], "which constant does the same is not known"),
+        ([True, True, True, [3, 8]], "MACD's objects rank 3 of 8"),
+        ([True, True, True, None], "MACD masks objects in part, or others than were measured, so it has no rank"),
     ],
     "replyText": [
         ([{"reply": "yes", "reason": "A.", "measured": True}], ["Yes.", "A."]),

@@ -337,8 +337,9 @@ def test_a_choice_that_matters_is_called_so(repaired):
         if name in ("baseline", "macd"):
             head, *rest = one.tokens
             own = head.candidates == head.token
-            head = replace(head, candidates=head.candidates[own], base=head.base[own],
-                           texts=(head.text,), others=tuple(o[own] for o in head.others))  # fmt: skip
+            kept = {"candidates": head.candidates[own], "base": head.base[own]}
+            others = tuple(other[own] for other in head.others)
+            head = replace(head, texts=(head.text,), others=others, **kept)
             lacking[name] = replace(one, tokens=(head, *rest))
     unknown = verdict_of(replace(made, answers=lacking))
     assert (unknown.name, unknown.missing) == ("undecided", ("the constant",))

@@ -190,6 +190,13 @@ def test_the_difference_ignores_names_and_blanks():
     assert len(difference(shown, RunRequest("a.mp4", "1", RunSpec("x" * 2000)))) < 300
 
 
+def test_after_a_restart_the_form_holds_the_question_alone(handlers):
+    out = handlers.form.visit("unasked:Is there a red cup? 1", "new")
+    assert out["question"] == "Is there a red cup?"
+    assert out["viewer"]["status"]["where"] == "form"
+    assert "only the question is left" in out["viewer"]["status"]["error"]
+
+
 def test_after_a_reload_the_form_holds_what_the_stopped_run_asked(handlers, store, make_video):
     def come_back(question, key="new", browser="mine"):
         store.sessions.open(key, browser=browser)

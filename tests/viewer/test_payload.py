@@ -21,7 +21,7 @@ from macd_studio.core.objects.truth import OUTSIDE
 from macd_studio.core.options import AscentOptions, ContrastOptions
 from macd_studio.core.report.summary import as_json, as_text
 from macd_studio.core.run.state import STAGES
-from macd_studio.core.text.question import UNKNOWN_WORDS
+from macd_studio.core.text.question import UNKNOWN_WORDS, negation_note
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
 from macd_studio.core.validation import HELP, RULE, rules_of
@@ -260,3 +260,15 @@ def test_words_that_the_model_does_not_know_stand_beside_the_question():
         told = payload(own)["trace"]["badge"]
         assert told.startswith(f"{badge}; it can be asked about 80 everyday things")
     assert payload(replace(trace, warnings=("something else",)))["trace"]["badge"] == ""
+
+
+def test_that_a_negation_is_not_heeded_stands_beside_the_question():
+    note = negation_note("Is there NO dog in the video?")
+    badge = (
+        "The model was trained on no question with “no”: it answers as if the word were not there"
+    )
+    assert payload(replace(small_trace(), warnings=("x", note)))["trace"]["badge"] == badge
+    both = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}colour", note))
+    assert payload(both)["trace"]["badge"].endswith(f" · {badge}")
+    for plain in ("Is there a dog?", "Is there a dog? Answer yes or no.", "Isn't there a knot?"):
+        assert negation_note(plain) == ""

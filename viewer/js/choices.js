@@ -49,14 +49,14 @@ export class ChoicesPanel {
     this.table = el("details", { class: "mv-choice-table" });
     this.cost = el("p", { class: "mv-note" });
     this.error = errorLine();
-    this.stale = el("p", { class: "mv-note mv-stale-note", hidden: true });
+    this.stale = [0, 1].map(() => el("p", { class: "mv-note mv-stale-note", hidden: true })); // in the box, and deeper
     this.found = el("div", {}, this.halves, this.lattice, this.told,
       el("div", { class: "mv-edit" }, this.adopt, this.copy), el("p", { class: "mv-note" }, TEXT.choicesNote), this.table);
     this.root = el("section", { class: "mv-choices", "data-part": "choices", "aria-label": TEXT.everyChoice },
-      el("h3", {}, TEXT.everyChoice), this.reply, this.ask, this.error);
+      el("h3", {}, TEXT.everyChoice), this.stale[0], this.reply, this.ask, this.error);
     /** Each choice as a box, which stands deeper than what they come to. */
     this.more = el("section", { class: "mv-choices mv-choices-each", "aria-label": TEXT.eachChoice },
-      el("h3", {}, TEXT.eachChoice), this.stale, this.sentence, this.found, this.cost);
+      el("h3", {}, TEXT.eachChoice), this.stale[1], this.sentence, this.found, this.cost);
     stage.overlays.push((context) => this.paint(context));
   }
 

@@ -25,7 +25,7 @@ import { WhatIf } from "./whatif.js";
  * numbers were measured that `measured` finds in the trace.
  *
  * @typedef {{ root: HTMLElement, load?: (trace: Trace) => void, draw?: () => void, busy?: (now: boolean) => void,
- *   error?: HTMLElement, stale?: HTMLElement, measured?: (trace: Trace) => unknown }} Panel
+ *   error?: HTMLElement, stale?: HTMLElement | HTMLElement[], measured?: (trace: Trace) => unknown }} Panel
  */
 
 /**

@@ -346,12 +346,14 @@ export class Tokens {
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
+    // with α and β in hand another token may be chosen than the answer took, which may be drawn
+    const taken = alpha === answer.alpha && beta === answer.beta ? step.token : rows[chosen].id;
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = HEADS.candidates(answer.method, step.others.length);
     const sure = this.certificate(answer, step);
     setText(this.note, sentences(`${candidatesNote(answer, step, { alpha, beta }, this.state.loaded.decode)}${sure ? "." : ""}`, sure ? `${CERTIFICATES[sure]}.` : ""));
     renew(this.candidates, shown.map((i) => candidateRow(rows[i], step, {
-      chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
+      taken, chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
     }, head)));
     if (this.table.firstChild && this.heads === head.join()) return;
     this.heads = head.join();
@@ -383,15 +385,15 @@ function scoredAnswer(trace, { method, alpha, beta, tokens }) {
 /**
  * A candidate as a row of the table; with both views where the token has them.
  * @param {Row} r @param {TokenStep} step
- * @param {{ chosen: boolean, widest: number, before: number, after: number, exact: boolean }} place its ranks, and how it stands to the others
+ * @param {{ taken: number, chosen: boolean, widest: number, before: number, after: number, exact: boolean }} place taken: the token that is marked; its ranks, and how it stands to the others
  * @param {string[]} head names of the columns, which a narrow screen shows in every row; there a table is not a grid of cells, so its roles are written out
  */
-export function candidateRow(r, step, { chosen, widest, before, after, exact }, head = []) {
+export function candidateRow(r, step, { taken, chosen, widest, before, after, exact }, head = []) {
   const two = step.others.length > 0;
   const bar = differenceBar(r.difference, widest);
   const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
   const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, candidateName(r.text, r.id),
-    r.id === step.token ? el("span", { class: "mv-chosen" }, ` ${TEXT.chosen}`) : null);
+    r.id === taken ? el("span", { class: "mv-chosen" }, ` ${TEXT.chosen}`) : null);
   const cells = two
     ? [fixed(r.base), ...r.others.map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),
       r.inside ? fixed(r.score) : el("span", { title: TEXT.belowThePlausibilityCut }, TEXT.belowCutoff), percent(r.before),

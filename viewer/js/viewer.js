@@ -347,8 +347,10 @@ export class Viewer {
       if (!stale) continue;
       const old = Boolean(measured && found?.(trace));
       root.classList.toggle("mv-stale", old);
-      stale.hidden = !old;
-      setText(stale, measured);
+      for (const line of [stale].flat()) {
+        line.hidden = !old;
+        setText(line, measured);
+      }
     }
   }
 

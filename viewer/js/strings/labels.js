@@ -34,7 +34,7 @@ export const TEXT = {
   whatMoves: "What moves",
   regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
   // choices
-  everyChoice: "Would other masks change the baseline's answer?", eachChoice: "Every choice of objects", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
+  everyChoice: "Would contrast with other masks change the baseline's answer?", eachChoice: "Every choice of objects", withFrameMask: "With MACD's frame mask", withoutFrameMask: "Without it",
   frameMaskOf: "Frame mask of the choices", choicesLattice: "Choices by number of objects", copyVerdict: "Copy verdict",
   maskTheseObjects: "Mask these objects", choicesAsTable: "As a table", choicesTable: "Choices, the largest margin first",
   macd: "MACD", noObjectShort: "none",
