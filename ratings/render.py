@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import math
+
 import numpy as np
 
 from macd_studio.core.masking.controls import ELSEWHERE
@@ -35,8 +37,12 @@ def share_text(estimate: EstimateFields) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent; a dash where there is none."""
-    return numbers.number(value, ".0%")
+    """A share in percent, halves up as on the organiser's page; a dash where there is none.
+
+    >>> percent(1 / 8), percent(None)
+    ('13%', '–')
+    """
+    return numbers.number(None if value is None else math.floor(100 * value + 0.5) / 100, ".0%")
 
 
 def _ends(estimate: EstimateFields) -> list[float | None]:

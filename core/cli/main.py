@@ -204,18 +204,43 @@ def _trace(args: argparse.Namespace) -> Trace:
         gc.enable()
 
 
+OF_DETECTIONS = (("track", "min_seen"), ("track", "smoothing"))
+"""What is done with a detector's boxes, and not with those of a file."""
+OTHER_METHODS = ("vcd", "sid", "tcd", "ssacd", "season", "rules")
+"""Parts of the options that only methods beside MACD read."""
+_SEARCH, _DRAWN = ("decode", "search"), ("sample", "vote")
+COUNTED_WITH: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, ...]]] = {
+    ("decode", "temperature"): (_SEARCH, _DRAWN),
+    ("decode", "top_p"): (_SEARCH, _DRAWN),
+    ("decode", "seed"): (_SEARCH, _DRAWN),
+    ("decode", "samples"): (_SEARCH, ("vote",)),
+    ("decode", "beams"): (_SEARCH, ("beam",)),
+    ("decode", "length_penalty"): (_SEARCH, ("beam",)),
+    ("mask", "fill_seed"): (("mask", "fill"), ("noise",)),
+    ("ascent", "difference_step"): (("ascent", "gradient"), ("difference",)),
+}
+"""Option → the option without whose values it counts nothing."""
+
+
 def _tell_unused(args: argparse.Namespace) -> None:
-    """Names flags that have no effect: how a file of tracks is read without one, and what a
-    detector looks for where a file stands in for it.
+    """Names flags that have no effect: how a file of tracks is read without one, what a detector
+    looks for where a file stands in for it, other methods' where MACD runs alone, and COUNTED_WITH.
     """
-    plain = RunOptions()
+    plain, value = RunOptions(), {(f.part, f.field): getattr(args, f.dest) for f in FLAGS}
+    names = {(f.part, f.field): f.name for f in FLAGS}
     for flag in FLAGS:
-        if getattr(args, flag.dest) == flag.value(plain):
+        if value[flag.part, flag.field] in (None, flag.value(plain)):
             continue
         if args.tracks is None and flag.part == "track" and flag.field.startswith("file_"):
             tell(f"note: {flag.name} has no effect without --tracks")
-        if args.tracks is not None and flag.part == "detect":
+        found = flag.part == "detect" or (flag.part, flag.field) in OF_DETECTIONS
+        if args.tracks is not None and found:
             tell(f"note: {flag.name} has no effect beside --tracks, which replaces the detector")
+        if args.command == "trace" and flag.part.partition(".")[0] in OTHER_METHODS:
+            tell(f"note: {flag.name} has no effect here: `compare` runs other methods than MACD")
+        needed, values = COUNTED_WITH.get((flag.part, flag.field), (None, ()))
+        if needed and value[needed] not in values:
+            tell(f"note: {flag.name} has no effect without {names[needed]} {' or '.join(values)}")
 
 
 class _EventPrinter:

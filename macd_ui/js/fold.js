@@ -18,6 +18,7 @@ export class Form {
   constructor() {
     this.running = false;
     this.open = false;
+    this.run = ""; // on show
     this.narrow = matchMedia(NARROW);
     document.addEventListener("click", (event) => this.press(/** @type {Element} */ (event.target)));
     document.addEventListener("keydown", (event) => {
@@ -78,18 +79,20 @@ export class Form {
    *
    * @param {Status} status
    * @param {Constants["stages"]} stages
+   * @param {string} run on show
    * @returns {Status}
    */
-  observe(status, stages) {
-    const began = status.running && !this.running;
-    const run = this.running && !status.running && status.stage === "done" && !status.error;
+  observe(status, stages, run) {
+    const began = status.running && !this.running, other = run !== this.run;
+    const done = this.running && !status.running && status.stage === "done" && !status.error;
     this.running = status.running;
+    this.run = run;
     // what goes on is seen behind it, unless it is for the form
     if (began && this.narrow.matches && status.where !== "form") this.show(false);
-    if (run) this.show(false);
+    if (done) this.show(false);
     else this.mark();
     // on a phone a menu covers the run that was opened with it
-    if (this.narrow.matches && status.stages_done?.length && !status.running && !status.error) {
+    if (other && this.narrow.matches && !status.running && !status.error) {
       for (const id of Object.keys(MENUS)) this.showMenu(id, false);
     }
     this.tellProgress(status, stages);

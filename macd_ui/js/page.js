@@ -46,7 +46,7 @@ export function mountPage({ element, props, trigger, watch }) {
     viewer.attach(place());
     const { value } = props;
     const stages = (value.constants ?? viewer.state.receivedConstants)?.stages ?? [];
-    viewer.update(value.status ? { ...value, status: form.observe(value.status, stages) } : value);
+    viewer.update(value.status ? { ...value, status: form.observe(value.status, stages, value.trace?.run ?? form.run) } : value);
     nameModel(viewer.state.trace);
     restorer.observe(props.value);
     history.observe(props.value);

@@ -190,7 +190,8 @@ export class RatingPage {
       return;
     }
     if (state?.outside || this.finished || this.at >= 0) history.pushState({ at: this.at }, "");
-    say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
+    // the address of the page entered once more has no state either
+    if (state?.outside || this.at <= 0) say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
   }
 
   showItems() {
@@ -413,6 +414,8 @@ export class RatingPage {
       this.views.focus(step.side);
     } else if (this.at > 0 && !isTouched(task)) {
       this.open(this.at - 1);
+    } else if (isTouched(task)) {
+      say("hint", "There is nothing to undo: this item was answered before it was opened here. Answer it again to change it.");
     }
   }
 

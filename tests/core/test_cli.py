@@ -14,6 +14,7 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.cli.reproduce import command
+from macd_studio.core.records import Edit
 from macd_studio.core.report.summary import as_text
 from macd_studio.core.system.shipped import assets
 from macd_studio.core.traces.bundle import load, save
@@ -157,6 +158,10 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_progress(toy_mp4, tmp_path)
     (("--tracks-fps", "10", "--columns", "pose"), ["--tracks-fps", "--columns"]),
     (("--tracks", "t.json", "--classes", "car", "--tracks-fps", "10"), ["--classes"]),
     (("--min-seen", "4", "--classes", "car"), []),
+    (("--tracks", "t.json", "--min-seen", "9", "--max-tracks", "2"), ["--min-seen"]),
+    (("--vcd-alpha", "3", "--delta", "5", "--alpha", "2"), ["--vcd-alpha", "--delta"]),
+    (("--temperature", "0.3", "--beams", "2", "--search", "vote"), ["--beams"]),
+    (("--fill-seed", "3", "--difference-step", "0.1", "--fill", "noise"), ["--difference-step"]),
 ])  # fmt: skip
 def test_flags_without_effect_are_named(more, told, toy_mp4, capsys):
     ask = ["trace", str(toy_mp4), "Is there a dog?", "--device", "none", *more]
@@ -245,6 +250,59 @@ def test_the_summary_names_what_edit_takes_and_what_was_measured():
     unmeasured = as_text(replace(trace, occlusion=None))
     assert "Controls" in unmeasured
     assert "Measured" not in unmeasured
+
+
+def test_the_summary_says_of_what_its_figures_are():
+    trace = load(assets() / "examples" / "controls.macd")
+    mask = replace(trace.options, mask=replace(trace.options.mask, frame_mask="whole"))
+    told = as_text(replace(trace, options=mask))
+    assert "(whole frames; " in told
+    one = replace(trace, groups=tuple((i,) for i in range(len(trace.frames))))
+    level = np.zeros(len(trace.frames), np.float32)
+    level[3] = 1
+    one = replace(one, counterfactual=replace(trace.counterfactual, frame_level=level))
+    assert "Frame mask frame 4 at 1 (outside the objects; " in as_text(one)
+    assert "gradient at r0" not in as_text(replace(trace, steps=trace.steps[:1]))
+    assert " gradient at r0 " in as_text(replace(trace, steps=trace.steps[:1] * 2))
+    changed = replace(trace, edits=(Edit("label", track=trace.tracks[0].id, label="x"),))
+    assert as_text(changed).rstrip().endswith(" of the run before the changes")
+
+
+REFUSED = {
+    "evidence --no-maps --knock-out 4": "the trace holds no map of this token yet",
+    "evidence --token 99": "the macd answer has no token 99. Choose from 1 to 2",
+    "evidence --knock-out 77": "there is no object 77",
+    "enough --token 99": "the baseline answer has no token 99",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_the_file_alone_refuses_loads_no_model(words, capsys):
+    command, *rest = words.split()
+    example = str(assets() / "examples" / "repaired.macd")
+    assert main([command, example, *rest]) == 2
+    told = capsys.readouterr().err
+    assert REFUSED[words] in told
+    assert "  load " not in told
+
+
+@pytest.mark.parametrize("command", ["verdict", "choices"])
+def test_a_map_of_beams_is_refused_before_a_model_is_loaded(command, tmp_path, capsys):
+    trace = replace(load(assets() / "examples" / "repaired.macd"), choice_map=None)
+    decode = replace(trace.options.decode, search="beam")
+    beams = replace(trace, options=replace(trace.options, decode=decode))
+    assert main([command, str(save(beams, tmp_path / "a.macd"))]) == 2
+    told = capsys.readouterr().err
+    assert "subsets are compared for greedy answers only" in told
+    assert "  load " not in told
+
+
+def test_a_pipe_is_told_from_a_name_that_is_not_there(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["show", str(tmp_path / "pipe")]) == 2
+    assert "'pipe' is no file. Save the trace to a file first" in capsys.readouterr().err
+    assert main(["show", str(tmp_path / "other")]) == 2
+    assert "there is no trace" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("left_out", ["controls", "choice_map"])

@@ -220,6 +220,7 @@ def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyw
         ({"token": 99}, "has no token 99"),
         ({"against": AFTER}, "is the token itself"),
         ({"against": "a very long text of words"}, "tokens and no candidate"),
+        ({"against": "zebra"}, "'zebra' is no word of this model and no candidate"),
         ({"knock_out": 99}, "there is no object 99"),
         ({"layers": "9"}, "Choose layers from 1 to 4"),
         ({"knock_out_layers": "5"}, "no layer"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import macd_studio as macd
+from macd_studio.core.cli.main import main
 from macd_studio.core.cli.reproduce import command, snippet
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NumericalError, OptionError, QuestionError
@@ -62,6 +63,25 @@ def told(**changes):
         ],
         "token_text": WORDS.__getitem__,
     } | changes
+
+
+def test_a_recorded_run_is_told_without_an_ascent_and_with_its_levels():
+    of_ascent = ("strengths", "gradients", "query_loss", "frame_gradients")
+    given = {k: v for k, v in told().items() if k not in of_ascent}
+    text = as_text(macd.record(**given))
+    assert "gradient · " not in text.splitlines()[0]
+    rows = [line for line in text.splitlines() if line.startswith(("1 dog", "4 cup"))]
+    assert [row.split()[-1] for row in rows] == ["1", "0"]
+
+
+def test_no_backbone_is_asked_for_that_could_not_change_it(tmp_path, capsys):
+    file = tmp_path / "a.macd"
+    file.write_bytes(pack(macd.record(**told())))
+    for name in ("verdict", "evidence", "edit"):
+        assert main([name, str(file)]) == 2
+        said = capsys.readouterr().err
+        assert "--backbone" not in said
+        assert "no model here can change it" in said
 
 
 def test_what_was_told_is_in_the_trace():

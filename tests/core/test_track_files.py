@@ -130,6 +130,20 @@ def test_every_pixel_comes_back(trace, tmp_path, format, what):
         assert any(np.array_equal(masks, m) for m in there), one.label
 
 
+def test_a_frame_mask_is_written_without_objects():
+    trace = load(assets() / "examples" / "repaired.macd")
+    none = np.zeros(0, np.float32)
+    level = np.ones_like(trace.counterfactual.frame_level)
+    levels = replace(
+        trace.counterfactual, level=none, strength=none, margin=none, frame_level=level
+    )
+    bare = replace(trace, tracks=(), counterfactual=levels)
+    (masked,) = sheet_of(bare, "levels").objects
+    assert masked.label == "masked"
+    with pytest.raises(OptionError, match="no objects"):
+        sheet_of(bare, "tracks")
+
+
 def test_label_studio_keeps_boxes_to_the_pixel(trace, tmp_path):
     file = read_track_file(export_tracks(trace, tmp_path / "out.json", "label-studio"))
     again = {t.label: t for t in place_tracks(file, clip_of()).tracks if t.label != "cup"}
